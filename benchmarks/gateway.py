@@ -61,7 +61,7 @@ from blueflame.warden.gateway_process import start_gateway
 gateway = start_gateway(sys.argv[2], json.loads(sys.argv[3]), {"key": "sk-benchmark"})
 door = socket.create_server(("127.0.0.1", 0), backlog=128)
 print(door.getsockname()[1], flush=True)
-gateway.give(door)
+gateway.add_listener(door)
 sys.stdin.read()
 gateway.close()
 """

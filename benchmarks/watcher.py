@@ -30,12 +30,12 @@ SERVER = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
 from blueflame.watcher.server import Asker
-from blueflame.warden.wakeup import PollLoop
-bell, listener = PollLoop(), socket.create_server(("127.0.0.1", 0), backlog=128)
-asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
+from blueflame.warden.poll_loop import PollLoop
+poll_loop, listener = PollLoop(), socket.create_server(("127.0.0.1", 0), backlog=128)
+asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
 print(listener.getsockname()[1], flush=True)
-while not bell.stops:
-    bell.wait(1)
+while not poll_loop.stops:
+    poll_loop.wait(1)
 """
 JQ_HOOK = """#!/bin/bash
 path=$(jq -r '.tool_input.file_path // empty')

@@ -17,7 +17,7 @@ from blueflame.testing import LoopbackModel
 from support.command_line import call, configure, found_in, task
 from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
-from support.terminals import Person, person_at
+from support.terminals import TerminalUser, start_terminal_user
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,7 +55,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackModel]:
         yield serving
 
 
-def say(person: Person, words: bytes) -> None:
+def say(person: TerminalUser, words: bytes) -> None:
     """As a person types: Enter comes when the words are to be seen."""
     person.type(words)
     person.expect(words[1:])
@@ -70,7 +70,7 @@ def attempt_of(project: Path) -> dict[str, object]:
 
 @pytest.mark.verification(53)
 def test_the_planner_talks_with_the_person_and_then_plans(project: Path, model: LoopbackModel) -> None:
-    with person_at(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as person:
+    with start_terminal_user(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as person:
         person.expect(b"Connected to planner-")
         person.expect(b"colour")
         assert person.is_raw
@@ -94,14 +94,14 @@ def test_the_planner_talks_with_the_person_and_then_plans(project: Path, model: 
 
 
 def test_a_talk_outlives_the_orchestrator_and_everybody_who_looks(project: Path, model: LoopbackModel) -> None:
-    with person_at(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as first:
+    with start_terminal_user(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as first:
         first.expect(b"Connected to planner-")
         first.expect(b"colour")
         first.process.kill()
         first.process.wait()
     (known,) = call("attach", "--json", cwd=project).json["agents"]
     assert (known["role"], known["has_terminal"]) == ("planner", True)
-    with person_at(BLUEFLAME, project, "resume", rows=40, columns=120) as second:
+    with start_terminal_user(BLUEFLAME, project, "resume", rows=40, columns=120) as second:
         second.expect(b"Connected to planner-")
         second.expect(b"colour")  # shown before, and shown again
         second.type(b"\x03")  # to claude, which wants it twice before it leaves
@@ -111,7 +111,7 @@ def test_a_talk_outlives_the_orchestrator_and_everybody_who_looks(project: Path,
         second.type(b"\x1d")
         second.expect(b"To be connected again: blueflame attach planner-")
         assert second.process.poll() is None
-        with person_at(BLUEFLAME, project, "attach", "plan", rows=40, columns=120) as third:
+        with start_terminal_user(BLUEFLAME, project, "attach", "plan", rows=40, columns=120) as third:
             third.expect(b"Connected to planner-")
             third.expect(b"agree")
             say(third, b"/exit")

@@ -1,4 +1,4 @@
-"""One forge and one undisturbed performance of each piece for all of the torture; a table of what came of it.
+"""One fork_server and one undisturbed performance of each piece for all of the torture; a table of what came of it.
 
 BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
 table as JSON, from which scripts/reliability.py writes docs/evidence/reliability.md.
@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from crash.expectations import Tally
-from crash.fork_server import forge
-from crash.harness import SHORT, House
+from crash.fork_server import start_fork_server
+from crash.harness import SHORT, Harness
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from reliability import table
@@ -28,10 +28,10 @@ BEGAN = time.monotonic()
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with forge() as running:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with start_fork_server() as running:
         kills = int(os.environ.get("BLUEFLAME_TORTURE", SHORT))
-        yield House(tmp_path_factory.mktemp("театр torture"), running, kills)
+        yield Harness(tmp_path_factory.mktemp("театр torture"), running, kills)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""After the torture: what was lost, what was done twice, what was left behind. Found by evidence outside of the journal
-wherever there is some: the agents' own books, git, the processes of the machine.
+"""Check a session after a crash test: what was lost, done twice or left behind.
+
+Evidence outside the journal decides where there is some: the agents' own ledger, git, the processes of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session
 from blueflame.system import flock
-from crash.scenario import Theatre
+from crash.scenario import Scenario
 
 PATIENCE = 30.0
 PROBE = b"blat"  # with which Python itself tries the folder for temporary files, once in a process
@@ -50,27 +51,27 @@ class Tally:
     duplicated: int = 0  # attempt ids started twice, tasks landed twice
     violations: list[str] = field(default_factory=list)
 
-    def add(self, theatre: Theatre, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
+    def add(self, scenario: Scenario, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
         """Reckon up one round that has come to its end. With `world`, attempts may also have failed for its sake."""
-        found = look(theatre)
+        found = read_result(scenario)
         self.rounds += 1
         self.wardens += wardens
         self.resumed += sum(isinstance(each.event, OrchestratorStarted) for each in found.events) - 1
         self.attempts += sum(found.starts.values())
         self.redone += len(found.lost_attempts)
-        lost, twice = list(_lost(theatre, found)), list(_twice(theatre, found, wardens))
+        lost, twice = list(_find_lost(scenario, found)), list(_find_repeated(scenario, found, wardens))
         self.lost += len(lost)
         self.duplicated += len(twice)
-        odd = [] if world else list(_other_attempts(theatre, found, expected, wardens))
-        wrong = [*lost, *twice, *odd, *_different(theatre, found, expected), *_left_behind(theatre, found)]
-        self.violations += [f"{theatre.home.name}: {each}" for each in wrong]
+        odd = [] if world else list(_find_unexpected_attempts(scenario, found, expected, wardens))
+        wrong = [*lost, *twice, *odd, *_find_differences(scenario, found, expected), *_find_leftovers(scenario, found)]
+        self.violations += [f"{scenario.home.name}: {each}" for each in wrong]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SessionResult:
     session: Session
     events: list[JournalEntry]
     damage: tuple[str, ...]
@@ -86,40 +87,44 @@ class Found:
         return [each.event.changeset for each in self.events if isinstance(each.event, Landed)]
 
 
-def look(theatre: Theatre) -> Found:
-    with open_journal(theatre.project()) as journal:
+def read_result(scenario: Scenario) -> SessionResult:
+    with open_journal(scenario.project()) as journal:
         name = find_session(journal, None)
         assert len(journal.sessions()) == 1, "there is more than one session"
-        return Found(load_session(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
+        return SessionResult(
+            load_session(journal, name), journal.events(name), journal.damage(), dict(scenario.starts())
+        )
 
 
-def expected_of(theatre: Theatre) -> Expected:
-    return Expected(theatre.tree(), frozenset(theatre.starts()), _our_refs(theatre, look(theatre).session))
+def build_expected(scenario: Scenario) -> Expected:
+    return Expected(
+        scenario.tree(), frozenset(scenario.starts()), _list_own_refs(scenario, read_result(scenario).session)
+    )
 
 
-def _our_refs(theatre: Theatre, session: Session) -> frozenset[str]:
+def _list_own_refs(scenario: Scenario, session: Session) -> frozenset[str]:
     """Without the name of the session."""
-    return frozenset(name.replace(session.id, "") for name in list_refs(theatre.project().repo, "refs/blueflame/"))
+    return frozenset(name.replace(session.id, "") for name in list_refs(scenario.project().repo, "refs/blueflame/"))
 
 
-def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
+def _find_lost(scenario: Scenario, found: SessionResult) -> Iterator[str]:
     """Work that is nowhere: tasks that did not land, commits that agents made and nothing of ours reaches."""
     for name, record in sorted(found.session.tasks.items()):
         if record.state.value != "merged":
             yield f"{name} is {record.state.value}"
-    reachable = set(theatre.git("rev-list", "main", "--glob=refs/blueflame/attempts").split())
-    for sha in theatre.made():
+    reachable = set(scenario.git("rev-list", "main", "--glob=refs/blueflame/attempts").split())
+    for sha in scenario.made():
         if sha not in reachable:
             yield f"the commit {sha[:12]} of an agent is lost"
-    for name in sorted(set(found.landed) - set(theatre.hooks())):
+    for name in sorted(set(found.landed) - set(scenario.hooks())):
         yield f"the hook was not told of {name}"
-    kept = list_refs(theatre.project().repo, "refs/blueflame/attempts/")
+    kept = list_refs(scenario.project().repo, "refs/blueflame/attempts/")
     for each in found.events:
         if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
             yield f"the result of {each.event.attempt} is not under refs/blueflame/attempts"
 
 
-def _twice(theatre: Theatre, found: Found, wardens: int) -> Iterator[str]:
+def _find_repeated(scenario: Scenario, found: SessionResult, wardens: int) -> Iterator[str]:
     for attempt, times in sorted(found.starts.items()):
         if times > 1:
             yield f"{attempt} was started {times} times"
@@ -127,12 +132,14 @@ def _twice(theatre: Theatre, found: Found, wardens: int) -> Iterator[str]:
     for name in sorted(set(tasks)):
         if tasks.count(name) > 1:
             yield f"{name} landed {tasks.count(name)} times"
-    for name, times in sorted(theatre.hooks().items()):
+    for name, times in sorted(scenario.hooks().items()):
         if times > 1 and not wardens:  # a hook whose warden was killed is run again: it cannot be asked how far it came
             yield f"the hook was told {times} times of {name}"
 
 
-def _other_attempts(theatre: Theatre, found: Found, expected: Expected, wardens: int) -> Iterator[str]:
+def _find_unexpected_attempts(
+    scenario: Scenario, found: SessionResult, expected: Expected, wardens: int
+) -> Iterator[str]:
     lost = found.lost_attempts
     if len(lost) > wardens:
         yield f"{len(lost)} attempts were lost, but only {wardens} wardens killed: {lost}"
@@ -140,33 +147,33 @@ def _other_attempts(theatre: Theatre, found: Found, expected: Expected, wardens:
         return
     if odd := sorted(set(found.starts) ^ expected.starts):
         yield f"other attempts than without kills: {odd}"
-    if odd := sorted(_our_refs(theatre, found.session) ^ expected.refs):
+    if odd := sorted(_list_own_refs(scenario, found.session) ^ expected.refs):
         yield f"other refs than without kills: {odd}"
 
 
-def _different(theatre: Theatre, found: Found, expected: Expected) -> Iterator[str]:
+def _find_differences(scenario: Scenario, found: SessionResult, expected: Expected) -> Iterator[str]:
     if found.session.outcome != "completed":
         yield f"the session is not completed but {found.session.outcome or 'unfinished'}"
-    if theatre.tree() != expected.tree:
-        yield f"another tree than without kills: {theatre.git('ls-tree', '-r', '--name-only', 'main').split()}"
+    if scenario.tree() != expected.tree:
+        yield f"another tree than without kills: {scenario.git('ls-tree', '-r', '--name-only', 'main').split()}"
     if found.damage:
         yield f"the journal is damaged: {found.damage}"
-    merges = theatre.git("log", "--first-parent", "--format=%(trailers:key=Blue-Flame-Changeset,valueonly)", "main")
+    merges = scenario.git("log", "--first-parent", "--format=%(trailers:key=Blue-Flame-Changeset,valueonly)", "main")
     if sorted(merges.split()) != sorted(found.landed):
         yield f"main has {sorted(merges.split())}, the journal says {sorted(found.landed)}"
 
 
-def _left_behind(theatre: Theatre, found: Found) -> Iterator[str]:
-    running = until_quiet(theatre)
+def _find_leftovers(scenario: Scenario, found: SessionResult) -> Iterator[str]:
+    running = wait_until_quiet(scenario)
     if running:
         yield f"still running: {running}"
-    yield from _held_locks(theatre)
-    yield from _unreported(theatre)
-    if spare := [path.name for path in sorted((theatre.home / "tmp").iterdir()) if not _is_probe(path)]:
+    yield from _find_held_locks(scenario)
+    yield from _find_unreported(scenario)
+    if spare := [path.name for path in sorted((scenario.home / "tmp").iterdir()) if not _is_probe(path)]:
         yield f"temporary files are left: {spare}"
-    if dirty := theatre.git("status", "--porcelain"):
+    if dirty := scenario.git("status", "--porcelain"):
         yield f"the checkout of main is not clean: {dirty.split()}"
-    if broken := [line for line in _fsck(theatre) if not line.startswith(("dangling", "notice"))]:
+    if broken := [line for line in _run_fsck(scenario) if not line.startswith(("dangling", "notice"))]:
         yield f"git fsck: {broken}"
     if found.session.live:
         yield f"the journal has live attempts: {list(found.session.live)}"
@@ -176,20 +183,20 @@ def _is_probe(path: Path) -> bool:
     return path.is_file() and path.read_bytes() in (b"", PROBE)
 
 
-def _fsck(theatre: Theatre) -> list[str]:
-    return theatre.git("fsck", "--connectivity-only", "--no-progress").splitlines()
+def _run_fsck(scenario: Scenario) -> list[str]:
+    return scenario.git("fsck", "--connectivity-only", "--no-progress").splitlines()
 
 
-def _held_locks(theatre: Theatre) -> Iterator[str]:
-    state = theatre.root / ".blueflame"
+def _find_held_locks(scenario: Scenario) -> Iterator[str]:
+    state = scenario.root / ".blueflame"
     for path in (state / "orchestrator.lock", *sorted((state / "attempts").glob("*/lock"))):
         if (holder := flock.read_lock_holder(path)) is not None:
             yield f"{path.relative_to(state)} is held by {holder}"
 
 
-def _unreported(theatre: Theatre) -> Iterator[str]:
+def _find_unreported(scenario: Scenario) -> Iterator[str]:
     """Whatever lies among the checkouts must be among what `blueflame cleanup` would take away."""
-    project = theatre.project()
+    project = scenario.project()
     if not project.paths.worktrees.is_dir():
         return
     with open_journal(project) as journal:
@@ -201,34 +208,34 @@ def _unreported(theatre: Theatre) -> Iterator[str]:
             yield f"nobody reports {path.name} among the checkouts"
 
 
-def until_quiet(theatre: Theatre) -> list[str]:
-    """Processes that have to do with this theatre; those who are about to end are given the time to do so."""
+def wait_until_quiet(scenario: Scenario) -> list[str]:
+    """Processes that have to do with this scenario; those who are about to end are given the time to do so."""
     give_up = time.monotonic() + PATIENCE
-    while (found := processes(theatre)) and time.monotonic() < give_up:
+    while (found := list_processes(scenario)) and time.monotonic() < give_up:
         time.sleep(0.02)
     return found
 
 
-def processes(theatre: Theatre) -> list[str]:
-    """Known by their environment, their command line or their folder: all of these name the theatre's home."""
-    mark = os.fsencode(theatre.home) + b"/"
+def list_processes(scenario: Scenario) -> list[str]:
+    """Known by their environment, their command line or their folder: all of these name the scenario's home."""
+    mark = os.fsencode(scenario.home) + b"/"
     me = os.getpid()
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != me and mark in _evidence(entry):
-            found.append(f"{entry.name} {_read(entry / 'cmdline')[-120:]!r}")
+        if entry.name.isdigit() and int(entry.name) != me and mark in _read_evidence(entry):
+            found.append(f"{entry.name} {_read_bytes(entry / 'cmdline')[-120:]!r}")
     return found
 
 
-def _evidence(entry: Path) -> bytes:
+def _read_evidence(entry: Path) -> bytes:
     try:
         folder = os.fsencode((entry / "cwd").readlink()) + b"/"
     except OSError:  # a zombie, or gone
         return b""
-    return b"\0".join((_read(entry / "environ"), _read(entry / "cmdline"), folder))
+    return b"\0".join((_read_bytes(entry / "environ"), _read_bytes(entry / "cmdline"), folder))
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:

@@ -20,34 +20,34 @@ from blueflame.system.clock import SystemClock
 
 POINTS: Mapping[str, tuple[str, str]] = {
     "the base is held": ("blueflame.orchestrator.attempts.run", "set_ref"),
-    "a checkout is borrowed": ("blueflame.git.checkouts", "_borrow"),
+    "a checkout is borrowed": ("blueflame.git.checkouts", "_init_with_alternates"),
     "a checkout is made": ("blueflame.orchestrator.attempts.run", "make_checkout"),
-    "an order is written": ("blueflame.orchestrator.engine.local", "_write_order"),
+    "an order is written": ("blueflame.orchestrator.engine.local", "_write_launch"),
     "a warden is sent": ("blueflame.orchestrator.engine.local", "start_detached"),
-    "a result is fetched": ("blueflame.orchestrator.attempts.worker", "collect"),
+    "a result is fetched": ("blueflame.orchestrator.attempts.worker", "collect_result"),
     "a checkout is removed": ("blueflame.orchestrator.attempts.run", "remove_checkout"),
-    "all of an attempt is cleared away": ("blueflame.orchestrator.attempts.run", "_clear_away"),
+    "all of an attempt is cleared away": ("blueflame.orchestrator.attempts.run", "_remove_checkout"),
     "a changeset has its ref": ("blueflame.orchestrator.merging.assemble", "set_ref"),
-    "the checkout is brought along": ("blueflame.git.landing", "_bring"),
-    "the base is swapped": ("blueflame.git.landing", "_swap"),
-    "the base is advanced": ("blueflame.orchestrator.merging.build_and_land", "advance"),
+    "the checkout is brought along": ("blueflame.git.landing", "_update_checkout"),
+    "the base is swapped": ("blueflame.git.landing", "_swap_branch"),
+    "the base is advanced": ("blueflame.orchestrator.merging.build_and_land", "advance_branch"),
 }
 """Acts between which and the journal there is a gap. A kill comes right before or right after one of them."""
 
 CHANGES = frozenset({"init", "checkout", "update-ref", "fetch", "read-tree", "commit-tree", "merge-tree"})
 
 
-def inject(fault: Mapping[str, Any]) -> None:
+def inject_fault(fault: Mapping[str, Any]) -> None:
     for name, value in sorted(fault.items()):
         FAULTS[name](value)
 
 
-def die(*_anything: object) -> NoReturn:
+def kill_self(*_anything: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable: nobody survives that")
 
 
-def _after_append(order: Mapping[str, int]) -> None:
+def _kill_after_append(order: Mapping[str, int]) -> None:
     """Die right after the journal has been written to that often, or as soon as it holds that many events."""
     times, seq = order.get("times", 0), order.get("seq", 0)
     real: Callable[..., Sequence[JournalEntry]] = Journal.append
@@ -58,13 +58,13 @@ def _after_append(order: Mapping[str, int]) -> None:
         recorded = real(*args, **more)
         count += 1
         if count == times or (seq and recorded and recorded[-1].seq >= seq):
-            die()
+            kill_self()
         return recorded
 
-    put_in(Journal, "append", append)
+    replace_attribute(Journal, "append", append)
 
 
-def _at(order: Mapping[str, Any]) -> None:
+def _kill_at_point(order: Mapping[str, Any]) -> None:
     """Die `before` or `after` the nth time that something of POINTS is done."""
     place, name = POINTS[order["point"]]
     module = importlib.import_module(place)
@@ -76,16 +76,16 @@ def _at(order: Mapping[str, Any]) -> None:
         count += 1
         mine = count == order["nth"]
         if mine and order["when"] == "before":
-            die()
+            kill_self()
         outcome = real(*args, **more)
         if mine:
-            die()
+            kill_self()
         return outcome
 
-    put_in(module, name, wrapped)
+    replace_attribute(module, name, wrapped)
 
 
-def _after_command(nth: int) -> None:
+def _kill_after_command(nth: int) -> None:
     """Die after the nth git command that changes something, whichever it is."""
     real: Callable[..., object] = process.run_bytes
     count = 0
@@ -96,18 +96,18 @@ def _after_command(nth: int) -> None:
         if argv[0] == "git" and CHANGES.intersection(argv):
             count += 1
             if count == nth:
-                die()
+                kill_self()
         return done
 
-    put_in(process, "run_bytes", run_bytes)
+    replace_attribute(process, "run_bytes", run_bytes)
 
 
-def put_in(owner: object, name: str, value: object) -> None:
+def replace_attribute(owner: object, name: str, value: object) -> None:
     assert hasattr(owner, name), f"{name} is not there any more: the fault would never be met"
     setattr(owner, name, value)
 
 
-def _largest_file(size: int) -> None:
+def _limit_file_size(size: int) -> None:
     """As if the disk were full: no file of ours, git's included, may grow beyond this."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
@@ -122,25 +122,25 @@ class JumpyClock(SystemClock):
         return super().now() + self._dice.choice((0.0, 0.0, -3600.0, 7200.0, -86400.0 * 400, 86400.0 * 4000))
 
 
-def _clock(seed: int) -> None:
+def _set_jumpy_clock(seed: int) -> None:
     from blueflame.orchestrator import lifecycle, sessions, wiring
 
     jumpy = JumpyClock(seed)
     for module in (lifecycle, sessions, wiring):
-        put_in(module, "SystemClock", lambda: jumpy)
+        replace_attribute(module, "SystemClock", lambda: jumpy)
 
 
-def _no_lock(_order: bool) -> None:
+def _disable_lock(_order: bool) -> None:
     """A file system whose locks do nothing: only the journal's fence is left."""
 
     @contextmanager
     def hold(_path: Path, _content: str) -> Iterator[None]:
         yield
 
-    put_in(flock, "hold_lock", hold)
+    replace_attribute(flock, "hold_lock", hold)
 
 
-def _together(path: str) -> None:
+def _wait_for_start(path: str) -> None:
     """Wait at the starting line, which somebody holds until all are there."""
     handle = os.open(path, os.O_RDWR)
     fcntl.flock(handle, fcntl.LOCK_SH)
@@ -148,11 +148,11 @@ def _together(path: str) -> None:
 
 
 FAULTS: Mapping[str, Callable[[Any], None]] = {
-    "after_append": _after_append,
-    "at": _at,
-    "after_command": _after_command,
-    "largest_file": _largest_file,
-    "clock": _clock,
-    "no_lock": _no_lock,
-    "together": _together,
+    "after_append": _kill_after_append,
+    "at": _kill_at_point,
+    "after_command": _kill_after_command,
+    "largest_file": _limit_file_size,
+    "clock": _set_jumpy_clock,
+    "no_lock": _disable_lock,
+    "together": _wait_for_start,
 }

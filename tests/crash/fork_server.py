@@ -3,7 +3,7 @@
 Starting Python and importing Blue Flame takes longer than the session that is to be killed. A forked orchestrator runs
 the same command line (`blueflame run`, `blueflame resume`), with a fault in it if one is ordered (see faults.py).
 
-Run as a program it is the forge; `Forge` is its other end.
+Run as a program it is the fork_server; `Forge` is its other end.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from crash.scenario import Theatre
+from crash.scenario import Scenario
 
 PATIENCE = 120.0
 
 
 @dataclass
-class Orchestrator:
-    """A process of the forge. It is a zombie until the forge has reaped it, and the forge tells when it does."""
+class ForkedOrchestrator:
+    """A process started by the fork server; a zombie until the fork server has reaped it and reported its exit."""
 
-    forge: Forge
+    fork_server: ForkServer
     pid: int
     code: int | None = None
 
     def wait(self, seconds: float = PATIENCE) -> int | None:
         """Its exit code (negative: a signal), or None when it is still there after so long."""
-        self.forge.listen(until=lambda: self.code is not None, seconds=seconds)
+        self.fork_server.listen(until=lambda: self.code is not None, seconds=seconds)
         return self.code
 
     def end(self) -> int:
         code = self.wait()
         if code is None:
-            self.forge.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
+            self.fork_server.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
             self.wait(2)
             self.kill()
             raise AssertionError(f"orchestrator {self.pid} does not come to an end: see its log")
@@ -54,36 +54,36 @@ class Orchestrator:
     def kill(self) -> bool:
         """Whether the kill met it alive. Its pid cannot be another's: we kill only what has not been reaped."""
         if self.wait(0) is None:
-            self.forge.signal(self.pid, signal.SIGKILL)
+            self.fork_server.signal(self.pid, signal.SIGKILL)
         return self.end() == -signal.SIGKILL
 
 
 @dataclass
-class Forge:
+class ForkServer:
     process: subprocess.Popen[bytes]
     _rest: bytes = b""
-    _known: dict[int, Orchestrator] = field(default_factory=dict)
+    _known: dict[int, ForkedOrchestrator] = field(default_factory=dict)
     _born: list[int] = field(default_factory=list)
 
-    def start(self, theatre: Theatre, verb: str, fault: Mapping[str, Any] | None = None) -> Orchestrator:
+    def start(self, scenario: Scenario, verb: str, fault: Mapping[str, Any] | None = None) -> ForkedOrchestrator:
         order = {
-            "argv": theatre.argv(verb),
-            "env": theatre.environment,
-            "cwd": str(theatre.home),
-            "log": str(theatre.log),
+            "argv": scenario.argv(verb),
+            "env": scenario.environment,
+            "cwd": str(scenario.home),
+            "log": str(scenario.log),
             "fault": dict(fault or {}),
         }
         self._send(order)
         self.listen(until=lambda: bool(self._born), seconds=PATIENCE)
         pid = self._born.pop()
-        self._known[pid] = Orchestrator(self, pid)
+        self._known[pid] = ForkedOrchestrator(self, pid)
         return self._known[pid]
 
-    def run(self, theatre: Theatre, verb: str, fault: Mapping[str, Any] | None = None) -> int:
-        return self.start(theatre, verb, fault).end()
+    def run(self, scenario: Scenario, verb: str, fault: Mapping[str, Any] | None = None) -> int:
+        return self.start(scenario, verb, fault).end()
 
     def signal(self, pid: int, number: signal.Signals) -> None:
-        """By the forge, which is its parent: until it has reaped it, the pid is nobody else's."""
+        """By the fork_server, which is its parent: until it has reaped it, the pid is nobody else's."""
         self._send({"pid": pid, "signal": int(number)})
 
     def _send(self, order: Mapping[str, Any]) -> None:
@@ -101,7 +101,7 @@ class Forge:
             if not ready:
                 return
             self._rest += (data := os.read(handle, 65536))
-            assert data, "the forge is gone"
+            assert data, "the fork_server is gone"
             *lines, self._rest = self._rest.split(b"\n")
             for line in lines:
                 self._hear(json.loads(line))
@@ -114,7 +114,7 @@ class Forge:
 
 
 @contextmanager
-def forge() -> Iterator[Forge]:
+def start_fork_server() -> Iterator[ForkServer]:
     paths = [str(Path(__file__).parents[1]), *(path for path in sys.path if path)]
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__))],
@@ -123,23 +123,23 @@ def forge() -> Iterator[Forge]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     with process:
-        yield Forge(process)
+        yield ForkServer(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
-def serve() -> None:
+def serve_orders() -> None:
     """Until our stdin is closed: orders in, news of births and deaths out."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.signal(signal.SIGCHLD, _heard)
+    signal.signal(signal.SIGCHLD, _handle_signal)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     rest, alive = b"", set[int]()
     while True:
         ready, _, _ = select.select([0, reader], [], [])
         if reader in ready:
             os.read(reader, 4096)
-        _reap(alive)
+        _reap_children(alive)
         if 0 not in ready:
             continue
         data = os.read(0, 1 << 20)
@@ -147,40 +147,40 @@ def serve() -> None:
             break
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            _obey(json.loads(line), alive)
+            _run_order(json.loads(line), alive)
     for pid in alive:  # whoever gave the orders is gone
         os.kill(pid, signal.SIGKILL)
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     """The wakeup pipe is told; a handler must exist for that."""
 
 
-def _obey(order: Mapping[str, Any], alive: set[int]) -> None:
+def _run_order(order: Mapping[str, Any], alive: set[int]) -> None:
     if "signal" in order:
         if order["pid"] in alive:
             os.kill(order["pid"], order["signal"])
         return
     pid = os.fork()
     if pid == 0:
-        _become(order)
+        _run_orchestrator(order)
     alive.add(pid)
-    _say({"born": pid})
+    _write_message({"born": pid})
 
 
-def _reap(alive: set[int]) -> None:
+def _reap_children(alive: set[int]) -> None:
     for pid in sorted(alive):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             alive.discard(pid)
-            _say({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+            _write_message({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _say(news: Mapping[str, int]) -> None:
+def _write_message(news: Mapping[str, int]) -> None:
     os.write(1, json.dumps(news).encode() + b"\n")
 
 
-def _become(order: Mapping[str, Any]) -> NoReturn:
+def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
     code = 70
     try:
         signal.set_wakeup_fd(-1)
@@ -192,7 +192,7 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
         os.environ.clear()
         os.environ.update(order["env"])
         os.chdir(order["cwd"])
-        code = _command_line(order["argv"], order["fault"])
+        code = _run_command(order["argv"], order["fault"])
         sys.stdout.flush()
         sys.stderr.flush()
     except KeyboardInterrupt:  # before the command line had begun
@@ -201,11 +201,11 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
         os._exit(code)
 
 
-def _command_line(argv: list[str], fault: Mapping[str, Any]) -> int:
+def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:
     from blueflame.cli.main import run
-    from crash.faults import inject
+    from crash.faults import inject_fault
 
-    inject(fault)
+    inject_fault(fault)
     return int(run(argv))
 
 
@@ -224,4 +224,4 @@ def _import_everything() -> None:
 
 if __name__ == "__main__":
     _import_everything()
-    serve()
+    serve_orders()

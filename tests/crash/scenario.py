@@ -24,12 +24,12 @@ REQUEST = "Разделить & conquer"
 FILES = {"README.md": "# sample\n", "src/app.py": "def answer():\n    return 42\n"}
 
 
-def git(where: Path, *args: str) -> str:
+def run_git(where: Path, *args: str) -> str:
     return subprocess.run(["git", *args], cwd=where, check=True, capture_output=True, text=True).stdout
 
 
 @dataclass(frozen=True, slots=True)
-class Theatre:
+class Scenario:
     """One repository with its configuration, script and decisions, in a folder of its own."""
 
     home: Path
@@ -81,27 +81,27 @@ class Theatre:
         return open_project(self.config)
 
     def git(self, *args: str) -> str:
-        return git(self.root, *args)
+        return run_git(self.root, *args)
 
     def tree(self) -> str:
         return self.git("rev-parse", "main^{tree}").strip()
 
     def starts(self) -> Counter[str]:
         """How often the agents say that they were started, by attempt without the session: `task-001.worker.2`."""
-        lines = (line.split() for line in _lines(self.ledger))
+        lines = (line.split() for line in _read_lines(self.ledger))
         return Counter(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "start")
 
     def ends(self) -> frozenset[str]:
-        lines = (line.split() for line in _lines(self.ledger))
+        lines = (line.split() for line in _read_lines(self.ledger))
         return frozenset(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "end")
 
     def made(self) -> tuple[str, ...]:
         """The commits that agents say they made."""
-        return tuple(line for line in _lines(self.commits) if len(line) == 40)
+        return tuple(line for line in _read_lines(self.commits) if len(line) == 40)
 
     def hooks(self) -> Counter[str]:
         """How often the person's own hook was told of the landing of a changeset."""
-        return Counter(json.loads(line)["changeset"]["id"] for line in _lines(self.hooked))
+        return Counter(json.loads(line)["changeset"]["id"] for line in _read_lines(self.hooked))
 
     def hold(self, task: str, until: Path) -> None:
         """The worker of this task does nothing before somebody makes that file."""
@@ -114,41 +114,41 @@ class Theatre:
         self.script.write_text(json.dumps(script, ensure_ascii=False))
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def build(home: Path, *, workflow: str = "waves", size: int = 4, **sections: Mapping[str, Any]) -> Theatre:
+def build_scenario(home: Path, *, workflow: str = "waves", size: int = 4, **sections: Mapping[str, Any]) -> Scenario:
     """`workflow`: waves (with barriers), flow, or short (no reviews). Beyond four tasks: plain work."""
-    theatre = Theatre(home)
+    scenario = Scenario(home)
     for name, text in FILES.items():
-        file = theatre.root / name
+        file = scenario.root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    settings = _settings(theatre, workflow)
+    settings = _build_settings(scenario, workflow)
     for name, section in sections.items():
         settings[name] = {**settings.get(name, {}), **section}
-    theatre.config.write_text(json.dumps(settings, ensure_ascii=False))
-    theatre.script.write_text(json.dumps(_script(theatre, size), ensure_ascii=False))
-    theatre.decisions.write_text(json.dumps(DECISIONS, ensure_ascii=False))
-    git(theatre.root, "init", "-q", "-b", "main")
-    git(theatre.root, "add", "-A")
-    git(theatre.root, "commit", "-q", "-m", "feat(task-000): begin")
-    return theatre
+    scenario.config.write_text(json.dumps(settings, ensure_ascii=False))
+    scenario.script.write_text(json.dumps(_build_script(scenario, size), ensure_ascii=False))
+    scenario.decisions.write_text(json.dumps(DECISIONS, ensure_ascii=False))
+    run_git(scenario.root, "init", "-q", "-b", "main")
+    run_git(scenario.root, "add", "-A")
+    run_git(scenario.root, "commit", "-q", "-m", "feat(task-000): begin")
+    return scenario
 
 
-def again(theatre: Theatre, home: Path) -> Theatre:
-    """The same piece, before anything was played, in another house."""
-    fresh = Theatre(home)
+def copy_scenario(scenario: Scenario, home: Path) -> Scenario:
+    """The same piece, before anything was played, in another harness."""
+    fresh = Scenario(home)
     fresh.home.mkdir(parents=True)
-    shutil.copytree(theatre.root, fresh.root, ignore=shutil.ignore_patterns(".blueflame", ".trees"), symlinks=True)
+    shutil.copytree(scenario.root, fresh.root, ignore=shutil.ignore_patterns(".blueflame", ".trees"), symlinks=True)
     for name in ("config", "script", "decisions"):
-        text = getattr(theatre, name).read_text().replace(str(theatre.home), str(fresh.home))
+        text = getattr(scenario, name).read_text().replace(str(scenario.home), str(fresh.home))
         getattr(fresh, name).write_text(text)
     return fresh
 
 
-def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
+def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
     return {
         "schema_version": 2,
         "project": {"name": "sample", "base_branch": "main"},
@@ -185,7 +185,7 @@ DECISIONS: Mapping[str, Any] = {
 }
 
 
-def _task(n: int, group: str, locks: Sequence[str], after: Sequence[int] = ()) -> dict[str, Any]:
+def _build_task(n: int, group: str, locks: Sequence[str], after: Sequence[int] = ()) -> dict[str, Any]:
     return {
         "id": f"task-{n:03d}",
         "title": f"Number {n}",
@@ -197,11 +197,11 @@ def _task(n: int, group: str, locks: Sequence[str], after: Sequence[int] = ()) -
     }
 
 
-def _script(theatre: Theatre, size: int) -> dict[str, Any]:
+def _build_script(scenario: Scenario, size: int) -> dict[str, Any]:
     """1 fails once and commits before it does; 2 has 1's locks and builds on it; 3 is rejected; 4 fails a review."""
-    plan, paths = _plan(size)
+    plan, paths = _build_plan(size)
     parts: dict[str, dict[str, Any]] = {
-        f"task-{n:03d}": {"worker": _work(theatre, n, path)} for n, path in sorted(paths.items())
+        f"task-{n:03d}": {"worker": _build_work(scenario, n, path)} for n, path in sorted(paths.items())
     }
     well = parts["task-001"]["worker"]
     parts["task-001"]["worker"] = {"1": [*well, {"say": "I lost the thread"}, {"exit": 1}], "*": well}
@@ -209,37 +209,37 @@ def _script(theatre: Theatre, size: int) -> dict[str, Any]:
     parts.setdefault("task-004", {})["validator"] = {"1": [{"verdict": verdict}], "*": [{"verdict": "pass"}]}
     return {
         "schema_version": 1,
-        "planner": [{"plan": {"tasks": plan}}, _used(0.05)],
-        "defaults": {"validator": [{"verdict": "pass"}, _used(0.01)]},
+        "planner": [{"plan": {"tasks": plan}}, _build_usage(0.05)],
+        "defaults": {"validator": [{"verdict": "pass"}, _build_usage(0.01)]},
         "tasks": parts,
     }
 
 
-def _plan(size: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
+def _build_plan(size: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
     """The tasks, and the file that each of them writes to."""
     story = [
-        _task(1, "core", ["src/core/"]),
-        _task(2, "core", ["src/core/"]),
-        _task(3, "docs", ["docs/"]),
-        _task(4, "late", ["src/4.txt"], [1]),
+        _build_task(1, "core", ["src/core/"]),
+        _build_task(2, "core", ["src/core/"]),
+        _build_task(3, "docs", ["docs/"]),
+        _build_task(4, "late", ["src/4.txt"], [1]),
     ]
     paths = {1: "src/core/1.txt", 2: "src/core/2.txt", 3: "docs/3.md", 4: "src/4.txt"}
     for n in range(5, size + 1):
-        story.append(_task(n, f"more{(n - 5) // 3}", [f"src/more/{n}.txt"], [n - 1] if (n - 5) % 3 else []))
+        story.append(_build_task(n, f"more{(n - 5) // 3}", [f"src/more/{n}.txt"], [n - 1] if (n - 5) % 3 else []))
         paths[n] = f"src/more/{n}.txt"
     return story[:size], {n: path for n, path in paths.items() if n <= size}
 
 
-def _work(theatre: Theatre, n: int, path: str) -> list[dict[str, Any]]:
-    note = f"git rev-parse HEAD >> {shlex.quote(str(theatre.commits))}"
+def _build_work(scenario: Scenario, n: int, path: str) -> list[dict[str, Any]]:
+    note = f"git rev-parse HEAD >> {shlex.quote(str(scenario.commits))}"
     return [
         {"append": {"path": path, "text": f"the line of task {n}\n"}},
         {"sleep": 0.05},
         {"commit": "feat({task}): add a line"},
         {"run": note},
-        _used(0.02),
+        _build_usage(0.02),
     ]
 
 
-def _used(money: float) -> dict[str, Any]:
+def _build_usage(money: float) -> dict[str, Any]:
     return {"usage": {"input_tokens": 1000, "output_tokens": 100, "cost_usd": money}}

@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
-from crash.disruptions import KILLED, finish, kill_after_every_event, kill_at_random
+from crash.disruptions import KILLED, finish_session, kill_after_every_event, kill_at_random
 from crash.expectations import Tally
-from crash.harness import House
+from crash.harness import Harness
 
 pytestmark = pytest.mark.slow
 MakeTally = Callable[[str, str], Tally]
@@ -18,54 +18,56 @@ MakeTally = Callable[[str, str], Tally]
 
 @pytest.mark.parametrize("workflow", ["waves", "flow"])
 def test_killed_after_every_event_a_session_ends_as_if_nothing_had_happened(
-    house: House, tally: MakeTally, workflow: str
+    harness: Harness, tally: MakeTally, workflow: str
 ) -> None:
     """One session, killed as often as it writes to its journal."""
-    if workflow == "flow" and not house.long:
+    if workflow == "flow" and not harness.long:
         pytest.skip("in the long run")
-    theatre, expected = house.stage(workflow)
+    scenario, expected = harness.stage(workflow)
     row = tally("after every event", "one session, killed right after each time that it wrote to its journal")
-    row.kills = kill_after_every_event(house.forge, theatre)
-    row.add(theatre, expected)
+    row.kills = kill_after_every_event(harness.fork_server, scenario)
+    row.add(scenario, expected)
     assert row.kills > 50
 
 
-def test_killed_after_one_event_a_session_ends_as_if_nothing_had_happened(house: House, tally: MakeTally) -> None:
+def test_killed_after_one_event_a_session_ends_as_if_nothing_had_happened(harness: Harness, tally: MakeTally) -> None:
     """A fresh session for each place; in a short run for one of them."""
     row = tally("after one event", "the same places, but a session of its own for each, killed only there")
-    for times in count(1) if house.long else (30,):
-        theatre, expected = house.stage("waves")
-        killed = house.forge.run(theatre, "run", {"after_append": {"times": times}}) == KILLED
-        finish(house.forge, theatre)
+    for times in count(1) if harness.long else (30,):
+        scenario, expected = harness.stage("waves")
+        killed = harness.fork_server.run(scenario, "run", {"after_append": {"times": times}}) == KILLED
+        finish_session(harness.fork_server, scenario)
         row.kills += killed
-        row.add(theatre, expected)
+        row.add(scenario, expected)
         if not killed:
             break
 
 
 @pytest.mark.parametrize(("what", "wardens"), [("orchestrators", 0.0), ("orchestrators and wardens", 0.4)])
 def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
-    house: House, tally: MakeTally, what: str, wardens: float
+    harness: Harness, tally: MakeTally, what: str, wardens: float
 ) -> None:
     row = tally(f"at random: {what}", "every 30 to 600 ms, with dice that are the same in every run")
     seed = 0
-    while row.kills < house.kills // 2:
+    while row.kills < harness.kills // 2:
         dice = random.Random(f"{what} {seed}")
-        theatre, expected = house.stage(("waves", "flow")[seed % 2], size=4 if not house.long else 9)
-        toll = kill_at_random(house.forge, theatre, dice, most=house.kills // 2 - row.kills, wardens=wardens)
+        scenario, expected = harness.stage(("waves", "flow")[seed % 2], size=4 if not harness.long else 9)
+        toll = kill_at_random(harness.fork_server, scenario, dice, most=harness.kills // 2 - row.kills, wardens=wardens)
         row.kills += toll.kills
-        row.add(theatre, expected, wardens=toll.wardens)
+        row.add(scenario, expected, wardens=toll.wardens)
         seed += 1
 
 
-def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(house: House, tally: MakeTally) -> None:
+def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(harness: Harness, tally: MakeTally) -> None:
     """Agents that are asked to end are redone; whether a stop comes to its end must make no difference."""
     row = tally(
         "while it stops", "Ctrl-C, SIGTERM or SIGHUP, and killed soon after; agents that were ended are done again"
     )
-    for seed in range(12 if house.long else 1):
+    for seed in range(12 if harness.long else 1):
         dice = random.Random(f"stop {seed}")
-        theatre, expected = house.stage(("flow", "waves")[seed % 2]) if house.long else house.stage("short", size=2)
-        toll = kill_at_random(house.forge, theatre, dice, most=8, wardens=0.2, asks=True)
+        scenario, expected = (
+            harness.stage(("flow", "waves")[seed % 2]) if harness.long else harness.stage("short", size=2)
+        )
+        toll = kill_at_random(harness.fork_server, scenario, dice, most=8, wardens=0.2, asks=True)
         row.kills += toll.kills
-        row.add(theatre, expected, wardens=toll.wardens, world=True)
+        row.add(scenario, expected, wardens=toll.wardens, world=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.event import OrchestratorStarted
-from crash.disruptions import ENDED, KILLED, finish, until
-from crash.expectations import Expected, Tally, look
-from crash.harness import House
-from crash.scenario import Theatre
+from crash.disruptions import ENDED, KILLED, finish_session, wait_until
+from crash.expectations import Expected, Tally, read_result
+from crash.harness import Harness
+from crash.scenario import Scenario
 
 pytestmark = pytest.mark.slow
 MakeTally = Callable[[str, str], Tally]
@@ -21,68 +21,68 @@ RUNNERS, REFUSED, FENCED = 4, 3, 4
 
 
 @contextmanager
-def starting_line(theatre: Theatre) -> Iterator[Path]:
+def starting_line(scenario: Scenario) -> Iterator[Path]:
     """Held until the block is left; then everybody runs."""
-    path = theatre.home / "line"
+    path = scenario.home / "line"
     with path.open("w") as line:
         fcntl.flock(line, fcntl.LOCK_EX)
         yield path
 
 
-def race(house: House, theatre: Theatre, verb: str) -> list[int]:
+def race(harness: Harness, scenario: Scenario, verb: str) -> list[int]:
     """The winner cannot come to its end before all the others have come to theirs: its agent waits for them."""
-    with starting_line(theatre) as line:
-        runners = [house.forge.start(theatre, verb, {"together": str(line)}) for _ in range(RUNNERS)]
-    until(lambda: sum(runner.wait(0) is not None for runner in runners) >= RUNNERS - 1, "all but one have ended")
-    go(theatre).touch()
+    with starting_line(scenario) as line:
+        runners = [harness.fork_server.start(scenario, verb, {"together": str(line)}) for _ in range(RUNNERS)]
+    wait_until(lambda: sum(runner.wait(0) is not None for runner in runners) >= RUNNERS - 1, "all but one have ended")
+    go(scenario).touch()
     return sorted(runner.end() for runner in runners)
 
 
-def go(theatre: Theatre) -> Path:
-    return theatre.home / "go"
+def go(scenario: Scenario) -> Path:
+    return scenario.home / "go"
 
 
-def stage(house: House) -> tuple[Theatre, Expected]:
-    theatre, expected = house.stage("short", size=2)
-    theatre.hold("task-002", go(theatre))
-    return theatre, expected
+def stage(harness: Harness) -> tuple[Scenario, Expected]:
+    scenario, expected = harness.stage("short", size=2)
+    scenario.hold("task-002", go(scenario))
+    return scenario, expected
 
 
-def test_of_several_that_start_at_once_one_works(house: House, tally: MakeTally) -> None:
+def test_of_several_that_start_at_once_one_works(harness: Harness, tally: MakeTally) -> None:
     about = f"{RUNNERS} orchestrators at once on a fresh repository: one works, the rest is refused"
     row = tally("racing to start", about)
-    for _round in range(10 if house.long else 1):
-        theatre, expected = stage(house)
-        assert race(house, theatre, "run") == [0] + [REFUSED] * (RUNNERS - 1)
-        assert len(look_for_starts(theatre)) == 1
-        row.add(theatre, expected)
+    for _round in range(10 if harness.long else 1):
+        scenario, expected = stage(harness)
+        assert race(harness, scenario, "run") == [0] + [REFUSED] * (RUNNERS - 1)
+        assert len(look_for_starts(scenario)) == 1
+        row.add(scenario, expected)
 
 
-def test_of_several_that_resume_at_once_one_works(house: House, tally: MakeTally) -> None:
+def test_of_several_that_resume_at_once_one_works(harness: Harness, tally: MakeTally) -> None:
     row = tally("racing to resume", f"{RUNNERS} at once on the session of one that was killed")
-    for times in range(1, 11) if house.long else (6,):
-        theatre, expected = stage(house)
-        row.kills += house.forge.run(theatre, "run", {"after_append": {"times": times}}) == KILLED
-        assert race(house, theatre, "resume") == [0] + [REFUSED] * (RUNNERS - 1)
-        assert len(look_for_starts(theatre)) == (2 if times > 1 else 1)
-        row.add(theatre, expected)
+    for times in range(1, 11) if harness.long else (6,):
+        scenario, expected = stage(harness)
+        row.kills += harness.fork_server.run(scenario, "run", {"after_append": {"times": times}}) == KILLED
+        assert race(harness, scenario, "resume") == [0] + [REFUSED] * (RUNNERS - 1)
+        assert len(look_for_starts(scenario)) == (2 if times > 1 else 1)
+        row.add(scenario, expected)
     assert row.kills == row.rounds
 
 
-def test_where_locks_do_nothing_the_journal_still_has_one_writer(house: House, tally: MakeTally) -> None:
+def test_where_locks_do_nothing_the_journal_still_has_one_writer(harness: Harness, tally: MakeTally) -> None:
     """A file system without working locks. What the second one does before it is fenced off may fail attempts."""
     row = tally("racing without locks", "the same where file locks do nothing: the journal fences all but one off")
-    for _round in range(5 if house.long else 1):
-        theatre, expected = house.stage("short", size=2)
-        row.kills += house.forge.run(theatre, "run", {"after_append": {"times": 3}}) == KILLED
-        with starting_line(theatre) as line:
+    for _round in range(5 if harness.long else 1):
+        scenario, expected = harness.stage("short", size=2)
+        row.kills += harness.fork_server.run(scenario, "run", {"after_append": {"times": 3}}) == KILLED
+        with starting_line(scenario) as line:
             fault = {"together": str(line), "no_lock": True}
-            runners = [house.forge.start(theatre, "resume", fault) for _ in range(RUNNERS)]
+            runners = [harness.fork_server.start(scenario, "resume", fault) for _ in range(RUNNERS)]
         assert {runner.end() for runner in runners} <= {0, ENDED, FENCED}
-        finish(house.forge, theatre)
-        row.add(theatre, expected, world=True)
+        finish_session(harness.fork_server, scenario)
+        row.add(scenario, expected, world=True)
 
 
-def look_for_starts(theatre: Theatre) -> list[int]:
-    found = (each.event for each in look(theatre).events)
+def look_for_starts(scenario: Scenario) -> list[int]:
+    found = (each.event for each in read_result(scenario).events)
     return [event.pid for event in found if isinstance(event, OrchestratorStarted)]

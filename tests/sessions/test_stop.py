@@ -15,7 +15,7 @@ import pytest
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.event import AttemptCancelled, AttemptEnded, JournalEntry, OrchestratorStopped, StopRequested
 from support.sessions import Stage, plan_of, start_orchestrator, task, writes
-from support.wardens import alive, until
+from support.wardens import is_alive, wait_until
 
 
 def kinds(events: list[JournalEntry]) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_stubborn_agent_is_killed_after_the_grace_and_the_session_can_be_resum
     running.send(number)
     assert running.end() == 0
     session, events = stage.look()
-    assert not any(map(alive, family))
+    assert not any(map(is_alive, family))
     assert kinds(events)[-1] == "OrchestratorStopped"
     assert kinds(events).index("StopRequested") < kinds(events).index("AttemptCancelled"), "saved first"
     endings = [e.event.ended.ending for e in events if isinstance(e.event, AttemptEnded)]
@@ -64,7 +64,7 @@ def test_a_closed_terminal_leaves_even_the_stubborn_at_work(stage: Stage) -> Non
     running.send(signal.SIGHUP)
     assert running.end() == 0
     record = live(stage)
-    assert all(map(alive, processes_of(record)))
+    assert all(map(is_alive, processes_of(record)))
     _session, events = stage.look()
     assert not [each for each in events if isinstance(each.event, AttemptCancelled)]
     assert record.warden_pid
@@ -101,7 +101,7 @@ def test_a_warden_that_hangs_does_not_hold_up_a_stop_for_ever(stage: Stage, time
         last = events[-1].event
         assert isinstance(last, OrchestratorStopped)
         assert f"{record.attempt.agent_id} did not end in time" in last.reason
-    until(lambda: not alive(record.warden_pid or 0), "the wish to end is heard after all")
+    wait_until(lambda: not is_alive(record.warden_pid or 0), "the wish to end is heard after all")
     told = stage.resume()
     assert told.session.outcome == "completed"
     assert told.session.tasks["task-001"].retries == 0
@@ -116,12 +116,12 @@ def test_checks_under_way_are_ended_with_the_agents_and_run_again(stage: Stage) 
     stage.play(planner=plan_of(task(1)))
     running = start_orchestrator(stage)
     running.until("WaveStarted", 2)
-    until(mark.exists, "the check runs")
+    wait_until(mark.exists, "the check runs")
     running.send(signal.SIGINT)
     running.until("StopRequested")
     running.send(signal.SIGINT)
     assert running.end() == 0
-    assert not alive(int(mark.read_text().split()[0]))
+    assert not is_alive(int(mark.read_text().split()[0]))
     _session, events = stage.look()
     assert [each.event.now for each in events if isinstance(each.event, StopRequested)] == [False, True]
     assert stage.resume().session.outcome == "completed"

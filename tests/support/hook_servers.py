@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 
 class SimplePoller:
-    """As much of the warden's bell as a watcher needs; that one would take over the signals of the whole test run."""
+    """The part of the warden's poll loop that a watcher needs; the real one takes over the signals of the process."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
         self.answers: dict[int, Callable[[], None]] = {}
 
-    def serve(self, handle: int, answer: Callable[[], None], *, reading: bool = True, writing: bool = False) -> None:
+    def register(self, handle: int, answer: Callable[[], None], *, reading: bool = True, writing: bool = False) -> None:
         self.answers[handle] = answer
         self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)
 
-    def forget(self, handle: int) -> None:
+    def unregister(self, handle: int) -> None:
         if self.answers.pop(handle, None) is not None:
             self._poll.unregister(handle)
 
@@ -56,13 +56,13 @@ class WatchedAttempt:
         decide: Callable[[ToolCall], Decision] | None,
         listener: socket.socket | None = None,
     ) -> None:
-        self.bell = SimplePoller()
+        self.poll_loop = SimplePoller()
         self.audit = Path(watch["audit"])
         self.policy = Path(watch["policy"])
         listener = listener or socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = listener.getsockname()[1]
         self.env = {"BLUEFLAME_HOOK_PORT": str(self.port), "BLUEFLAME_HOOK": watch["hook"]}
-        self.asker = HookServer(watch, listener, ATTEMPT, self.bell, decide=decide)
+        self.asker = HookServer(watch, listener, ATTEMPT, self.poll_loop, decide=decide)
         self.folder = folder
 
     def during(self, work: Callable[[], T]) -> T:
@@ -73,7 +73,7 @@ class WatchedAttempt:
         give_up = time.monotonic() + TIMEOUT
         while thread.is_alive():
             assert time.monotonic() < give_up, "waited in vain for whoever asks"
-            self.bell.wait(0.01)
+            self.poll_loop.wait(0.01)
         return done[0]
 
     def post(self, body: bytes, head: str = "POST /hook HTTP/1.1\r\nContent-Length: {}\r\n\r\n") -> bytes:
@@ -161,7 +161,7 @@ def run_hook_server(
     try:
         yield watch
     finally:
-        if watch.bell.answers:
+        if watch.poll_loop.answers:
             watch.asker.close()
 
 

@@ -30,12 +30,12 @@ def main(place: str, rounds: int, seed: int, victim: str, box: list[str]) -> dic
     for number in range(rounds):
         folder = Path(place) / f"round-{number}"
         folder.mkdir()
-        for what, count in one_round(folder, chance.uniform(0, LONGEST), victim, box).items():
+        for what, count in run_round(folder, chance.uniform(0, LONGEST), victim, box).items():
             found[what] += count
     return found
 
 
-def one_round(folder: Path, delay: float, victim: str, box: list[str]) -> dict[str, int]:
+def run_round(folder: Path, delay: float, victim: str, box: list[str]) -> dict[str, int]:
     mark = f"mark-{os.urandom(8).hex()}"
     net = "none" if "--unshare-net" in box else "doors"
     argv = [word.replace("@FOLDER@", str(folder)) for word in box]
@@ -49,9 +49,9 @@ def one_round(folder: Path, delay: float, victim: str, box: list[str]) -> dict[s
     }
     (folder / "launch.json").write_text(json.dumps(launch))
     warden = start_warden(folder)
-    killed_at = kill(warden, folder, delay, victim)
+    killed_at = kill_victim(warden, folder, delay, victim)
     os.waitpid(warden, 0)
-    left = wait_until_gone(mark, killed_at + MOMENT) if victim == "warden" else alive_with(mark)
+    left = wait_until_gone(mark, killed_at + MOMENT) if victim == "warden" else find_processes_with(mark)
     last = (folder / "beat").stat().st_mtime if (folder / "beat").exists() else 0.0
     return {
         "rounds": 1,
@@ -75,7 +75,7 @@ def start_warden(folder: Path) -> int:
     return pid
 
 
-def kill(warden: int, folder: Path, delay: float, victim: str) -> float:
+def kill_victim(warden: int, folder: Path, delay: float, victim: str) -> float:
     """The box is known once its pid is on record, which is before it exists as a box."""
     note = folder / "agent.json"
     give_up = time.monotonic() + 10
@@ -90,12 +90,12 @@ def kill(warden: int, folder: Path, delay: float, victim: str) -> float:
 
 
 def wait_until_gone(mark: str, give_up: float) -> list[int]:
-    while (left := alive_with(mark)) and time.time() < give_up:
+    while (left := find_processes_with(mark)) and time.time() < give_up:
         time.sleep(0.005)
     return left
 
 
-def alive_with(mark: str) -> list[int]:
+def find_processes_with(mark: str) -> list[int]:
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():

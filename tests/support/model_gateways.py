@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
-from support.wardens import alive, until
+from support.wardens import is_alive, wait_until
 
 ROOT = str(Path(blueflame.__file__).parent.parent)
 TOKEN, SECRET = "bf-the-token-of-this-attempt", "sk-the-secret-of-the-person"
@@ -24,15 +24,15 @@ FALLBACK = {**PRICE, "input": 9_000_000, "cache_write_1h": 2_000_000, "web_searc
 WARDEN = """
 import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import PollLoop
+from blueflame.warden.poll_loop import PollLoop
 from blueflame.warden.gateway_process import start_gateway
 from blueflame.warden.process_tree import read_process
-bell = PollLoop()
+poll_loop = PollLoop()
 given = json.loads(sys.stdin.readline())
 gateway = start_gateway(sys.argv[2], given["gateway"], given["secrets"])
 door = socket.create_server(("127.0.0.1", 0), backlog=128)
 port = door.getsockname()[1]
-gateway.give(door)
+gateway.add_listener(door)
 print(json.dumps({"pid": gateway.pid, "port": port}), flush=True)
 for line in sys.stdin:
     if line == "close\\n":
@@ -97,14 +97,14 @@ class RunningGateway:
             found.extend([parked] if parked else [])
             return bool(found)
 
-        until(is_parked, "it is parked")
+        wait_until(is_parked, "it is parked")
         return found[0]
 
     def read_usage(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "usage.jsonl").read_text().splitlines()]
 
     def wait_for_usage(self, count: int = 1) -> list[dict[str, Any]]:
-        until(lambda: len(self.read_usage()) >= count, f"usage.jsonl has {count} lines")
+        wait_until(lambda: len(self.read_usage()) >= count, f"usage.jsonl has {count} lines")
         return self.read_usage()
 
     def start_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
@@ -201,4 +201,4 @@ def start_model_gateway(
             yield RunningGateway(folder, warden, told["pid"], told["port"])
         finally:
             warden.kill()
-    until(lambda: not alive(told["pid"]), "the gateway has ended")
+    wait_until(lambda: not is_alive(told["pid"]), "the gateway has ended")

@@ -27,14 +27,14 @@ PROBLEMS = find_problems("standard", lambda: (False, False))
 needs_box = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))
 
 
-class Said(NamedTuple):
+class SandboxOutput(NamedTuple):
     code: int
     out: str
     err: str
 
 
 @dataclass(kw_only=True)
-class Room:
+class SandboxFixture:
     """A checkout and an attempt's folder, and a way to run something in the box that they make."""
 
     worktree: Path
@@ -60,24 +60,24 @@ class Room:
         )
         return build_sandbox(site, SandboxRequest(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
 
-    def run(self, *argv: str, timeout: float = 120, **wanted: object) -> Said:
+    def run(self, *argv: str, timeout: float = 120, **wanted: object) -> SandboxOutput:
         box = self.box(**wanted)
-        return enter(prepare_sandbox(box, self.folder), argv, network=box.network, timeout=timeout)
+        return run_in_sandbox(prepare_sandbox(box, self.folder), argv, network=box.network, timeout=timeout)
 
-    def sh(self, script: str, **wanted: object) -> Said:
+    def sh(self, script: str, **wanted: object) -> SandboxOutput:
         return self.run("/bin/sh", "-c", script, timeout=120, **wanted)
 
 
-def make_room(tmp_path: Path, **more: object) -> Room:
+def make_sandbox_fixture(tmp_path: Path, **more: object) -> SandboxFixture:
     worktree, folder = tmp_path / "рабочая copy", tmp_path / "attempt"
     worktree.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)
-    return Room(worktree=worktree, folder=folder, **more)  # type: ignore[arg-type]  # as above
+    return SandboxFixture(worktree=worktree, folder=folder, **more)  # type: ignore[arg-type]  # as above
 
 
-def enter(
+def run_in_sandbox(
     prepared: PreparedSandbox, argv: Sequence[str], *, network: Network = Network.NONE, timeout: float = 120
-) -> Said:
+) -> SandboxOutput:
     """As the warden does it, but for the doors, the entry and the limits."""
     assert prepared.sandbox is not None
     assert network is not Network.DOORS, "only the warden can make doors"
@@ -94,4 +94,6 @@ def enter(
             timeout=timeout,
             check=False,
         )
-    return Said(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    return SandboxOutput(
+        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    )

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from support.wardens import ENTRY, PATIENCE, ROOT, order, outcome
+from support.wardens import ENTRY, PATIENCE, ROOT, read_outcome, write_launch
 
 BWRAP = shutil.which("bwrap") or ""
 STRANGER = 12_345  # a user that owns nothing on any machine
@@ -24,7 +24,7 @@ SUITS = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sy
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class SystemUser:
     """Who runs the warden, and with which Python."""
 
     name: str
@@ -36,34 +36,34 @@ class Person:
         return not self.argv and os.getuid() == 0
 
 
-def people() -> list[str]:
+def list_users() -> list[str]:
     return ["ourselves", "an ordinary user"]
 
 
-def person(name: str) -> Person:
+def find_user(name: str) -> SystemUser:
     if not BWRAP:
         pytest.skip("bubblewrap is not installed")
-    found = Person(name, (), sys.executable) if name == "ourselves" else _ordinary()
-    if not works(found.argv):
+    found = SystemUser(name, (), sys.executable) if name == "ourselves" else _find_ordinary_user()
+    if not can_run(found.argv):
         pytest.skip(f"{name} cannot make a sandbox here (user namespaces are forbidden?)")
     return found
 
 
-def _ordinary() -> Person:
+def _find_ordinary_user() -> SystemUser:
     if os.getuid() != 0:
         pytest.skip("we are an ordinary user already")
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is not installed")
     change = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--")
     argv = (*change, "sh", "-c", 'exec "$@"', "sh")  # setpriv itself still looks up its program with root's rights
-    python = python_for(argv)
+    python = find_python(argv)
     if not python:
         pytest.skip("an ordinary user can run no Python 3.11 here")
-    return Person("an ordinary user", argv, python)
+    return SystemUser("an ordinary user", argv, python)
 
 
 @cache
-def python_for(argv: tuple[str, ...]) -> str:
+def find_python(argv: tuple[str, ...]) -> str:
     """Ours may lie in somebody's home."""
     for python in (sys.executable, "/usr/bin/python3"):
         trial = [*argv, python, "-I", "-S", "-c", SUITS, str(ROOT / "blueflame/warden/main.py")]
@@ -73,13 +73,13 @@ def python_for(argv: tuple[str, ...]) -> str:
 
 
 @cache
-def works(argv: tuple[str, ...]) -> bool:
+def can_run(argv: tuple[str, ...]) -> bool:
     trial = [*argv, BWRAP, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "true"]
     return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
 
 @contextmanager
-def open_to_all() -> Iterator[Path]:
+def make_shared_folder() -> Iterator[Path]:
     """An attempt's folder for whoever we are to be. Not below pytest's own: each run of it closes that to others."""
     with tempfile.TemporaryDirectory(prefix="blueflame-", ignore_cleanup_errors=True) as place:
         Path(place).chmod(0o755)
@@ -89,7 +89,7 @@ def open_to_all() -> Iterator[Path]:
         yield folder
 
 
-def box(folder: Path, *more: str, net: str = "none") -> list[str]:
+def build_bwrap_argv(folder: Path, *more: str, net: str = "none") -> list[str]:
     root = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for name in ("bin", "sbin", "lib", "lib64"):
         root += ["--symlink", f"usr/{name}", f"/{name}"] if Path(f"/{name}").is_symlink() else []
@@ -99,18 +99,22 @@ def box(folder: Path, *more: str, net: str = "none") -> list[str]:
     return [BWRAP, *root, *mine, *spaces, "--die-with-parent", "--new-session", *more, "--"]
 
 
-def sandbox(folder: Path, *more: str, net: str = "none", seccomp: str | None = None) -> dict[str, Any]:
-    return {"argv": box(folder, *more, net=net), "net": net, "seccomp": seccomp}
+def build_sandbox_options(folder: Path, *more: str, net: str = "none", seccomp: str | None = None) -> dict[str, Any]:
+    return {"argv": build_bwrap_argv(folder, *more, net=net), "net": net, "seccomp": seccomp}
 
 
-def boxed(folder: Path, *argv: str, net: str = "none", **more: object) -> Path:
+def write_sandboxed_launch(folder: Path, *argv: str, net: str = "none", **more: object) -> Path:
     """An order for `argv` in a box; its environment is a plain one."""
-    walls: dict[str, Any] = {"env": {"PATH": "/usr/bin:/bin"}, "sandbox": sandbox(folder, net=net), **more}
-    return order(folder, *argv, **walls)
+    walls: dict[str, Any] = {
+        "env": {"PATH": "/usr/bin:/bin"},
+        "sandbox": build_sandbox_options(folder, net=net),
+        **more,
+    }
+    return write_launch(folder, *argv, **walls)
 
 
 @contextmanager
-def started(who: Person, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_warden_as(who: SystemUser, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     argv = [*who.argv, who.python, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(ROOT), str(folder)]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True) as warden:
         try:
@@ -120,17 +124,17 @@ def started(who: Person, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
                 warden.terminate()
 
 
-def run(who: Person, folder: Path) -> dict[str, Any]:
-    with started(who, folder) as warden:
+def run_warden_as(who: SystemUser, folder: Path) -> dict[str, Any]:
+    with running_warden_as(who, folder) as warden:
         assert warden.wait(PATIENCE) == 0
-    return outcome(folder)
+    return read_outcome(folder)
 
 
-def said(folder: Path) -> str:
+def read_stdout(folder: Path) -> str:
     return (folder / "stdout.log").read_text()
 
 
-def alive_with(mark: str) -> list[int]:
+def find_processes_with(mark: str) -> list[int]:
     """Processes whose command line holds `mark`, wherever they live."""
     found = []
     for entry in Path("/proc").iterdir():

@@ -27,7 +27,7 @@ from blueflame.system.terminal_frames import (
     WINDOW_SIZE,
     build_frame,
 )
-from support.wardens import PATIENCE, until
+from support.wardens import PATIENCE, wait_until
 
 
 class Viewer:
@@ -82,8 +82,8 @@ class Viewer:
 
 
 @contextmanager
-def viewing(folder: Path) -> Iterator[Viewer]:
-    until((folder / SOCKET_NAME).exists, "the agent has a terminal")
+def open_viewer(folder: Path) -> Iterator[Viewer]:
+    wait_until((folder / SOCKET_NAME).exists, "the agent has a terminal")
     handle = os.open(folder, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(f"/proc/self/fd/{handle}/{SOCKET_NAME}")
@@ -95,7 +95,7 @@ Modes = list[Any]
 LONG_PATIENCE = 90.0  # for real agents on a machine that has much to do
 
 
-class Person:
+class TerminalUser:
     """Somebody at a real terminal in which a program runs; sees every byte."""
 
     def __init__(self, process: subprocess.Popen[bytes], master: int, modes: Modes) -> None:
@@ -149,7 +149,7 @@ ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n
 
 
 @contextmanager
-def person_at(code: str, *argv: object, rows: int = 24, columns: int = 80) -> Iterator[Person]:
+def start_terminal_user(code: str, *argv: object, rows: int = 24, columns: int = 80) -> Iterator[TerminalUser]:
     """A Python program in a terminal of its own. The terminal outlives it: one can see in which state it was left."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -161,7 +161,7 @@ def person_at(code: str, *argv: object, rows: int = 24, columns: int = 80) -> It
         stderr=slave,
         start_new_session=True,
     )
-    person = Person(process, master, modes)
+    person = TerminalUser(process, master, modes)
     with process:
         try:
             yield person

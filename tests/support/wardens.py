@@ -21,14 +21,14 @@ ENTRY = (
 PATIENCE = 20.0
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < give_up, f"waited in vain until {what}"
         time.sleep(0.01)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -36,7 +36,7 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
-def order(folder: Path, *argv: str, **more: object) -> Path:
+def write_launch(folder: Path, *argv: str, **more: object) -> Path:
     """A folder as the engine prepares it."""
     folder.mkdir(parents=True, exist_ok=True)
     launch = {
@@ -52,15 +52,15 @@ def order(folder: Path, *argv: str, **more: object) -> Path:
     return folder
 
 
-def start(folder: Path, stderr: int | None = None) -> subprocess.Popen[bytes]:
+def start_warden(folder: Path, stderr: int | None = None) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(ROOT), str(folder)]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=stderr, start_new_session=True)
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with start(folder) as warden:
+def running_warden(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with start_warden(folder) as warden:
         try:
             yield warden
         finally:
@@ -68,29 +68,29 @@ def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
                 warden.terminate()
 
 
-def run(folder: Path) -> dict[str, Any]:
-    with started(folder) as warden:
+def run_warden(folder: Path) -> dict[str, Any]:
+    with running_warden(folder) as warden:
         assert warden.wait(PATIENCE) == 0
-    return outcome(folder)
+    return read_outcome(folder)
 
 
-def outcome(folder: Path) -> dict[str, Any]:
+def read_outcome(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
     return found
 
 
-def pid_in(path: Path) -> int:
+def read_pid(path: Path) -> int:
     """Of a process that wrote its pid into a file."""
-    until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} holds a pid")
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} holds a pid")
     return int(path.read_text())
 
 
-def agent_of(folder: Path) -> int:
-    until((folder / "agent.json").exists, "the agent is known")
+def read_agent_pid(folder: Path) -> int:
+    wait_until((folder / "agent.json").exists, "the agent is known")
     return int(json.loads((folder / "agent.json").read_text())["pid"])
 
 
-def state_of(folder: Path) -> str:
+def read_state(folder: Path) -> str:
     try:
         return str(json.loads((folder / "status.json").read_text())["state"])
     except FileNotFoundError:

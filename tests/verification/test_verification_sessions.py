@@ -14,7 +14,7 @@ from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsForme
 from blueflame.model.task import Cause
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from support.sessions import Stage, Told, task, writes
-from support.wardens import pid_in
+from support.wardens import read_pid
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stag
     hangs = [{"run": f"echo $PPID > '{pid}.draft' && mv '{pid}.draft' '{pid}'; sleep 600"}]
     tasks = (task(n, locks=["src/shared/"]) for n in (1, 2))
     stage.play(*tasks, workers={1: hangs, 2: writes("src/shared/2.txt", "two")})
-    killer = threading.Thread(target=lambda: os.kill(pid_in(pid), signal.SIGKILL))
+    killer = threading.Thread(target=lambda: os.kill(read_pid(pid), signal.SIGKILL))
     killer.start()
     told = stage.run({"session": ["stop"]})
     killer.join()

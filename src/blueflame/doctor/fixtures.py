@@ -163,7 +163,7 @@ def _create_fixture(fixture: TrialFixture, stack: ExitStack) -> None:
     _open_listeners(fixture, stack)
     waits = f"import time; time.sleep({2 * TRIAL_TIMEOUT})"
     fixture.victim = start_background([sys.executable, "-I", "-S", "-c", waits, fixture.build_secret("victim")])
-    stack.callback(fixture.victim.end)
+    stack.callback(fixture.victim.kill_group)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -195,10 +195,10 @@ def _end_everything(fixture: TrialFixture) -> None:
     """Wardens end when asked, and their sandboxes with them; what escaped through a hole is killed here."""
     for trial in fixture.trials:
         if trial.warden.is_running:
-            trial.warden.ask_to_end()
+            trial.warden.terminate()
     for trial in fixture.trials:
         trial.warden.wait(TRIAL_TIMEOUT)
-        trial.warden.end()
+        trial.warden.kill_group()
         for pid in trial.find_processes():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

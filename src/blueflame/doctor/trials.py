@@ -123,7 +123,7 @@ def _build_launch(
     )  # fmt: skip
     box = machine.build(site, wanted)
     prepared = prepare_sandbox(box, folder)
-    keys = prepared.launch()
+    keys = prepared.build_launch_keys()
     if watched:
         keys |= _build_watch(fixture, checkout, folder, box, prepared.mounts)
     if watched and box.network is Network.DOORS:

@@ -153,7 +153,7 @@ def run_in_sandbox(ground: CommandSite, argv: Sequence[str], hosts: Sequence[str
 
 
 def _build_launch(box: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], cwd: Path) -> LaunchFile:
-    keys: dict[str, Any] = prepared.launch()
+    keys: dict[str, Any] = prepared.build_launch_keys()
     if box.hosts:
         keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
     if "sandbox" in keys:
@@ -189,9 +189,9 @@ def _run_launch(launch: LaunchFile, folder: Path) -> int:
 
         def admit(child: ChildProcess) -> None:
             if pressure.group is not None:
-                pressure.group.take(child.pid)
-            if exit_way is not None and "gateway" in child.doors:
-                exit_way.give(child.doors["gateway"])
+                pressure.group.add_process(child.pid)
+            if exit_way is not None and "gateway" in child.listeners:
+                exit_way.add_listener(child.listeners["gateway"])
 
         ends = StandardFiles() if launch.sandbox is None else stack.enter_context(relay_files(StandardFiles()))
         child = start_program(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
@@ -224,7 +224,7 @@ def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
         if pid:
             child.pid = -1
             return _read_exit_code(status)
-        why = pressure.why_stop()
+        why = pressure.find_violation()
         if why is not None:
             raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
         heard = _wait_for_signal(POLL_SECONDS)
@@ -251,7 +251,7 @@ def _wait_for_signal(seconds: float) -> int | None:
 
 def _forward_signal(child: ChildProcess, number: int) -> None:
     """To the command and its group, as a terminal would; bubblewrap itself would die of it, and all with it."""
-    if not child.boxed or not LINUX:
+    if not child.sandboxed or not LINUX:
         signal_group(child.pid, signal.Signals(number))
         return
     members = list_descendants({child.pid})
@@ -269,7 +269,7 @@ def _kill_remaining(child: ChildProcess) -> None:
             os.kill(child.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(child.pid, 0)
-    for member in () if child.boxed else list_descendants({os.getpid()}):
+    for member in () if child.sandboxed else list_descendants({os.getpid()}):
         signal_process(member, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(member.pid, 0)

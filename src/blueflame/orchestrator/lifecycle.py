@@ -64,7 +64,7 @@ def lock_project(project: Project) -> Iterator[Journal]:
 def prepare_folders(project: Project) -> None:
     """Make the folders and keep them out of `git status` through .git/info/exclude. Idempotent."""
     paths = project.paths
-    paths.make()
+    paths.make_folders()
     inside = [f"/{STATE_FOLDER}/"]
     if paths.worktrees.is_relative_to(paths.root):
         inside.append(f"/{paths.worktrees.relative_to(paths.root)}/")

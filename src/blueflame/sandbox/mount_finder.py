@@ -26,7 +26,7 @@ class MountFinder:
         self.notes: list[str] = []
         self._there = {mount.target for mount in there}
 
-    def inside(self, path: str) -> bool:
+    def is_inside(self, path: str) -> bool:
         return any(step in self.found or step in self._there for step in _list_ancestors(path))
 
     def add(self, path: str | Path, why: str) -> bool:
@@ -36,15 +36,15 @@ class MountFinder:
         if not os.access(real, os.R_OK) or (os.path.isdir(real) and not os.access(real, os.X_OK)):
             return False
         for target in dict.fromkeys((name, real)):
-            if self.inside(target):
+            if self.is_inside(target):
                 continue
-            if self.secret(target):
+            if self.is_secret(target):
                 self.notes.append(f"{target} is not shown, because it is or holds what must stay private")
                 return False
             self.found[target] = Mount(kind=MountKind.RO, source=real, target=target, why=why)
         return True
 
-    def secret(self, path: str) -> bool:
+    def is_secret(self, path: str) -> bool:
         """Too much to show: the home or what it is in, a place of the kernel's, credentials or what holds them."""
         if len(_split_path(path)) < 2 or is_below(self.home, path):
             return True
@@ -60,7 +60,7 @@ class MountFinder:
             self.add(folder, why)
 
     def _is_prefix(self, folder: str, prefix: str) -> bool:
-        if Path(folder).name not in PROGRAM_FOLDERS or self.secret(prefix) or prefix == f"{self.home}/.local":
+        if Path(folder).name not in PROGRAM_FOLDERS or self.is_secret(prefix) or prefix == f"{self.home}/.local":
             return False  # .local/share holds more than programs
         return any(os.path.exists(f"{prefix}/{mark}") for mark in PREFIX_MARKS)
 
@@ -72,25 +72,25 @@ class MountFinder:
                     if _can_leave_system(entry.path):
                         self.follow(entry.path)
                 elif not is_below(entry.path, "/usr") and entry.is_file() and (read := _read_interpreter(entry.path)):
-                    self._lead_to(read, f"runs {entry.path}")
+                    self._add_linked(read, f"runs {entry.path}")
 
     def follow(self, link: str) -> None:
         path = link
         for _hop in range(40):  # as many as the kernel follows
-            if not self.inside(path):
-                self._lead_to(path, f"{link} leads there")
+            if not self.is_inside(path):
+                self._add_linked(path, f"{link} leads there")
             try:
                 path = os.path.normpath(Path(path).parent / Path(path).readlink())
             except OSError:  # the end of the chain, or broken
                 return
 
-    def _lead_to(self, path: str, why: str) -> None:
+    def _add_linked(self, path: str, why: str) -> None:
         real = os.path.realpath(path)
-        if not os.path.exists(real) or (self.inside(path) and self.inside(real)):
+        if not os.path.exists(real) or (self.is_inside(path) and self.is_inside(real)):
             return
-        if not self.inside(real):
+        if not self.is_inside(real):
             self._add_target(real, why)
-        if path != real and not self.inside(path) and not self.secret(path):
+        if path != real and not self.is_inside(path) and not self.is_secret(path):
             self.found[path] = Mount(kind=MountKind.SYMLINK, source=real, target=path, why=why)
 
     def _add_target(self, real: str, why: str) -> None:

@@ -35,7 +35,7 @@ class PreparedSandbox:
     min_free_disk_mb: int
     mounts: Mapping[str, str]  # where the private places inside are outside
 
-    def launch(self) -> dict[str, Any]:
+    def build_launch_keys(self) -> dict[str, Any]:
         """The keys of launch.json that are about the box; env and limits are the order's own."""
         numbers = {
             "memory_mb": self.memory_mb,

@@ -35,7 +35,7 @@ class SandboxProblem(NamedTuple):
     words: str  # what is missing, and what to do about it
 
 
-class ProbeResult(NamedTuple):
+class SandboxProbeResult(NamedTuple):
     code: int
     said: str
 
@@ -190,7 +190,7 @@ def _build_probe_sandbox() -> SandboxSpec:
     return SandboxSpec(cwd="/", mounts=(*mounts, *rest), network=Network.NONE, seccomp=False, uid=os.geteuid() or 1000)
 
 
-def _run_probe(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> ProbeResult:
+def _run_probe(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> SandboxProbeResult:
     argv = list(build_bwrap_argv(box, engine))
     if filter_fd is not None:
         argv[argv.index("--seccomp") + 1] = str(filter_fd)
@@ -200,7 +200,7 @@ def _run_probe(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | No
     )
 
 
-def _run_program(argv: list[str], keep: tuple[int, ...] = ()) -> ProbeResult:
+def _run_program(argv: list[str], keep: tuple[int, ...] = ()) -> SandboxProbeResult:
     try:
         done = subprocess.run(
             argv,
@@ -212,7 +212,7 @@ def _run_program(argv: list[str], keep: tuple[int, ...] = ()) -> ProbeResult:
             env={},
         )
     except OSError as e:
-        return ProbeResult(127, e.strerror or str(e))
+        return SandboxProbeResult(127, e.strerror or str(e))
     except subprocess.TimeoutExpired:
-        return ProbeResult(124, "it does not end")
-    return ProbeResult(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))
+        return SandboxProbeResult(124, "it does not end")
+    return SandboxProbeResult(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))

@@ -82,7 +82,7 @@ def _add_environment(finder: MountFinder, folder: Path) -> None:
         name, _, value = line.partition("=")
         if name.strip() == "home" and value.strip().startswith("/"):
             base = os.path.realpath(value.strip())
-            if not finder.inside(base):
+            if not finder.is_inside(base):
                 finder.add_programs(base, "the Python of the virtual environment")
     finder.follow_all(str(folder / "bin"))
 
@@ -125,7 +125,7 @@ def _add_own_python(finder: MountFinder) -> None:
 def _add_certificates(finder: MountFinder, environ: Mapping[str, str]) -> None:
     for name in CERTIFICATE_VARIABLES:
         path = environ.get(name, "")
-        if path.startswith("/") and not finder.inside(os.path.normpath(path)) and _is_certificate(Path(path)):
+        if path.startswith("/") and not finder.is_inside(os.path.normpath(path)) and _is_certificate(Path(path)):
             finder.add(path, f"certificates that ${name} names")
 
 
@@ -142,9 +142,9 @@ def _build_path(finder: MountFinder, written: str, repo_root: Path | None) -> It
             finder.notes.append(f"PATH: {entry or 'an empty entry'} is left out: {problem}")
         elif os.path.isdir(entry):
             folder = os.path.normpath(entry)
-            if not finder.inside(folder):
+            if not finder.is_inside(folder):
                 finder.add_programs(folder, "programs on your PATH")
-            if finder.inside(folder):
+            if finder.is_inside(folder):
                 finder.follow_all(folder)
                 kept.append(folder)
     yield from dict.fromkeys((*kept, *SYSTEM_PATH))
@@ -159,7 +159,11 @@ def _find_path_problem(entry: str, finder: MountFinder, repo_root: Path | None) 
         return ""  # not there, which is no news
     if mode & stat.S_IWOTH:
         return "anybody can write to it"
-    if repo_root and is_below(os.path.normpath(entry), str(repo_root)) and not finder.inside(os.path.normpath(entry)):
+    if (
+        repo_root
+        and is_below(os.path.normpath(entry), str(repo_root))
+        and not finder.is_inside(os.path.normpath(entry))
+    ):
         return "it is in the repository, of which only the checkout is inside"
     return ""
 
@@ -170,7 +174,7 @@ def _list_variables(finder: MountFinder, environ: Mapping[str, str], home: Path)
     def at(variable: str, default: str, part: str = "") -> str | None:
         folder = environ.get(variable, "")
         path = os.path.normpath(Path(folder if folder.startswith("/") else home / default) / part)
-        return path if finder.inside(path) else None
+        return path if finder.is_inside(path) else None
 
     if rustup := at("RUSTUP_HOME", ".rustup", "toolchains"):
         yield "RUSTUP_HOME", str(Path(rustup).parent)
@@ -179,7 +183,7 @@ def _list_variables(finder: MountFinder, environ: Mapping[str, str], home: Path)
     if modules := at("GOMODCACHE", "go/pkg/mod") or at("GOPATH", "go", "pkg/mod"):
         yield "GOPROXY", f"file://{modules}/cache/download"
         yield "GOSUMDB", "off"  # go.sum still holds; the server that is asked for others cannot be reached
-    if os.path.isdir(home / ".local/lib") and finder.inside(str(home / ".local/lib")):
+    if os.path.isdir(home / ".local/lib") and finder.is_inside(str(home / ".local/lib")):
         yield "PYTHONUSERBASE", str(home / ".local")
     if maven := at("", ".m2/repository"):
         yield "MAVEN_ARGS", f"-Dmaven.repo.local.tail={maven}"
@@ -196,7 +200,7 @@ def _list_links(finder: MountFinder, environ: Mapping[str, str], home: Path) -> 
     cargo = environ.get("CARGO_HOME", "")
     for part in ("registry", "git"):
         place = str((Path(cargo) if cargo.startswith("/") else home / ".cargo") / part)
-        if finder.inside(place):
+        if finder.is_inside(place):
             yield f".cargo/{part}", place
 
 

@@ -33,7 +33,7 @@ class BackgroundProcess:
             self._process.wait(seconds)
         return not self.is_running
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         self._process.terminate()
 
     def kill(self) -> None:
@@ -41,7 +41,7 @@ class BackgroundProcess:
         self._process.kill()
         self._process.wait()
 
-    def end(self) -> None:
+    def kill_group(self) -> None:
         """With its whole group, when it has not ended already."""
         if self.is_running:
             with suppress(ProcessLookupError, PermissionError):

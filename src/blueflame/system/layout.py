@@ -78,7 +78,7 @@ class StatePaths:
         """A configuration the session runs with, or was asked about; a resume does not pick up another one unasked."""
         return self.state / "sessions" / session / f"config-{digest[:16]}.json"
 
-    def make(self) -> None:
+    def make_folders(self) -> None:
         for folder in (self.state, self.signals, self.attempts, self.logs):
             make_folder(folder)
 

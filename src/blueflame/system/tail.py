@@ -21,7 +21,7 @@ class FileTail:
         self.offset = 0
         self._skipping = False  # the end of a line that was too long
 
-    def lines(self, *, most: int = STEP_BYTES) -> Iterator[bytes]:
+    def read_lines(self, *, most: int = STEP_BYTES) -> Iterator[bytes]:
         """What is new, about `most` bytes of it at a time; the rest comes with the next call."""
         goal = self.offset + most
         while self.offset < goal:
@@ -38,9 +38,9 @@ class FileTail:
             self._skipping = not end
             yield from fresh
 
-    def objects(self, *, most: int = STEP_BYTES) -> Iterator[Mapping[str, Any]]:
+    def read_objects(self, *, most: int = STEP_BYTES) -> Iterator[Mapping[str, Any]]:
         """The lines that are JSON objects; others are passed over: this is for looking on, not for judging."""
-        for line in self.lines(most=most):
+        for line in self.read_lines(most=most):
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError):

@@ -39,20 +39,20 @@ class Keyboard:
         self._fd = fd
         self._typed = b""
 
-    async def line(self) -> str:
+    async def read_line(self) -> str:
         while b"\n" not in self._typed:
-            await self._readable()
-            self._typed += self._read()
+            await self._wait_readable()
+            self._typed += self._read_typed()
         line, _, self._typed = self._typed.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
 
-    def forget(self) -> None:
+    def discard_typed(self) -> None:
         """Drop what was typed before the question was on the screen: it cannot have been an answer to it."""
         self._typed = b""
         with suppress(termios.error):  # not a terminal: nothing is waiting in one
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
-    def _read(self) -> bytes:
+    def _read_typed(self) -> bytes:
         try:
             data = os.read(self._fd, 4096)
         except OSError:  # EIO: the terminal was closed
@@ -61,7 +61,7 @@ class Keyboard:
             raise TerminalGone("the terminal was closed at a question; it stays open: 'blueflame resume' asks it again")
         return data
 
-    async def _readable(self) -> None:
+    async def _wait_readable(self) -> None:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         loop.add_reader(self._fd, lambda: None if ready.done() else ready.set_result(None))

@@ -137,9 +137,9 @@ async def _relay_output(reader: asyncio.StreamReader, relay: _Relay) -> DetachRe
             if kind == ENDED:
                 return DetachReason.ENDED
             if kind == PAST:
-                relay.show(TERMINAL_QUERY.sub(b"", content))
+                relay.show_output(TERMINAL_QUERY.sub(b"", content))
             elif kind == SHOWN:
-                relay.show(content)
+                relay.show_output(content)
     except (asyncio.IncompleteReadError, ConnectionError):
         return DetachReason.LOST
 
@@ -157,13 +157,13 @@ class _Relay:
         self._read_only = read_only
         self._tail = b""
 
-    def show(self, data: bytes) -> None:
+    def show_output(self, data: bytes) -> None:
         for mark in ALTERNATE_SCREEN.finditer(self._tail + data):
             self.on_other_screen = mark[1] == b"h"
         self.was_asked = self.was_asked or TERMINAL_QUERY.search(self._tail + data) is not None
         self._tail = data[-MAX_ESCAPE_BYTES:]
         if not _write_screen(self.screen, data):
-            self._leave(DetachReason.CLOSED)
+            self._detach(DetachReason.CLOSED)
 
     def read_keys(self) -> None:
         try:
@@ -171,31 +171,31 @@ class _Relay:
         except OSError:  # EIO: the terminal was closed
             keys = b""
         if not keys:
-            self._leave(DetachReason.CLOSED)
+            self._detach(DetachReason.CLOSED)
             return
         wish = DETACH_KEYS.search(keys)
         if self._read_only:
             if wish or INTERRUPT_KEY in keys:
-                self._leave(DetachReason.LEFT)
+                self._detach(DetachReason.LEFT)
             return
-        self._send(KEYS, keys[: wish.start()] if wish else keys)
+        self._send_frame(KEYS, keys[: wish.start()] if wish else keys)
         if wish:
-            self._leave(DetachReason.LEFT)
+            self._detach(DetachReason.LEFT)
 
-    def tell_size(self) -> None:
+    def send_size(self) -> None:
         if self._read_only:
             return
         with suppress(OSError):
             rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(self.screen, termios.TIOCGWINSZ, bytes(8)))
             if rows and columns:
-                self._send(SIZE, WINDOW_SIZE.pack(rows, columns))
+                self._send_frame(SIZE, WINDOW_SIZE.pack(rows, columns))
 
-    def _send(self, kind: bytes, content: bytes) -> None:
+    def _send_frame(self, kind: bytes, content: bytes) -> None:
         if content:
             assert len(content) <= MAX_CONTENT_BYTES
             self._writer.write(build_frame(kind, content))
 
-    def _leave(self, parting: DetachReason) -> None:
+    def _detach(self, parting: DetachReason) -> None:
         if not self.left.done():
             self.left.set_result(parting)
 
@@ -261,12 +261,12 @@ def _handle_signals(relay: _Relay, again: RawMode) -> Iterator[None]:
 
     def come_back() -> None:
         again()
-        relay.tell_size()
+        relay.send_size()
 
     loop.add_reader(relay.keyboard, relay.read_keys)
-    loop.add_signal_handler(signal.SIGWINCH, relay.tell_size)
+    loop.add_signal_handler(signal.SIGWINCH, relay.send_size)
     loop.add_signal_handler(signal.SIGCONT, come_back)
-    relay.tell_size()
+    relay.send_size()
     try:
         yield
     finally:

@@ -40,8 +40,8 @@ class _AuditTrace:
     tool: str = ""
     target: str = ""
 
-    def read_on(self, most: int) -> None:
-        for line in self.audit.objects(most=most):
+    def read_new(self, most: int) -> None:
+        for line in self.audit.read_objects(most=most):
             if line.get("rule") != "canary":
                 self.asked += 1
                 self.refused += line.get("decision") == BLOCK
@@ -61,10 +61,10 @@ class ActivityTracker:
     def __post_init__(self) -> None:
         self._listener = ProgressReader(self.runtimes)
 
-    def look(self, record: AttemptRecord, *, most: int = STEP_BYTES) -> Activity:
+    def read_activity(self, record: AttemptRecord, *, most: int = STEP_BYTES) -> Activity:
         """Of what is new about `most` bytes of each file: a flood is caught up with bit by bit."""
         try:
-            return self._looked(record, most)
+            return self._build_activity(record, most)
         except WorldError as error:  # whoever looks on must not fall over it
             return Activity(
                 attempt=record.attempt,
@@ -73,12 +73,12 @@ class ActivityTracker:
                 spoke_last=True,
             )
 
-    def _looked(self, record: AttemptRecord, most: int) -> Activity:
+    def _build_activity(self, record: AttemptRecord, most: int) -> Activity:
         attempt = record.attempt
         folder = self.folder(attempt.id)
-        trace = self._trace(attempt)
-        trace.read_on(most)
-        heard = self._listener.hear(attempt, folder, most=most)
+        trace = self._find_trace(attempt)
+        trace.read_new(most)
+        heard = self._listener.read_progress(attempt, folder, most=most)
         asks = trace.asked > heard.acts  # it is at a call that its output does not show yet
         tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
         return Activity(
@@ -93,12 +93,12 @@ class ActivityTracker:
             spend=heard.spend,
         )
 
-    def forget(self, living: Mapping[str, object]) -> None:
+    def keep_only(self, living: Mapping[str, object]) -> None:
         """Whoever is not among the living does nothing more."""
-        self._listener.forget(living)
+        self._listener.keep_only(living)
         self._traces = {name: trace for name, trace in self._traces.items() if name in living}
 
-    def _trace(self, attempt: Attempt) -> _AuditTrace:
+    def _find_trace(self, attempt: Attempt) -> _AuditTrace:
         if attempt.id not in self._traces:
             self._traces[attempt.id] = _AuditTrace(FileTail(self.audit(attempt.agent_id)))
         return self._traces[attempt.id]

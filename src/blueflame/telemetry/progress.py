@@ -34,7 +34,7 @@ class ProgressReader:
         self._heard: dict[str, AgentProgress] = {}
         self._meters: dict[str, UsageTail] = {}
 
-    def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> AgentProgress:
+    def read_progress(self, attempt: Attempt, directory: Path, *, most: int = 1) -> AgentProgress:
         """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
         heard = self._heard.get(attempt.id, AgentProgress())
         runtime = self._runtimes.get(attempt.runtime)
@@ -45,16 +45,16 @@ class ProgressReader:
                 break
             heard = replace(_apply_signals(heard, signals), offset=offset)
         self._heard[attempt.id] = heard
-        metered = self._metered(attempt, directory, most)
+        metered = self._read_spend(attempt, directory, most)
         return heard if metered is None else replace(heard, spend=metered)
 
-    def _metered(self, attempt: Attempt, directory: Path, most: int) -> Spend | None:
+    def _read_spend(self, attempt: Attempt, directory: Path, most: int) -> Spend | None:
         if attempt.id not in self._meters:
             self._meters[attempt.id] = UsageTail(directory)
-        self._meters[attempt.id].read_on(most=most)
+        self._meters[attempt.id].read_new(most=most)
         return self._meters[attempt.id].spend
 
-    def forget(self, living: Mapping[str, object]) -> None:
+    def keep_only(self, living: Mapping[str, object]) -> None:
         """Whoever is not among the living says nothing more."""
         self._heard = {name: heard for name, heard in self._heard.items() if name in living}
         self._meters = {name: meter for name, meter in self._meters.items() if name in living}

@@ -55,7 +55,7 @@ class ModelCharge:
 TranscriptEntry: TypeAlias = AgentWords | AgentComplaint | TranscriptCall | ModelCharge
 
 
-class TranscriptReader:
+class AgentTranscript:
     """Reads on from where it stopped. The audit log knows of a call first, the output in which order things came."""
 
     def __init__(self, runtime: Runtime | None, folder: Path, audit: Path, worktree: str | None) -> None:
@@ -72,17 +72,17 @@ class TranscriptReader:
         self._all_heard = False
         self._said_last = ""
 
-    def news(self) -> Iterator[TranscriptEntry]:
+    def read_entries(self) -> Iterator[TranscriptEntry]:
         """Take all of it; of much that is new a part."""
         self._read_logs()
-        for signal in self._said():
-            yield from self._taken(signal)
+        for signal in self._read_signals():
+            yield from self._build_entries(signal)
         if self._all_heard:
             for place in [*self._untold]:
-                yield from self._asked(place)
-            yield from self._billed("~")
+                yield from self._report_decision(place)
+            yield from self._take_charges("~")
 
-    def _said(self) -> Iterator[Signal]:
+    def _read_signals(self) -> Iterator[Signal]:
         self._all_heard = self._runtime is None
         goal = self._offset + MAX_STEP_BYTES
         while self._runtime is not None and self._offset < goal:
@@ -96,14 +96,14 @@ class TranscriptReader:
             yield from signals
 
     def _read_logs(self) -> None:
-        for line in self._audit.objects(most=MAX_STEP_BYTES):
+        for line in self._audit.read_objects(most=MAX_STEP_BYTES):
             if line.get("rule") != "canary":
                 place = next(self._lines)
                 self._untold[place] = line
                 self._places.setdefault(_build_call_key(line), deque()).append(place)
-        self._bills.extend(self._usage.calls(most=MAX_STEP_BYTES))
+        self._bills.extend(self._usage.read_calls(most=MAX_STEP_BYTES))
 
-    def _taken(self, signal: Signal) -> Iterator[TranscriptEntry]:
+    def _build_entries(self, signal: Signal) -> Iterator[TranscriptEntry]:
         match signal:
             case TextOutput(text):
                 if text != self._said_last:  # many repeat their last words as their result
@@ -115,13 +115,13 @@ class TranscriptReader:
                 self._total += spend
                 yield ModelCharge(spend=spend, total=self._total)
             case ObservedCall():
-                yield from self._shown(signal)
+                yield from self._match_call(signal)
 
-    def _shown(self, act: ObservedCall) -> Iterator[TranscriptEntry]:
+    def _match_call(self, act: ObservedCall) -> Iterator[TranscriptEntry]:
         key = act.call or act.digest
         if self._places.get(key):
-            yield from self._billed(self._stamp(self._places[key][0]))
-            yield self._decided(self._places[key][0])
+            yield from self._take_charges(self._read_time(self._places[key][0]))
+            yield self._take_decision(self._places[key][0])
         elif self._ahead[key]:
             self._ahead[key] -= 1
         else:
@@ -130,20 +130,20 @@ class TranscriptReader:
                 tool=act.tool, target=shorten_paths(self._worktree, act.target), allowed=False if act.denied else None
             )
 
-    def _asked(self, place: int) -> Iterator[TranscriptEntry]:
+    def _report_decision(self, place: int) -> Iterator[TranscriptEntry]:
         """What the output does not show yet; or showed before there was a decision: then only a refusal is news."""
-        key, at = _build_call_key(self._untold[place]), self._stamp(place)
-        call = self._decided(place)
+        key, at = _build_call_key(self._untold[place]), self._read_time(place)
+        call = self._take_decision(place)
         known = self._undecided[key] > 0
         (self._undecided if known else self._ahead)[key] += -1 if known else 1
         if not known or not call.allowed:
-            yield from self._billed(at)
+            yield from self._take_charges(at)
             yield call
 
-    def _stamp(self, place: int) -> str:
+    def _read_time(self, place: int) -> str:
         return str(self._untold[place].get("timestamp", ""))
 
-    def _decided(self, place: int) -> TranscriptCall:
+    def _take_decision(self, place: int) -> TranscriptCall:
         line = self._untold.pop(place)
         self._places[_build_call_key(line)].remove(place)
         allowed = line.get("decision") == ALLOW
@@ -155,7 +155,7 @@ class TranscriptReader:
             at=str(line.get("timestamp", "")),
         )
 
-    def _billed(self, until: str) -> Iterator[TranscriptEntry]:
+    def _take_charges(self, until: str) -> Iterator[TranscriptEntry]:
         """Answers of the model that ended before then: times are texts that sort."""
         while self._bills and self._bills[0].at <= until:
             call = self._bills.popleft()

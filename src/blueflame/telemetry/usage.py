@@ -44,8 +44,8 @@ def read_metered_usage(folder: Path) -> MeteredUsage:
     """Of an attempt's folder. Without a book nothing was metered; lines that cannot be read are counted."""
     gathering = _UsageTotals()
     for line in _read_lines(folder / USAGE_FILE):
-        gathering.take(line)
-    return gathering.result()
+        gathering.add_line(line)
+    return gathering.build_result()
 
 
 def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
@@ -87,7 +87,7 @@ class _UsageTotals:
     damaged: int = 0
     listed: dict[str, int] = field(default_factory=dict)
 
-    def take(self, line: Mapping[str, Any] | None) -> None:
+    def add_line(self, line: Mapping[str, Any] | None) -> None:
         counts = _parse_counts(line) if line is not None else None
         if line is None or counts is None:
             self.damaged += 1
@@ -98,9 +98,9 @@ class _UsageTotals:
         self.calls += 1
         self.incomplete += line.get("complete") is not True and _is_answered(line)
         usage = Usage(model=str(line.get("model", "")), complete=True, **counts)
-        self._add(usage, line["micro_usd"], str(line.get("priced_as", "")))
+        self._add_usage(usage, line["micro_usd"], str(line.get("priced_as", "")))
 
-    def _add(self, usage: Usage, micro_usd: int, priced_as: str) -> None:
+    def _add_usage(self, usage: Usage, micro_usd: int, priced_as: str) -> None:
         spend = Spend(
             micro_usd=micro_usd,
             input_tokens=usage.input,
@@ -118,7 +118,7 @@ class _UsageTotals:
         if priced_as == FALLBACK:
             self.unpriced[usage.model] = None
 
-    def result(self) -> MeteredUsage:
+    def build_result(self) -> MeteredUsage:
         return MeteredUsage(
             spend=sum(self.by_model.values(), NO_SPEND),
             calls=self.calls,

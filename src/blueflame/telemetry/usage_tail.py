@@ -27,8 +27,8 @@ class UsageTail:
         self._tail = FileTail(folder / USAGE_FILE)
         self.spend: Spend | None = None
 
-    def calls(self, *, most: int = STEP_BYTES) -> Iterator[MeteredCall]:
-        for line in self._tail.objects(most=most):
+    def read_calls(self, *, most: int = STEP_BYTES) -> Iterator[MeteredCall]:
+        for line in self._tail.read_objects(most=most):
             refused = str(line.get("refused", ""))
             call = MeteredCall(
                 at=str(line.get("at", "")),
@@ -39,8 +39,8 @@ class UsageTail:
             self.spend = (self.spend or NO_SPEND) + call.spend
             yield call
 
-    def read_on(self, *, most: int = STEP_BYTES) -> None:
-        for _call in self.calls(most=most):
+    def read_new(self, *, most: int = STEP_BYTES) -> None:
+        for _call in self.read_calls(most=most):
             pass
 
 

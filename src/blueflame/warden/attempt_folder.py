@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from blueflame.warden.wakeup import PollLoop
+    from blueflame.warden.poll_loop import PollLoop
 
 RESERVED_BYTES = 16 * 1024  # room for the outcome, taken while the disk still has some
 LOCK_TIMEOUT = 0.2  # seconds: whoever only asks for the lock's holder has it for an instant
@@ -126,18 +126,18 @@ def has_outcome(folder: str) -> bool:
     return os.path.exists(f"{folder}/outcome.json")
 
 
-def write_outcome(folder: str, content: Mapping[str, Any], bell: PollLoop) -> bool:
+def write_outcome(folder: str, content: Mapping[str, Any], poll_loop: PollLoop) -> bool:
     """Tries until it is on the disk. Gives up only when the folder is gone, or when told to stop once more."""
     data = _encode_json(content)
     pause = MIN_RETRY_SECONDS
-    stops = bell.stops
+    stops = poll_loop.stops
     while True:
         try:
             _replace_outcome(folder, data)
         except OSError as e:
-            if e.errno == errno.ENOENT or bell.stops > stops:
+            if e.errno == errno.ENOENT or poll_loop.stops > stops:
                 return False
-            bell.wait(pause)
+            poll_loop.wait(pause)
             pause = min(pause * 2, MAX_RETRY_SECONDS)
         else:
             return True

@@ -56,25 +56,27 @@ class Cgroup:
         self._pids_path = pids_path
 
     @property
-    def memory(self) -> bool:
+    def has_memory_limit(self) -> bool:
         return bool(self._memory_path)
 
     @property
-    def pids(self) -> bool:
+    def has_process_limit(self) -> bool:
         return bool(self._pids_path)
 
-    def take(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """Whatever `pid` starts from now on belongs to the group as well."""
         for path in self.paths:
             _write_text(f"{path}/cgroup.procs", str(pid))
 
-    def out_of_memory(self) -> int:
+    def count_oom_kills(self) -> int:
         """How many processes the kernel has killed for want of memory."""
         return (
-            max((_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES), default=0) if self.memory else 0
+            max((_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES), default=0)
+            if self.has_memory_limit
+            else 0
         )
 
-    def processes(self) -> int | None:
+    def count_processes(self) -> int | None:
         """With their threads; None when it cannot be read."""
         try:
             return int(_read_text(f"{self._pids_path}/pids.current"))
@@ -90,7 +92,7 @@ def probe_cgroups() -> tuple[bool, bool]:
     group = create_cgroup(f"trial-{os.getpid()}", memory_mb=64, processes=64)
     if group is None:
         return False, False
-    found = group.memory, group.pids
+    found = group.has_memory_limit, group.has_process_limit
     group.remove()
     return found
 

@@ -15,8 +15,8 @@ import termios
 from contextlib import suppress
 
 from blueflame.warden.entry_script import CONTROL_FD, SECCOMP_FD
+from blueflame.warden.poll_loop import reset_signals
 from blueflame.warden.process_tree import die_with_parent
-from blueflame.warden.wakeup import reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ class ExecPlan:
     """
 
     __slots__ = (
-        "apart",
         "argv",
-        "complain",
+        "control",
         "cwd",
         "env",
-        "gate",
+        "error_pipe",
+        "in_namespaces",
         "limits",
-        "line",
         "output",
         "ports",
         "seccomp",
+        "start_pipe",
         "stdin",
         "takes_terminal",
         "user",
@@ -61,14 +61,14 @@ class ExecPlan:
         self.stdin = stdin
         self.output = output
         self.limits: dict[int, int] = {}
-        self.line: socket.socket | None = None
+        self.control: socket.socket | None = None
         self.seccomp = ""
-        self.apart = False
+        self.in_namespaces = False
         self.takes_terminal = False
         self.user: tuple[int, int] | None = None
         self.ports: list[int] | None = None
         self.warden = os.getpid()
-        self.gate = self.complain = -1
+        self.start_pipe = self.error_pipe = -1
 
 
 def exec_program(plan: ExecPlan) -> NoReturn:
@@ -79,15 +79,15 @@ def exec_program(plan: ExecPlan) -> NoReturn:
         doing = "make a namespace of its own"
         _set_up_namespaces(plan)
         doing = "set up the process"
-        if os.read(plan.gate, 1) != b"g" or (os.getppid() != plan.warden and not plan.apart):
+        if os.read(plan.start_pipe, 1) != b"g" or (os.getppid() != plan.warden and not plan.in_namespaces):
             os._exit(127)  # the warden died before it could note us down
         reset_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         doing = f"read its input {plan.stdin}"
         files = {0: plan.stdin if isinstance(plan.stdin, int) else os.open(plan.stdin, os.O_RDONLY | os.O_CLOEXEC)}
         files |= {1: plan.output[0], 2: plan.output[1]}
-        if plan.line is not None:
-            files[CONTROL_FD] = plan.line.fileno()
+        if plan.control is not None:
+            files[CONTROL_FD] = plan.control.fileno()
         if plan.seccomp:
             doing = f"read the seccomp filter {plan.seccomp}"
             files[SECCOMP_FD] = os.open(plan.seccomp, os.O_RDONLY | os.O_CLOEXEC)
@@ -104,36 +104,36 @@ def exec_program(plan: ExecPlan) -> NoReturn:
         os.execvpe(plan.argv[0], plan.argv, plan.env)  # noqa: S606 (no shell on purpose)
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) else str(e)
-        os.write(plan.complain, f"cannot {doing}: {reason}".encode("utf-8", "replace"))
+        os.write(plan.error_pipe, f"cannot {doing}: {reason}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
 
 
 def _set_up_namespaces(plan: ExecPlan) -> None:
     """The warden cannot be seen from here; if it died before we asked to die with it, the entry's line is dead, too."""
-    if not plan.apart:
+    if not plan.in_namespaces:
         return
     from blueflame.warden import namespaces as namespace
 
     if plan.user is not None:
         namespace.map_user(*plan.user)
         die_with_parent()  # a change of credentials may have cleared it
-    if plan.ports is None or plan.line is None:
+    if plan.ports is None or plan.control is None:
         return
     namespace.bring_up_loopback()
-    doors = [namespace.open_listener(port) for port in plan.ports]
-    namespace.send_listeners(plan.line, doors)
-    for door in doors:
-        door.close()
+    listeners = [namespace.open_listener(port) for port in plan.ports]
+    namespace.send_listeners(plan.control, listeners)
+    for listener in listeners:
+        listener.close()
 
 
 def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
     """Each open file to its number, and nothing else left open: what is inherited by accident is a hole."""
     moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD) for number, handle in files.items()}
-    complain = fcntl.fcntl(plan.complain, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
+    complain = fcntl.fcntl(plan.error_pipe, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
     for number, handle in moved.items():
         os.dup2(handle, number)
-    plan.complain = os.dup2(complain, ERROR_FD, inheritable=False)
+    plan.error_pipe = os.dup2(complain, ERROR_FD, inheritable=False)
     for handle in _list_open_files():
         if handle not in files and handle != ERROR_FD:
             with suppress(OSError):  # the one that the list was read by

@@ -21,8 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from blueflame.gateway.options import read_options
 from blueflame.warden.output import open_log
+from blueflame.warden.poll_loop import reset_signals
 from blueflame.warden.process_tree import read_process, signal_process
-from blueflame.warden.wakeup import reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class GatewayProcess:
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
 
-    def give(self, listener: socket.socket) -> None:
+    def add_listener(self, listener: socket.socket) -> None:
         """Let it serve this listening socket as well. Ours is closed: it belongs to the gateway now."""
         try:
             socket.send_fds(self._control, [b"L"], [listener.fileno()])
@@ -73,7 +73,7 @@ class GatewayProcess:
     @property
     def problem(self) -> str:
         """Empty while it serves; otherwise why it does not."""
-        self.hear()
+        self.read_messages()
         return self._problem
 
     @property
@@ -81,7 +81,7 @@ class GatewayProcess:
         """For whoever wants to hear it as soon as it speaks; -1 when it is closed."""
         return self._control.fileno()
 
-    def hear(self) -> None:
+    def read_messages(self) -> None:
         """All that it has said since. Never waits."""
         while not self._problem:
             try:
@@ -90,28 +90,28 @@ class GatewayProcess:
                 return
             except OSError:
                 data = b""
-            self._understand(data)
+            self._parse_messages(data)
             if not data:
-                self._end("it ended by itself")
+                self._set_problem("it ended by itself")
 
-    def _understand(self, data: bytes) -> None:
+    def _parse_messages(self, data: bytes) -> None:
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").partition(" ")
             if word == "problem":
-                self._end(rest.strip() or "it broke")
+                self._set_problem(rest.strip() or "it broke")
             elif word == "resumed":
                 self.parked = None
             elif word in ("parked", "refused", "gave_up"):
-                self._note(word, rest)
+                self._record_message(word, rest)
 
-    def _note(self, word: str, rest: str) -> None:
+    def _record_message(self, word: str, rest: str) -> None:
         try:
             found = json.loads(rest)
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            self._end(f"it said something odd: {word} {rest[:80]}")
+            self._set_problem(f"it said something odd: {word} {rest[:80]}")
         elif word == "parked":
             self.parked = found
         elif word == "refused":
@@ -119,7 +119,7 @@ class GatewayProcess:
         else:
             self.gave_up = self.gave_up or found
 
-    def _end(self, words: str) -> None:
+    def _set_problem(self, words: str) -> None:
         self._problem = self._problem or f"{words} (see {self._folder}/gateway.log)"
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class GatewayProcess:
             self._control.shutdown(socket.SHUT_WR)
             self._control.settimeout(END_TIMEOUT)
             while data := self._control.recv(65536):
-                self._understand(data)
+                self._parse_messages(data)
         self._problem = self._problem or "it was closed"
         self._control.close()
         if self._known is not None:

@@ -30,7 +30,7 @@ class CannotStart(Exception):
     """The program could not be started; the message says which and why."""
 
 
-class SetupStep:
+class LaunchStep:
     """A command that makes the worktree ready before the agent starts."""
 
     __slots__ = ("argv", "name", "timeout")
@@ -108,12 +108,12 @@ def _parse_environment(value: object) -> dict[str, str]:
     return value
 
 
-def _parse_step(value: Mapping[str, Any], n: int) -> SetupStep:
+def _parse_step(value: Mapping[str, Any], n: int) -> LaunchStep:
     shell = value.get("shell")
     argv = (
         ["/bin/sh", "-c", str(shell)] if shell is not None else read_strings(value.get("argv"), f"setup step {n}: argv")
     )
-    return SetupStep(str(value.get("name") or shell or argv[0]), argv, float(value.get("timeout") or SETUP_TIMEOUT))
+    return LaunchStep(str(value.get("name") or shell or argv[0]), argv, float(value.get("timeout") or SETUP_TIMEOUT))
 
 
 def _parse_limits(value: Mapping[str, Any]) -> dict[int, int]:

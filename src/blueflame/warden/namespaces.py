@@ -1,4 +1,4 @@
-"""Namespaces around the box: all that is in it dies at once, and its network has nothing but doors to the warden.
+"""Namespaces around the box: all that is in it dies at once, and its network has nothing but listeners to the warden.
 
 bubblewrap killed in its first milliseconds leaves a child that nobody ends: it would hang for ever, or run its payload.
 So bubblewrap itself is the first process of a pid namespace, made in the very call that makes the process: whenever it
@@ -36,7 +36,7 @@ CLONE_SYSCALLS = {
 }  # the call's number
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
-RECEIVE_TIMEOUT = 30.0  # seconds for the child to come back with its doors
+RECEIVE_TIMEOUT = 30.0  # seconds for the child to come back with its listeners
 
 
 def fork_into_namespaces(*, net: bool) -> tuple[int, bool]:
@@ -97,25 +97,25 @@ def bring_up_loopback() -> None:
 
 def open_listener(port: int) -> socket.socket:
     """On the loopback address only; 0 lets the kernel choose a free one."""
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(("127.0.0.1", port))
-        door.listen(BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(BACKLOG)
     except OSError:
-        door.close()
+        listener.close()
         raise
-    return door
+    return listener
 
 
-def send_listeners(line: socket.socket, doors: Sequence[socket.socket]) -> None:
-    handles = array.array("i", [door.fileno() for door in doors])
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handles)] if doors else []
+def send_listeners(line: socket.socket, listeners: Sequence[socket.socket]) -> None:
+    handles = array.array("i", [listener.fileno() for listener in listeners])
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handles)] if listeners else []
     line.sendmsg([b"d"], rights)
 
 
 def receive_listeners(line: socket.socket, count: int) -> list[socket.socket] | None:
-    """The doors that the child made, not inheritable; None when it died before, or came with the wrong number."""
+    """The listeners that the child made, not inheritable; None when it died before, or came with the wrong number."""
     size = socket.CMSG_SPACE(max(count, 1) * struct.calcsize("i"))
     line.settimeout(RECEIVE_TIMEOUT)
     try:
@@ -124,11 +124,11 @@ def receive_listeners(line: socket.socket, count: int) -> list[socket.socket] | 
         return None
     finally:
         line.settimeout(None)
-    doors = [socket.socket(fileno=handle) for handle in _parse_handles(rights)]
-    if said == b"d" and len(doors) == count:
-        return doors
-    for door in doors:
-        door.close()
+    listeners = [socket.socket(fileno=handle) for handle in _parse_handles(rights)]
+    if said == b"d" and len(listeners) == count:
+        return listeners
+    for listener in listeners:
+        listener.close()
     return None
 
 

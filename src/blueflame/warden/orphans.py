@@ -13,13 +13,13 @@ from blueflame.warden.process_tree import ProcessInfo, find_orphans, signal_proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.wakeup import PollLoop
+    from blueflame.warden.poll_loop import PollLoop
 
 KILL_TIMEOUT = 10.0
 USAGE_LOG_TIMEOUT = 3.0
 
 
-def end_orphans(folder: str, grace: float, bell: PollLoop) -> tuple[int, list[int]]:
+def end_orphans(folder: str, grace: float, poll_loop: PollLoop) -> tuple[int, list[int]]:
     """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
     agent, cookie = _read_agent_identity(folder), str(read_json_or_empty(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
@@ -34,7 +34,7 @@ def end_orphans(folder: str, grace: float, bell: PollLoop) -> tuple[int, list[in
     began = time.monotonic()
     alive = found
     while alive and time.monotonic() < began + grace + KILL_TIMEOUT:
-        bell.wait(0.05)  # they are not our children: nobody rings when they end
+        poll_loop.wait(0.05)  # they are not our children: nobody rings when they end
         alive = left()
         if time.monotonic() >= began + grace:
             signal_processes(alive, signal.SIGKILL)

@@ -35,7 +35,7 @@ from blueflame.warden.process_tree import list_descendants, signal_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.wakeup import PollLoop
+    from blueflame.warden.poll_loop import PollLoop
 
 KEPT_BYTES = 256 * 1024
 MAX_TYPED_BYTES = 64 * 1024  # keys that wait for an agent which does not read
@@ -48,10 +48,21 @@ MAX_READ_BYTES = 64 * 1024
 class AgentTerminal:
     """`handle` is the agent's side of it, for its stdin."""
 
-    __slots__ = ("_bell", "_due", "_folder", "_keys", "_listener", "_master", "_past", "_size", "_viewers", "handle")
+    __slots__ = (
+        "_due",
+        "_folder",
+        "_keys",
+        "_listener",
+        "_master",
+        "_past",
+        "_poll_loop",
+        "_size",
+        "_viewers",
+        "handle",
+    )
 
-    def __init__(self, folder: str, size: tuple[int, int], bell: PollLoop) -> None:
-        self._bell = bell
+    def __init__(self, folder: str, size: tuple[int, int], poll_loop: PollLoop) -> None:
+        self._poll_loop = poll_loop
         self._folder = folder
         self._keys = bytearray()
         self._past = bytearray()
@@ -67,30 +78,30 @@ class AgentTerminal:
             raise
         os.set_blocking(self._master, False)
         self.resize(*size)
-        bell.serve(self._master, self._stir)
-        bell.serve(self._listener.fileno(), self._welcome)
+        poll_loop.register(self._master, self._handle_event)
+        poll_loop.register(self._listener.fileno(), self._accept_viewer)
 
     def close(self) -> None:
         """After the agent's end: what it showed last is still told."""
-        while self._show():
+        while self._read_output():
             pass
         for viewer in list(self._viewers):
-            viewer.tell(ENDED, b"")
+            viewer.send_frame(ENDED, b"")
         _flush_viewers(self._viewers)
         for viewer in list(self._viewers):
             viewer.close()
         for handle in (self._listener.fileno(), self._master):
-            self._bell.forget(handle)
+            self._poll_loop.unregister(handle)
         self._listener.close()
         os.close(self._master)
         os.close(self.handle)
         with suppress(OSError):
             os.unlink(os.path.join(self._folder, SOCKET_NAME))
 
-    def type(self, keys: bytes) -> None:
+    def type_keys(self, keys: bytes) -> None:
         """What does not fit is lost: nobody types that much, and an agent that does not read holds nobody up."""
         self._keys += keys[: MAX_TYPED_BYTES - len(self._keys)]
-        self._stir()
+        self._handle_event()
 
     def resize(self, rows: int, columns: int) -> None:
         """Who has just come wants to see the whole screen, and an agent draws that only when its size has changed: the
@@ -109,34 +120,34 @@ class AgentTerminal:
         if not group:
             signal_processes(list_descendants({os.getpid()}), signal.SIGWINCH)
 
-    def past(self) -> bytes:
+    def read_history(self) -> bytes:
         return bytes(self._past[-KEPT_BYTES:])
 
-    def forget(self, viewer: _Viewer) -> None:
+    def remove_viewer(self, viewer: _Viewer) -> None:
         self._viewers.remove(viewer)
 
-    def _stir(self) -> None:
+    def _handle_event(self) -> None:
         if self._keys:
-            self._press()
-        self._show()
+            self._write_keys()
+        self._read_output()
 
-    def _press(self) -> None:
+    def _write_keys(self) -> None:
         try:
             del self._keys[: os.write(self._master, self._keys)]
         except BlockingIOError:
             pass
         except OSError:
             self._keys.clear()
-        self._bell.serve(self._master, self._stir, writing=bool(self._keys))
+        self._poll_loop.register(self._master, self._handle_event, writing=bool(self._keys))
 
-    def _show(self) -> bool:
+    def _read_output(self) -> bool:
         """One gulp; False when there is nothing more for now, or for ever."""
         try:
             data = os.read(self._master, MAX_READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:  # EIO: its session has ended, and took the terminal along
-            self._bell.forget(self._master)
+            self._poll_loop.unregister(self._master)
             return False
         if self._due is not None:
             size, self._due = self._due, None
@@ -145,10 +156,10 @@ class AgentTerminal:
         if len(self._past) > 2 * KEPT_BYTES:
             del self._past[:-KEPT_BYTES]
         for viewer in list(self._viewers):
-            viewer.tell(SHOWN, data)
+            viewer.send_frame(SHOWN, data)
         return bool(data)
 
-    def _welcome(self) -> None:
+    def _accept_viewer(self) -> None:
         try:
             connection, _ = self._listener.accept()
         except OSError:
@@ -156,41 +167,41 @@ class AgentTerminal:
         if len(self._viewers) >= MAX_VIEWERS:
             connection.close()
             return
-        viewer = _Viewer(connection, self, self._bell)
+        viewer = _Viewer(connection, self, self._poll_loop)
         self._viewers.append(viewer)
-        viewer.tell(PAST, self.past())
+        viewer.send_frame(PAST, self.read_history())
 
 
 class _Viewer:
     """One person (or program) who looks, and may type."""
 
-    __slots__ = ("_behind", "_bell", "_got", "_terminal", "connection", "unread")
+    __slots__ = ("_behind", "_got", "_poll_loop", "_terminal", "connection", "unread")
 
-    def __init__(self, connection: socket.socket, terminal: AgentTerminal, bell: PollLoop) -> None:
+    def __init__(self, connection: socket.socket, terminal: AgentTerminal, poll_loop: PollLoop) -> None:
         self.connection = connection
         self.unread: list[bytes] = []  # frames, of which the first may be sent in part already
         self._behind = 0
         self._terminal = terminal
-        self._bell = bell
+        self._poll_loop = poll_loop
         self._got = bytearray()
         connection.setblocking(False)
-        bell.serve(connection.fileno(), self._stir)
+        poll_loop.register(connection.fileno(), self._handle_event)
 
-    def tell(self, kind: bytes, content: bytes) -> None:
+    def send_frame(self, kind: bytes, content: bytes) -> None:
         if self.connection.fileno() < 0:
             return
         if self._behind > MAX_UNREAD_BYTES:
-            self._skip_ahead()
+            self._drop_unread()
         self.unread.append(build_frame(kind, content))
         self._behind += len(self.unread[-1])
-        self.send()
+        self.flush()
 
-    def _skip_ahead(self) -> None:
+    def _drop_unread(self) -> None:
         del self.unread[1:]
-        self.unread.append(build_frame(PAST, self._terminal.past()))
+        self.unread.append(build_frame(PAST, self._terminal.read_history()))
         self._behind = sum(map(len, self.unread))
 
-    def send(self) -> None:
+    def flush(self) -> None:
         try:
             while self.unread:
                 sent = self.connection.send(self.unread[0])
@@ -201,21 +212,21 @@ class _Viewer:
         except OSError:
             self.close()
             return
-        self._bell.serve(self.connection.fileno(), self._stir, writing=bool(self.unread))
+        self._poll_loop.register(self.connection.fileno(), self._handle_event, writing=bool(self.unread))
 
     def close(self) -> None:
         if self.connection.fileno() >= 0:
-            self._bell.forget(self.connection.fileno())
+            self._poll_loop.unregister(self.connection.fileno())
             self.connection.close()
-            self._terminal.forget(self)
+            self._terminal.remove_viewer(self)
 
-    def _stir(self) -> None:
+    def _handle_event(self) -> None:
         if self.unread:
-            self.send()
+            self.flush()
         if self.connection.fileno() >= 0:
-            self._hear()
+            self._read_frames()
 
-    def _hear(self) -> None:
+    def _read_frames(self) -> None:
         try:
             data = self.connection.recv(MAX_READ_BYTES)
         except BlockingIOError:
@@ -241,7 +252,7 @@ class _Viewer:
         content = bytes(self._got[HEADER.size : HEADER.size + length])
         del self._got[: HEADER.size + length]
         if kind == KEYS:
-            self._terminal.type(content)
+            self._terminal.type_keys(content)
         else:
             self._terminal.resize(*WINDOW_SIZE.unpack(content))
         return True
@@ -255,7 +266,7 @@ def _flush_viewers(viewers: list[_Viewer]) -> None:
             poll.register(viewer.connection, select.POLLOUT)
         poll.poll(max(0.0, give_up - time.monotonic()) * 1000)
         for viewer in late:
-            viewer.send()
+            viewer.flush()
 
 
 def _open_listener(folder: str) -> socket.socket:

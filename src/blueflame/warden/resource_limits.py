@@ -33,25 +33,25 @@ class ResourceMonitor:
         self._next_look = 0.0
         self.group = group
 
-    def why_stop(self) -> tuple[str, str] | None:
+    def find_violation(self) -> tuple[str, str] | None:
         """The reason and the numbers, when it is too much; looks at most every quarter of a second."""
         began = time.monotonic()
         if began < self._next_look:
             return None
-        why = self.too_little_disk() or self.killed_for_memory() or self._too_many() or self._too_big()
+        why = self.check_disk() or self.check_oom_kills() or self._check_processes() or self._check_memory()
         now = time.monotonic()
         self._next_look = now + max(CHECK_SECONDS, PAUSE_FACTOR * (now - began))
         return why
 
-    def too_little_disk(self) -> tuple[str, str] | None:
+    def check_disk(self) -> tuple[str, str] | None:
         wanted = self._launch.min_free_disk_mb
         free = read_free_mb(self._launch.cwd) if wanted else None
         if free is None or free >= wanted:
             return None
         return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {wanted} MB must stay free"
 
-    def killed_for_memory(self) -> tuple[str, str] | None:
-        killed = self.group.out_of_memory() if self.group is not None else 0
+    def check_oom_kills(self) -> tuple[str, str] | None:
+        killed = self.group.count_oom_kills() if self.group is not None else 0
         if not killed:
             return None
         return (
@@ -59,19 +59,19 @@ class ResourceMonitor:
             f"it used its {self._launch.memory_mb} MB of memory, and the system killed {killed} of its processes",
         )
 
-    def _too_many(self) -> tuple[str, str] | None:
+    def _check_processes(self) -> tuple[str, str] | None:
         allowed = self._launch.processes
         if not allowed:
             return None
-        counted = self.group.processes() if self.group is not None and self.group.pids else None
+        counted = self.group.count_processes() if self.group is not None and self.group.has_process_limit else None
         found = counted if counted is not None else sum(member.threads for member in list_descendants({os.getpid()}))
         if found <= allowed:
             return None
         return "processes", f"it had {found} processes and threads at once, more than the {allowed} allowed"
 
-    def _too_big(self) -> tuple[str, str] | None:
+    def _check_memory(self) -> tuple[str, str] | None:
         allowed = self._launch.memory_mb * MB
-        if not allowed or (self.group is not None and self.group.memory):
+        if not allowed or (self.group is not None and self.group.has_memory_limit):
             return None
         tree = list_descendants({os.getpid()})
         used = sum(member.pages for member in tree) * PAGE_BYTES

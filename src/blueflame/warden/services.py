@@ -1,13 +1,14 @@
-"""What stands around an attempt while it runs: limits, the watcher that answers the hook, the gateway to the world.
+"""Start and stop what surrounds an attempt: resource limits, the hook server, the gateway process.
 
-Whatever was asked for and cannot be had stops the start: an agent without its walls does not run.
+If a requested service cannot be started, the agent is not started either.
 
-The two guards are modules of their own, imported only when asked for:
-- `HookServer(watch, listener, attempt, bell)` answers the hook's questions from within `bell.wait` (see `Bell.serve`)
-  and owns the listener; `close()` gives what is to be recorded of it.
-- `start(folder, settings, secrets)` starts a process that is not below us, which ending the agent does not end;
-  `give(listener)` hands it a door, once for every setup step and once for the agent; it ends with its control socket.
-Both have a `problem`: "" while they do their duty, else what is wrong, and then the attempt is ended as unwatched.
+The two services are modules that are imported only when needed:
+- `HookServer(watch, listener, attempt, poll_loop)` answers the hook from within `poll_loop.wait` and owns the
+  listener; `close()` returns what to record.
+- `start_gateway(folder, settings, secrets)` starts a process that is not a descendant of the warden;
+  `add_listener(listener)` gives it a listener, one for each setup step and one for the agent; it ends with its
+  control socket.
+Both have a `problem`: "" while they work, else the reason why not; the attempt then ends as unwatched.
 """
 
 # ruff: noqa: PTH119 (pathlib's imports would cost every attempt some 10 ms)
@@ -28,90 +29,94 @@ if TYPE_CHECKING:
     from blueflame.warden.supervise import SupervisedAttempt
 
 
-def start_services(ward: SupervisedAttempt) -> tuple[str, str] | None:
+def start_services(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     """Before anything runs, and before we adopt orphans, of which the gateway is one.
 
     Gives the reason and the detail when the machine has no room for the attempt.
     """
-    launch = ward.launch
+    launch = attempt.launch
     if launch.memory_mb or launch.processes or launch.min_free_disk_mb:
         from blueflame.warden.resource_limits import ResourceMonitor
 
-        ward.pressure = ResourceMonitor(launch, None)
-        short = ward.pressure.too_little_disk()
+        attempt.monitor = ResourceMonitor(launch, None)
+        short = attempt.monitor.check_disk()
         if short is not None:
             return short
-        ward.pressure.group = _create_cgroup(ward)
+        attempt.monitor.group = _create_cgroup(attempt)
     if launch.gateway is not None:
-        _start_gateway(ward, launch.gateway)
+        _start_gateway(attempt, launch.gateway)
     return None
 
 
-def _create_cgroup(ward: SupervisedAttempt) -> Cgroup | None:
-    launch = ward.launch
+def _create_cgroup(attempt: SupervisedAttempt) -> Cgroup | None:
+    launch = attempt.launch
     if not launch.memory_mb and not launch.processes:
         return None
     from blueflame.warden import cgroup
 
     processes = launch.processes + PROCESS_HEADROOM if launch.processes else 0
     return cgroup.create_cgroup(
-        os.path.basename(ward.folder), memory_mb=launch.memory_mb, processes=processes, folder=ward.folder
+        os.path.basename(attempt.folder), memory_mb=launch.memory_mb, processes=processes, folder=attempt.folder
     )
 
 
-def _start_gateway(ward: SupervisedAttempt, settings: dict[str, Any]) -> None:
+def _start_gateway(attempt: SupervisedAttempt, settings: dict[str, Any]) -> None:
     try:
         from blueflame.warden.gateway_process import start_gateway
         from blueflame.warden.secrets import read_secrets
 
-        ward.gateway = start_gateway(ward.folder, settings, read_secrets() if settings.get("model") else None)
+        attempt.gateway = start_gateway(attempt.folder, settings, read_secrets() if settings.get("model") else None)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the gateway cannot be started, so the agent was not: {e}") from e
-    _watch_gateway(ward, ward.gateway)
+    _watch_gateway(attempt, attempt.gateway)
 
 
-def _watch_gateway(ward: SupervisedAttempt, gateway: GatewayProcess) -> None:
+def _watch_gateway(attempt: SupervisedAttempt, gateway: GatewayProcess) -> None:
     """It says when its agent must wait, and when nothing more is answered."""
     handle = gateway.handle
 
     def hear() -> None:
-        gateway.hear()
+        gateway.read_messages()
         if gateway.problem:
-            ward.bell.forget(handle)
+            attempt.poll_loop.unregister(handle)
 
-    ward.bell.serve(handle, hear)
-
-
-def admit_child(ward: SupervisedAttempt, child: ChildProcess) -> None:
-    """The child waits before its program: put it into its group, and answer at its doors from now on."""
-    if ward.pressure is not None and ward.pressure.group is not None:
-        ward.pressure.group.take(child.pid)
-    if "gateway" in child.doors and ward.gateway is not None:
-        ward.gateway.give(child.doors["gateway"])
-    if "hook" in child.doors:
-        _start_hook_server(ward, child)
+    attempt.poll_loop.register(handle, hear)
 
 
-def _start_hook_server(ward: SupervisedAttempt, child: ChildProcess) -> None:
+def admit_child(attempt: SupervisedAttempt, child: ChildProcess) -> None:
+    """The child waits before its program: put it into its group, and answer at its listeners from now on."""
+    if attempt.monitor is not None and attempt.monitor.group is not None:
+        attempt.monitor.group.add_process(child.pid)
+    if "gateway" in child.listeners and attempt.gateway is not None:
+        attempt.gateway.add_listener(child.listeners["gateway"])
+    if "hook" in child.listeners:
+        _start_hook_server(attempt, child)
+
+
+def _start_hook_server(attempt: SupervisedAttempt, child: ChildProcess) -> None:
     try:
         from blueflame.watcher.server import HookServer
 
-        ward.asker = HookServer(ward.launch.watch or {}, child.doors["hook"], ward.launch.attempt, ward.bell)
+        attempt.hook_server = HookServer(
+            attempt.launch.watch or {}, child.listeners["hook"], attempt.launch.attempt, attempt.poll_loop
+        )
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the watcher cannot be started, so the agent was not: {e}") from e
-    if ward.asker.problem:
-        raise CannotStart(f"the watcher cannot do its duty, so the agent was not started: {ward.asker.problem}")
+    if attempt.hook_server.problem:
+        raise CannotStart(
+            f"the watcher cannot do its duty, so the agent was not started: {attempt.hook_server.problem}"
+        )
 
 
-def stop_services(ward: SupervisedAttempt) -> dict[str, Any]:
+def stop_services(attempt: SupervisedAttempt) -> dict[str, Any]:
     """After the last process has gone. Gives what there is to record of them."""
     recorded: dict[str, Any] = {}
-    if ward.asker is not None:
-        recorded["watch"] = dict(ward.asker.close())
-    if ward.gateway is not None:
-        ward.bell.forget(ward.gateway.handle)
-        ward.gateway.close()
-        ward.status.parked = {}
-    if ward.pressure is not None and ward.pressure.group is not None:
-        ward.pressure.group.remove()
+    if attempt.hook_server is not None:
+        recorded["watch"] = dict(attempt.hook_server.close())
+    if attempt.gateway is not None:
+        attempt.poll_loop.unregister(attempt.gateway.handle)
+        attempt.gateway.close()
+        attempt.status.parked = {}
+    if attempt.monitor is not None and attempt.monitor.group is not None:
+        attempt.monitor.group.remove()
     return recorded

@@ -35,30 +35,32 @@ PROCESS_HEADROOM = (
 class ChildProcess:
     """A started program. `pid` is the box's own process, or the program's where there is no box.
 
-    `doors` are listening sockets that the program reaches at 127.0.0.1: "hook" and "gateway", as far as asked for.
+    `listeners` are listening sockets that the program reaches at 127.0.0.1: "hook" and "gateway", as far as asked for.
     """
 
-    __slots__ = ("_heard", "boxed", "doors", "line", "pid")
+    __slots__ = ("_heard", "control", "listeners", "pid", "sandboxed")
 
-    def __init__(self, pid: int, *, boxed: bool, line: socket.socket | None, doors: dict[str, socket.socket]) -> None:
+    def __init__(
+        self, pid: int, *, sandboxed: bool, line: socket.socket | None, listeners: dict[str, socket.socket]
+    ) -> None:
         self.pid = pid
-        self.boxed = boxed
-        self.line = line
-        self.doors = doors
+        self.sandboxed = sandboxed
+        self.control = line
+        self.listeners = listeners
         self._heard = b""
 
-    def passed_canary(self) -> bool:
+    def has_passed_canary(self) -> bool:
         from blueflame.warden.entry_script import PASSED
 
-        if self.line is not None:
+        if self.control is not None:
             with suppress(OSError):
-                self.line.setblocking(False)
-                self._heard += self.line.recv(64)
+                self.control.setblocking(False)
+                self._heard += self.control.recv(64)
         return self._heard == PASSED
 
     def close(self) -> None:
-        if self.line is not None:
-            self.line.close()
+        if self.control is not None:
+            self.control.close()
 
 
 def _admit_any_child(child: ChildProcess) -> None:
@@ -84,7 +86,7 @@ def start_program(
 ) -> ChildProcess:
     """Start `argv` as `launch` wants it, in a session of its own, and return when it is about to run.
 
-    `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's door before it;
+    `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's listener before it;
     `terminal` says that `stdin` is one, to be its own; an `agent` finds its model at the gateway's port of the launch,
     in a box or not; when `hurry()` turns true, the start is given up.
     Raises CannotStart, and then nothing of it runs. The caller must have one thread only, and must not end while the
@@ -93,16 +95,16 @@ def start_program(
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
     model = launch.gateway if agent and launch.gateway is not None and launch.gateway.get("model") else None
-    doors = {} if inner else _open_outer_listeners(names, {"gateway": int(model["port"])} if model else {})
+    listeners = {} if inner else _open_outer_listeners(names, {"gateway": int(model["port"])} if model else {})
     plan = ExecPlan(_build_command(argv, launch, watched=watched, terminal=terminal), {}, launch.cwd, stdin, output)
     plan.takes_terminal = terminal and launch.sandbox is None
-    plan.env = _build_environment(launch, cookie, names, doors)
+    plan.env = _build_environment(launch, cookie, names, listeners)
     plan.limits = dict(launch.limits)
     mine = _prepare_sandbox(plan, launch, names) if launch.sandbox is not None or watched else None
-    child, opener, complaints = _fork_child(plan, mine, doors, boxed=launch.sandbox is not None)
+    child, opener, errors = _fork_child(plan, mine, listeners, sandboxed=launch.sandbox is not None)
     try:
         if inner and mine is not None:
-            child.doors = _receive_inner_listeners(mine, names, complaints)
+            child.listeners = _receive_inner_listeners(mine, names, errors)
         admit(child)
         _release_child(opener)
     except OSError as e:
@@ -113,7 +115,7 @@ def start_program(
         raise
     finally:
         os.close(opener)
-        problem = _read_to_end(complaints)
+        problem = _read_to_end(errors)
     if problem:
         _kill_child(child)
         raise CannotStart(problem.decode("utf-8", "replace"))
@@ -145,7 +147,7 @@ def _open_outer_listeners(names: list[str], ports: dict[str, int]) -> dict[str, 
 
 
 def _build_environment(
-    launch: LaunchFile, cookie: str, names: list[str], doors: dict[str, socket.socket]
+    launch: LaunchFile, cookie: str, names: list[str], listeners: dict[str, socket.socket]
 ) -> dict[str, str]:
     env = dict(launch.env)
     if cookie:
@@ -153,15 +155,15 @@ def _build_environment(
     if launch.attempt:
         env["BLUEFLAME_ATTEMPT"] = launch.attempt
     if "hook" in names:
-        env["BLUEFLAME_HOOK_PORT"] = str(_find_port("hook", launch, doors))
+        env["BLUEFLAME_HOOK_PORT"] = str(_find_port("hook", launch, listeners))
     if "gateway" in names:
-        env |= _build_proxy_variables(_find_port("gateway", launch, doors))
+        env |= _build_proxy_variables(_find_port("gateway", launch, listeners))
     return env
 
 
-def _find_port(name: str, launch: LaunchFile, doors: dict[str, socket.socket]) -> int:
-    if name in doors:
-        return int(doors[name].getsockname()[1])
+def _find_port(name: str, launch: LaunchFile, listeners: dict[str, socket.socket]) -> int:
+    if name in listeners:
+        return int(listeners[name].getsockname()[1])
     settings = launch.watch if name == "hook" else launch.gateway
     return int(settings["port"]) if settings is not None else 0
 
@@ -176,14 +178,14 @@ def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> so
     """Gives the warden's end of the line to the entry."""
     import socket
 
-    mine, plan.line = socket.socketpair()
+    mine, plan.control = socket.socketpair()
     if launch.sandbox is None:
         return mine
     plan.seccomp = launch.sandbox.seccomp
     if launch.sandbox.net == "doors":
         settings = {"hook": launch.watch, "gateway": launch.gateway}
         plan.ports = [int((settings[name] or {})["port"]) for name in names]
-    plan.apart = LINUX
+    plan.in_namespaces = LINUX
     if launch.processes and os.geteuid() != 0:  # in a user namespace of its own, the kernel counts the box's only
         wanted = launch.processes + PROCESS_HEADROOM
         plan.limits[resource.RLIMIT_NPROC] = min(wanted, plan.limits.get(resource.RLIMIT_NPROC, wanted))
@@ -191,25 +193,25 @@ def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> so
 
 
 def _fork_child(
-    plan: ExecPlan, mine: socket.socket | None, doors: dict[str, socket.socket], *, boxed: bool
+    plan: ExecPlan, mine: socket.socket | None, listeners: dict[str, socket.socket], *, sandboxed: bool
 ) -> tuple[ChildProcess, int, int]:
     try:
-        plan.gate, opener = os.pipe()
-        complaints, plan.complain = os.pipe()
-        pid = _fork_into_namespaces(plan) if plan.apart else os.fork()
+        plan.start_pipe, opener = os.pipe()
+        errors, plan.error_pipe = os.pipe()
+        pid = _fork_into_namespaces(plan) if plan.in_namespaces else os.fork()
     except OSError as e:
-        hint = " (are user namespaces forbidden here?)" if plan.apart else ""
+        hint = " (are user namespaces forbidden here?)" if plan.in_namespaces else ""
         raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}{hint}") from e
     if pid == 0:
         os.close(opener)  # or the gate would stay shut for ever after the warden's death
         if mine is not None:
             mine.close()  # and so would the line
         exec_program(plan)
-    os.close(plan.gate)
-    os.close(plan.complain)
-    if plan.line is not None:
-        plan.line.close()
-    return ChildProcess(pid, boxed=boxed, line=mine, doors=doors), opener, complaints
+    os.close(plan.start_pipe)
+    os.close(plan.error_pipe)
+    if plan.control is not None:
+        plan.control.close()
+    return ChildProcess(pid, sandboxed=sandboxed, line=mine, listeners=listeners), opener, errors
 
 
 def _fork_into_namespaces(plan: ExecPlan) -> int:
@@ -221,14 +223,14 @@ def _fork_into_namespaces(plan: ExecPlan) -> int:
     return pid
 
 
-def _receive_inner_listeners(line: socket.socket, names: list[str], complaints: int) -> dict[str, socket.socket]:
+def _receive_inner_listeners(line: socket.socket, names: list[str], errors: int) -> dict[str, socket.socket]:
     from blueflame.warden.namespaces import receive_listeners
 
-    doors = receive_listeners(line, len(names))
-    if doors is None:
-        said = os.read(complaints, 4096).decode("utf-8", "replace")
+    listeners = receive_listeners(line, len(names))
+    if listeners is None:
+        said = os.read(errors, 4096).decode("utf-8", "replace")
         raise CannotStart(said or "the process that was to make the agent's network did not come back from it")
-    return dict(zip(names, doors, strict=True))
+    return dict(zip(names, listeners, strict=True))
 
 
 def _release_child(opener: int) -> None:
@@ -277,7 +279,7 @@ def _check_alive(child: ChildProcess, patience: float = 0.0) -> None:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
             child.pid = -1  # nobody may signal that number any more
-            what = "the sandbox" if child.boxed else "its shell"
+            what = "the sandbox" if child.sandboxed else "its shell"
             raise CannotStart(f"{what} ended before the program could run ({_format_exit(status)})")
         if time.monotonic() >= give_up:
             return
@@ -293,8 +295,8 @@ def _format_exit(status: int) -> str:
 def _kill_child(child: ChildProcess) -> None:
     """The entry reads the end of its line and leaves; the box is killed."""
     child.close()
-    for door in child.doors.values():
-        door.close()
+    for listener in child.listeners.values():
+        listener.close()
     if child.pid > 0:
         with suppress(OSError):
             os.kill(child.pid, signal.SIGKILL)

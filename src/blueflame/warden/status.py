@@ -37,12 +37,12 @@ class StatusFile:
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
 
-    def card(self, attempt: str) -> str:
+    def format_lock_note(self, attempt: str) -> str:
         """What the lock file says of its holder: `<pid> <start> <RFC3339> <note>`."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at))
         return f"{os.getpid()} {self.start_time} {at} {attempt}"
 
-    def tell(self, spool: Spool, state: str = "") -> None:
+    def update(self, spool: Spool, state: str = "") -> None:
         changed_state = bool(state) and state != self.state
         if changed_state:
             self.state, self.state_at = state, time.time()
@@ -53,9 +53,9 @@ class StatusFile:
             return
         self._told, self._told_at, self._told_parked = news, now, self.parked
         with suppress(OSError):  # a full disk: the lock and the outcome are what counts
-            write_json(self.path, self._content(spool))
+            write_json(self.path, self._build_content(spool))
 
-    def _content(self, spool: Spool) -> dict[str, object]:
+    def _build_content(self, spool: Spool) -> dict[str, object]:
         return {
             "pid": os.getpid(),
             "start_time": self.start_time,

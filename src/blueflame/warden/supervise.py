@@ -1,7 +1,7 @@
-"""Wait for a process of ours to end, or end it: time is up, it is silent, it takes too much, nobody watches it, a wish.
+"""Wait until a child ends, or end it: timeout, silence, too much output, no watcher, a cancel request.
 
-An agent in a box is asked to end by signals to the processes inside, never to the box itself: bubblewrap that ends
-takes everything along at once, and the agent would have no time to commit its work.
+An agent in a sandbox is asked to end by signals to the processes inside, never to bubblewrap: when bubblewrap ends,
+everything inside dies at once, and the agent would have no time to commit its work.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from blueflame.warden.gateway_process import GatewayProcess
     from blueflame.warden.launch_file import LaunchFile
     from blueflame.warden.output import Spool
+    from blueflame.warden.poll_loop import PollLoop
     from blueflame.warden.resource_limits import ResourceMonitor
     from blueflame.warden.spawn import ChildProcess
     from blueflame.warden.status import StatusFile
-    from blueflame.warden.wakeup import PollLoop
     from blueflame.watcher.server import HookServer
 
 POLL_SECONDS = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
@@ -44,28 +44,28 @@ FATAL_SIGNALS = frozenset(range(1, 32)) - {
 class SupervisedAttempt:
     """What the watching needs at hand."""
 
-    __slots__ = ("asker", "bell", "denied_at", "folder", "gateway", "launch", "pressure", "spool", "status")
+    __slots__ = ("folder", "gateway", "hook_server", "launch", "monitor", "poll_loop", "refused_at", "spool", "status")
 
-    def __init__(self, folder: str, launch: LaunchFile, bell: PollLoop, spool: Spool, status: StatusFile) -> None:
+    def __init__(self, folder: str, launch: LaunchFile, poll_loop: PollLoop, spool: Spool, status: StatusFile) -> None:
         self.folder = folder
         self.launch = launch
-        self.bell = bell
+        self.poll_loop = poll_loop
         self.spool = spool
         self.status = status
-        self.pressure: ResourceMonitor | None = None
+        self.monitor: ResourceMonitor | None = None
         self.gateway: GatewayProcess | None = None
-        self.asker: HookServer | None = None
-        self.denied_at: float | None = None  # when we heard that no further model call is answered
+        self.hook_server: HookServer | None = None
+        self.refused_at: float | None = None  # when we heard that no further model call is answered
 
 
 class ProcessEnding:
-    """How the watched process ended: its wait status (None: it could not even be killed), why, and who is left.
+    """How the ending process ended: its wait status (None: it could not even be killed), why, and who is left.
 
     A box cannot die of its program's signal n and exits with 128+n instead, which is read back as the signal. A program
     that exits with such a number by itself looks the same; nothing that bubblewrap tells would part the two.
     """
 
-    __slots__ = ("boxed", "detail", "left", "reason", "status")
+    __slots__ = ("detail", "left", "reason", "sandboxed", "status")
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class ProcessEnding:
         status: int | None = None,
         left: list[int] | None = None,
         *,
-        boxed: bool = False,
+        sandboxed: bool = False,
     ) -> None:
         self.reason = reason
         self.detail = detail
         self.status = status
         self.left = left or []
-        self.boxed = boxed
+        self.sandboxed = sandboxed
 
     @property
     def exit_code(self) -> int | None:
@@ -94,25 +94,25 @@ class ProcessEnding:
         if os.WIFSIGNALED(self.status):
             return os.WTERMSIG(self.status)
         told = os.WEXITSTATUS(self.status) - 128
-        return told if self.boxed and told in FATAL_SIGNALS else None
+        return told if self.sandboxed and told in FATAL_SIGNALS else None
 
 
-def read_cancel_request(ward: SupervisedAttempt) -> tuple[str, float] | None:
+def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
     """The reason and the grace, from the cancel file; from a bare signal when there is none."""
     try:
-        wish = read_json(f"{ward.folder}/cancel")
-        return str(wish.get("reason") or "cancelled"), float(wish.get("grace", ward.launch.grace))
+        cancel = read_json(f"{attempt.folder}/cancel")
+        return str(cancel.get("reason") or "cancelled"), float(cancel.get("grace", attempt.launch.grace))
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, TypeError):  # the wish is clear, its wording is not
-        return "cancelled", ward.launch.grace
-    if not ward.bell.stops:
+    except (OSError, ValueError, TypeError):  # the cancel is clear, its wording is not
+        return "cancelled", attempt.launch.grace
+    if not attempt.poll_loop.stops:
         return None
-    return "the warden was asked to stop by a signal", ward.launch.grace if ward.bell.stops == 1 else 0.0
+    return "the warden was asked to stop by a signal", attempt.launch.grace if attempt.poll_loop.stops == 1 else 0.0
 
 
 def supervise_child(
-    ward: SupervisedAttempt, child: ChildProcess, *, timeout: float, limits_output: bool
+    attempt: SupervisedAttempt, child: ChildProcess, *, timeout: float, limits_output: bool
 ) -> ProcessEnding:
     """Until the child has ended. Whatever else it started may still run then, unless it had to be ended.
 
@@ -123,50 +123,50 @@ def supervise_child(
     deadline = looked + timeout if timeout else None
     while True:
         status, _ = reap_children(pid)
-        ward.spool.look()
-        looked, held = _update_held_time(ward, looked)
+        attempt.spool.update_size()
+        looked, held = _update_held_time(attempt, looked)
         deadline = None if deadline is None else deadline + held
         if status is not None:
-            return _explain_exit(ward, status, boxed=child.boxed)
-        why = _find_stop_reason(ward, deadline, limits_output=limits_output)
+            return _explain_exit(attempt, status, sandboxed=child.sandboxed)
+        why = _find_stop_reason(attempt, deadline, limits_output=limits_output)
         if why is not None:
             reason, detail = why
-            ended, left = end_processes(ward, pid, ward.launch.grace, boxed=child.boxed)
-            return ProcessEnding(reason, detail, ended, left, boxed=child.boxed)
-        ward.status.tell(ward.spool)
-        ward.bell.wait(_compute_wait(ward, deadline))
+            ended, left = end_processes(attempt, pid, attempt.launch.grace, sandboxed=child.sandboxed)
+            return ProcessEnding(reason, detail, ended, left, sandboxed=child.sandboxed)
+        attempt.status.update(attempt.spool)
+        attempt.poll_loop.wait(_compute_wait(attempt, deadline))
 
 
-def _update_held_time(ward: SupervisedAttempt, looked: float) -> tuple[float, float]:
+def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:
     """When we look now, and how much of the time since `looked` does not count."""
     now = time.monotonic()
-    gateway = ward.gateway
+    gateway = attempt.gateway
     if gateway is None:
         return now, 0.0
-    gateway.hear()
+    gateway.read_messages()
     parked = gateway.parked or {}
-    if bool(parked) != bool(ward.status.parked):
-        touch_file(ward.launch.signal)
-    held = now - looked if parked and ward.status.parked else 0.0
-    ward.status.parked = parked
-    ward.status.held += held
-    ward.spool.grew_at += held
+    if bool(parked) != bool(attempt.status.parked):
+        touch_file(attempt.launch.signal)
+    held = now - looked if parked and attempt.status.parked else 0.0
+    attempt.status.parked = parked
+    attempt.status.held += held
+    attempt.spool.grew_at += held
     return now, held
 
 
-def _explain_exit(ward: SupervisedAttempt, status: int, *, boxed: bool) -> ProcessEnding:
+def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:
     """By itself; unless the kernel has killed it for its memory, or it failed since its model answers no more."""
-    killed = ward.pressure.killed_for_memory() if ward.pressure is not None else None
-    denied = _find_model_refusal(ward) if status != 0 else None
+    killed = attempt.monitor.check_oom_kills() if attempt.monitor is not None else None
+    denied = _find_model_refusal(attempt) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
-    return ProcessEnding(reason, detail, status, boxed=boxed)
+    return ProcessEnding(reason, detail, status, sandboxed=sandboxed)
 
 
-def _find_model_refusal(ward: SupervisedAttempt) -> tuple[str, str] | None:
-    gateway = ward.gateway
+def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
+    gateway = attempt.gateway
     if gateway is None:
         return None
-    gateway.hear()
+    gateway.read_messages()
     if gateway.refused is not None:
         return "budget", str(gateway.refused.get("words", ""))
     if gateway.gave_up is not None:
@@ -174,48 +174,48 @@ def _find_model_refusal(ward: SupervisedAttempt) -> tuple[str, str] | None:
     return None
 
 
-def _check_model_refusal(ward: SupervisedAttempt) -> tuple[str, str] | None:
+def _check_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     """It has the grace to end by itself once no further model call is answered."""
-    denied = _find_model_refusal(ward)
+    denied = _find_model_refusal(attempt)
     if denied is None:
         return None
     now = time.monotonic()
-    ward.denied_at = now if ward.denied_at is None else ward.denied_at
-    return denied if now - ward.denied_at >= ward.launch.grace else None
+    attempt.refused_at = now if attempt.refused_at is None else attempt.refused_at
+    return denied if now - attempt.refused_at >= attempt.launch.grace else None
 
 
 def _find_stop_reason(
-    ward: SupervisedAttempt, deadline: float | None, *, limits_output: bool
+    attempt: SupervisedAttempt, deadline: float | None, *, limits_output: bool
 ) -> tuple[str, str] | None:
-    wish = read_cancel_request(ward)
-    if wish is not None:
-        return "cancelled", wish[0]
+    cancel = read_cancel_request(attempt)
+    if cancel is not None:
+        return "cancelled", cancel[0]
     if deadline is not None and time.monotonic() >= deadline:
         return "timeout", "its time was up"
-    if ward.asker is not None and ward.asker.problem:
-        return "unwatched", ward.asker.problem
-    if ward.gateway is not None and ward.gateway.problem:
-        return "unwatched", f"its gateway broke: {ward.gateway.problem}"
-    pressed = ward.pressure.why_stop() if ward.pressure is not None else None
+    if attempt.hook_server is not None and attempt.hook_server.problem:
+        return "unwatched", attempt.hook_server.problem
+    if attempt.gateway is not None and attempt.gateway.problem:
+        return "unwatched", f"its gateway broke: {attempt.gateway.problem}"
+    pressed = attempt.monitor.find_violation() if attempt.monitor is not None else None
     if pressed is not None or not limits_output:
         return pressed
-    denied = _check_model_refusal(ward)
+    denied = _check_model_refusal(attempt)
     if denied is not None:
         return denied
-    launch = ward.launch
-    if launch.max_output and ward.spool.size > launch.max_output:
-        return "output", f"it wrote {ward.spool.size} bytes of output, more than the {launch.max_output} allowed"
-    if launch.silence and ward.spool.silent_for() >= launch.silence:
+    launch = attempt.launch
+    if launch.max_output and attempt.spool.size > launch.max_output:
+        return "output", f"it wrote {attempt.spool.size} bytes of output, more than the {launch.max_output} allowed"
+    if launch.silence and attempt.spool.measure_silence() >= launch.silence:
         return "silent", f"no output for {launch.silence:g} seconds"
     return None
 
 
-def _compute_wait(ward: SupervisedAttempt, deadline: float | None) -> float:
+def _compute_wait(attempt: SupervisedAttempt, deadline: float | None) -> float:
     waits = [POLL_SECONDS]
     if deadline is not None:
         waits.append(deadline - time.monotonic())
-    if ward.launch.silence:
-        waits.append(ward.launch.silence - ward.spool.silent_for())
+    if attempt.launch.silence:
+        waits.append(attempt.launch.silence - attempt.spool.measure_silence())
     return max(0.005, min(waits))
 
 
@@ -233,52 +233,52 @@ def reap_children(wanted: int | None) -> tuple[int | None, bool]:
             status = ended
 
 
-def end_leftovers(ward: SupervisedAttempt) -> list[int]:
+def end_leftovers(attempt: SupervisedAttempt) -> list[int]:
     """After the agent's own end: daemons, background jobs, whoever left its session. Usually nobody."""
     _, any_left = reap_children(None)
-    if not LINUX and ward.status.agent is not None:
-        signal_group(ward.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
+    if not LINUX and attempt.status.agent is not None:
+        signal_group(attempt.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
     if not any_left:
         return []
-    return end_processes(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
+    return end_processes(attempt, None, min(attempt.launch.grace, LEFTOVER_GRACE))[1]
 
 
 def end_processes(
-    ward: SupervisedAttempt, leader: int | None, grace: float, *, boxed: bool = False
+    attempt: SupervisedAttempt, leader: int | None, grace: float, *, sandboxed: bool = False
 ) -> tuple[int | None, list[int]]:
     """TERM, grace, KILL for everything below us. Gives the leader's wait status and the pids that would not die."""
-    ward.status.tell(ward.spool, "stopping")
-    _terminate_processes(leader, boxed=boxed)
-    status, any_left = _wait_for_exits(ward, leader, grace)
+    attempt.status.update(attempt.spool, "stopping")
+    _terminate_processes(leader, sandboxed=sandboxed)
+    status, any_left = _wait_for_exits(attempt, leader, grace)
     give_up = time.monotonic() + KILL_TIMEOUT
     while any_left and time.monotonic() < give_up:
         _kill_processes(leader if status is None else None)
-        ward.bell.wait(0.02)
+        attempt.poll_loop.wait(0.02)
         ended, any_left = reap_children(leader)
         status = ended if ended is not None else status
     return status, [member.pid for member in list_descendants({os.getpid()})] if any_left else []
 
 
-def _terminate_processes(leader: int | None, *, boxed: bool) -> None:
+def _terminate_processes(leader: int | None, *, sandboxed: bool) -> None:
     """TERM once to each: some programs take a second one as the word to drop everything."""
-    if leader is not None and not boxed:
+    if leader is not None and not sandboxed:
         signal_group(leader, signal.SIGTERM)
     members = list_descendants({os.getpid()})
-    already = [member for member in members if member.pid == leader or (not boxed and member.group == leader)]
+    already = [member for member in members if member.pid == leader or (not sandboxed and member.group == leader)]
     signal_processes([member for member in members if member not in already], signal.SIGTERM)
     signal_processes(members, signal.SIGCONT)  # who is stopped cannot hear
 
 
-def _wait_for_exits(ward: SupervisedAttempt, leader: int | None, grace: float) -> tuple[int | None, bool]:
+def _wait_for_exits(attempt: SupervisedAttempt, leader: int | None, grace: float) -> tuple[int | None, bool]:
     began = time.monotonic()
     status, any_left = reap_children(leader)
     while any_left:
-        wish = read_cancel_request(ward)
-        allowed = grace if wish is None else min(grace, wish[1])  # a later wish may be in more of a hurry
+        cancel = read_cancel_request(attempt)
+        allowed = grace if cancel is None else min(grace, cancel[1])  # a later cancel may be in more of a hurry
         remaining = began + allowed - time.monotonic()
         if remaining <= 0 or (not LINUX and status is not None):
             break
-        ward.bell.wait(min(remaining, POLL_SECONDS))
+        attempt.poll_loop.wait(min(remaining, POLL_SECONDS))
         ended, any_left = reap_children(leader)
         status = ended if ended is not None else status
     return status, any_left

@@ -43,7 +43,7 @@ def parse_sandbox(value: object) -> SandboxOptions | None:
 
 
 def parse_watch(value: object) -> dict[str, Any] | None:
-    """As it stands, for the asker, once everything is there and of the right kind."""
+    """As it stands, for the hook_server, once everything is there and of the right kind."""
     if value is None:
         return None
     read = read_object(value, "watch")

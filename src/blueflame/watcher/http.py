@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from blueflame.model.policy import Decision
 
     class Poller(Protocol):
-        """As much of the warden's bell as is needed here."""
+        """As much of the warden's poll loop as is needed here."""
 
-        def serve(
+        def register(
             self, handle: int, answer: Callable[[], None], *, reading: bool = ..., writing: bool = ...
         ) -> None: ...
 
-        def forget(self, handle: int) -> None: ...
+        def unregister(self, handle: int) -> None: ...
 
     class Respond(Protocol):
         """The whole answer to the body of a question."""
@@ -47,27 +47,27 @@ ALLOWED = (
 class HookConnection:
     """One question and its answer. It is in `others` for as long as it is open."""
 
-    __slots__ = ("_answer", "_bell", "_decide", "_got", "_head", "_length", "_others", "_socket", "since")
+    __slots__ = ("_answer", "_decide", "_got", "_head", "_length", "_others", "_poll_loop", "_socket", "since")
 
     def __init__(
-        self, asking: socket.socket, bell: Poller, decide: Respond, others: list[HookConnection], now: float
+        self, asking: socket.socket, poll_loop: Poller, decide: Respond, others: list[HookConnection], now: float
     ) -> None:
         self.since = now
         self._decide = decide
         self._others = others
         self._socket = asking
-        self._bell = bell
+        self._poll_loop = poll_loop
         self._got = bytearray()
         self._head: bytes | None = None
         self._length = 0
         self._answer = b""
         asking.setblocking(False)
         others.append(self)
-        bell.serve(asking.fileno(), self._receive)
+        poll_loop.register(asking.fileno(), self._receive)
         self._receive()  # most have spoken by the time they are let in
 
     def close(self) -> None:
-        self._bell.forget(self._socket.fileno())
+        self._poll_loop.unregister(self._socket.fileno())
         self._socket.close()
         self._others.remove(self)
 
@@ -113,7 +113,7 @@ class HookConnection:
         self._answer = answer
         self._flush()
         if self._answer:
-            self._bell.serve(self._socket.fileno(), self._flush, reading=False, writing=True)
+            self._poll_loop.register(self._socket.fileno(), self._flush, reading=False, writing=True)
 
     def _flush(self) -> None:
         try:

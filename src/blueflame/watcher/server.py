@@ -36,21 +36,21 @@ CONNECTION_TIMEOUT = 5.0  # seconds that a connection may take; nobody waits tha
 class HookServer:
     """Serves until closed. `problem` says why this attempt cannot count as watched; empty when it can."""
 
-    __slots__ = ("_attempt", "_bell", "_judge", "_listener", "_log", "_open", "_seals", "_watch", "problem")
+    __slots__ = ("_attempt", "_judge", "_listener", "_log", "_open", "_poll_loop", "_seals", "_watch", "problem")
 
     def __init__(
         self,
         watch: Mapping[str, Any],
         listener: socket.socket,
         attempt: str,
-        bell: Poller,
+        poll_loop: Poller,
         *,
         decide: Callable[[ToolCall], Decision] | None = None,
     ) -> None:
         self.problem = ""
         self._watch = watch
         self._attempt = attempt
-        self._bell = bell
+        self._poll_loop = poll_loop
         self._listener = listener
         self._open: list[HookConnection] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
@@ -61,7 +61,7 @@ class HookServer:
         except UnwritableLog as e:
             self._report(str(e))
         listener.setblocking(False)
-        bell.serve(listener.fileno(), self._accept)
+        poll_loop.register(listener.fileno(), self._accept)
 
     @property
     def proven(self) -> bool:
@@ -70,7 +70,7 @@ class HookServer:
 
     def close(self) -> Mapping[str, object]:
         """Stop serving, look whether anybody tampered, and say what there is to record."""
-        self._bell.forget(self._listener.fileno())
+        self._poll_loop.unregister(self._listener.fileno())
         self._listener.close()
         for connection in list(self._open):
             connection.close()
@@ -152,7 +152,7 @@ class HookServer:
         if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return
-        HookConnection(asking, self._bell, self.answer, self._open, now)
+        HookConnection(asking, self._poll_loop, self.answer, self._open, now)
 
 
 def _hash_file(watch: Mapping[str, Any], what: str) -> str:

@@ -24,7 +24,7 @@ from blueflame.testing import LoopbackModel, create_throwaway_repository
 from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
 from support.hook_servers import WatchedAttempt, build_question, run_hook_server
 from support.real_agents import needs_claude
-from support.terminals import person_at
+from support.terminals import start_terminal_user
 
 pytestmark = [
     needs_claude,
@@ -294,7 +294,7 @@ def test_a_person_talks_with_it_and_then_it_gives_its_plan(network: ClosedNetwor
         argv = (here.output, here.repo, json.dumps(here.env), *network.argv(*here.launch.argv))
 
         def talk() -> int:
-            with person_at(ON_ITS_OWN, *argv, rows=40, columns=120) as person:
+            with start_terminal_user(ON_ITS_OWN, *argv, rows=40, columns=120) as person:
                 person.expect(b"colour?")
                 person.type(b"blue")
                 person.expect(b"blue")

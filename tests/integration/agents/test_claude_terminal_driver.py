@@ -17,8 +17,8 @@ import pytest
 from blueflame.agents.claude import terminal_driver as talker
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.runtime import CallResult, RunResult, TextOutput
-from support.terminals import viewing
-from support.wardens import order, outcome, started
+from support.terminals import open_viewer
+from support.wardens import read_outcome, running_warden, write_launch
 
 CLAUDE = r"""
 import json, os, signal, sys, termios, time, tty
@@ -85,13 +85,13 @@ def prepared(
     (folder / "talk.json").write_text(json.dumps(program))
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOLD": json.dumps(told)}
     argv = (sys.executable, talker.__file__, str(folder / "talk.json"))
-    return order(folder, *argv, env=env, terminal={"rows": 30, "columns": 90})
+    return write_launch(folder, *argv, env=env, terminal={"rows": 30, "columns": 90})
 
 
 def ended(folder: Path) -> dict[str, Any]:
-    with started(folder) as warden:
+    with running_warden(folder) as warden:
         assert warden.wait(30) == 0
-    return outcome(folder)
+    return read_outcome(folder)
 
 
 def said(folder: Path) -> list[dict[str, Any]]:
@@ -170,8 +170,8 @@ def test_the_conversation_is_asked_for_its_result_once_more(tmp_path: Path) -> N
 
 def test_with_a_person_it_is_over_when_the_person_leaves(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "дело", {"talks": True, "lines": [TEXT]}, alone=False, ask=True)
-    with started(folder) as warden:
-        with viewing(folder) as person:
+    with running_warden(folder) as warden:
+        with open_viewer(folder) as person:
             person.type(b"too early")  # would be mixed up with the prompt
             person.expect(b"working")
             person.type(b"a word")
@@ -189,7 +189,7 @@ def test_the_size_of_the_window_reaches_claude(tmp_path: Path) -> None:
     program = json.loads((folder / "talk.json").read_text())
     program["talk"] = ["sh", "-c", "trap 'echo now $(stty size)' WINCH; echo begun; while :; do sleep 0.1; done"]
     (folder / "talk.json").write_text(json.dumps(program))
-    with started(folder), viewing(folder) as person:
+    with running_warden(folder), open_viewer(folder) as person:
         person.expect(b"begun")
         person.resize(50, 132)
         person.expect(b"now 50 132")

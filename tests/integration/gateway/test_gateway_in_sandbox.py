@@ -11,8 +11,17 @@ from typing import Any
 
 import pytest
 
-from support.small_sandbox import Person, boxed, open_to_all, people, person, run, said, started
-from support.wardens import alive, state_of, until
+from support.small_sandbox import (
+    SystemUser,
+    find_user,
+    list_users,
+    make_shared_folder,
+    read_stdout,
+    run_warden_as,
+    running_warden_as,
+    write_sandboxed_launch,
+)
+from support.wardens import is_alive, read_state, wait_until
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="bubblewrap is for Linux")
 GATEWAY = {"port": 61128, "hosts": ["example.org"]}
@@ -25,14 +34,14 @@ ask() {
 """
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
-    return person(request.param)
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as folder:
+    with make_shared_folder() as folder:
         yield folder
 
 
@@ -51,35 +60,37 @@ def gateway_of(folder: Path) -> int:
     return 0
 
 
-def test_an_agent_and_its_setup_reach_the_gateway_and_nobody_else(who: Person, folder: Path) -> None:
+def test_an_agent_and_its_setup_reach_the_gateway_and_nobody_else(who: SystemUser, folder: Path) -> None:
     program = ASK + 'ask "GET /"; ask "CONNECT evil.example:443"; echo "$HTTPS_PROXY"'
     setup = [{"name": "fetch", "argv": ["bash", "-c", ASK + 'ask "CONNECT setup.example:443"']}]
 
-    ended = run(who, boxed(folder, "bash", "-c", program, net="doors", gateway=GATEWAY, setup=setup))
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "bash", "-c", program, net="doors", gateway=GATEWAY, setup=setup)
+    )
 
     assert (ended["reason"], ended["exit_code"], ended["left_running"]) == ("exited", 0, [])
-    assert f'"attempt": "{folder.name}", "hosts": ["example.org"]' in said(folder)
-    assert "HTTP/1.1 403 evil.example is not one of the allowed hosts" in said(folder)
-    assert said(folder).endswith("http://127.0.0.1:61128\n")
+    assert f'"attempt": "{folder.name}", "hosts": ["example.org"]' in read_stdout(folder)
+    assert "HTTP/1.1 403 evil.example is not one of the allowed hosts" in read_stdout(folder)
+    assert read_stdout(folder).endswith("http://127.0.0.1:61128\n")
     assert "setup.example is not one" in (folder / "setup.log").read_text()
     assert [line["host"] for line in lines(folder)] == ["setup.example", "", "evil.example"]
-    until(lambda: gateway_of(folder) == 0, "the gateway has ended")
+    wait_until(lambda: gateway_of(folder) == 0, "the gateway has ended")
 
 
-def test_the_gateway_ends_with_a_warden_that_is_killed(who: Person, folder: Path) -> None:
-    with started(who, boxed(folder, "sleep", "600", net="doors", gateway=GATEWAY)) as warden:
-        until(lambda: state_of(folder) == "working", "it works")
+def test_the_gateway_ends_with_a_warden_that_is_killed(who: SystemUser, folder: Path) -> None:
+    with running_warden_as(who, write_sandboxed_launch(folder, "sleep", "600", net="doors", gateway=GATEWAY)) as warden:
+        wait_until(lambda: read_state(folder) == "working", "it works")
         gateway = gateway_of(folder)
         assert gateway
         warden.kill()
         warden.wait()
 
-    until(lambda: not alive(gateway), "the gateway has ended")
+    wait_until(lambda: not is_alive(gateway), "the gateway has ended")
 
 
-def test_an_agent_whose_gateway_died_is_ended(who: Person, folder: Path) -> None:
-    with started(who, boxed(folder, "sleep", "600", net="doors", gateway=GATEWAY)) as warden:
-        until(lambda: state_of(folder) == "working", "it works")
+def test_an_agent_whose_gateway_died_is_ended(who: SystemUser, folder: Path) -> None:
+    with running_warden_as(who, write_sandboxed_launch(folder, "sleep", "600", net="doors", gateway=GATEWAY)) as warden:
+        wait_until(lambda: read_state(folder) == "working", "it works")
         os.kill(gateway_of(folder), signal.SIGKILL)
         assert warden.wait(60) == 0
 

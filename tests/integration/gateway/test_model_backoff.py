@@ -13,7 +13,7 @@ import pytest
 
 from support.model_gateways import build_model_options, start_model_gateway
 from support.model_providers import answer_json, break_connection, build_error, build_message, start_provider
-from support.wardens import until
+from support.wardens import wait_until
 
 FINE = answer_json(200, build_message())
 LIMITED = answer_json(429, build_error(), retry_after="3600")
@@ -123,7 +123,7 @@ def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) ->
         _pool() as pool,
     ):
         calling = [pool.submit(first.send_call)]
-        until(shared.exists, "the limit is shared")
+        wait_until(shared.exists, "the limit is shared")
         told = json.loads(shared.read_text())
         calling.append(pool.submit(second.send_call))
         also = second.wait_until_parked()
@@ -169,7 +169,7 @@ def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
         door.wait_until_parked()
         talk.close()
         (line,) = door.wait_for_usage()
-        until(lambda: door.read_status()["parked"] is None, "nobody waits any more")
+        wait_until(lambda: door.read_status()["parked"] is None, "nobody waits any more")
 
     assert (line["refused"], line["status"], line["complete"]) == ("parked", 429, True)
     assert len(far.asked) == 1

@@ -18,7 +18,7 @@ from support.model_providers import (
     stream_events,
     wait_then,
 )
-from support.wardens import until
+from support.wardens import wait_until
 
 TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call takes 120
 
@@ -110,7 +110,7 @@ def test_calls_at_once_go_together_where_there_is_room_for_all(tmp_path: Path) -
     ):
         assert door.send_call().status == 200  # now it is known how large a call is
         waiting = [pool.submit(door.send_call) for _ in range(3)]
-        until(lambda: len(far.asked) == 4, "all three are with the provider at once")
+        wait_until(lambda: len(far.asked) == 4, "all three are with the provider at once")
         gate.set()
         assert [call.result().status for call in waiting] == [200] * 3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.model_gateways import build_model_options, start_model_gateway
 from support.model_providers import build_message_events, never_answer, start_provider, stream_events
-from support.wardens import alive, until
+from support.wardens import is_alive, wait_until
 
 START, TEXT, DELTA, STOP = build_message_events()
 
@@ -65,11 +65,11 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
     ):
         one.read_head()  # first: whoever asks first is answered
         with door.start_call() as _other:
-            until(lambda: len(far.asked) == 2, "both calls are with the provider")
+            wait_until(lambda: len(far.asked) == 2, "both calls are with the provider")
             door.warden.kill()
             door.warden.wait()
             threading.Timer(0.1, go_on.set).start()
-            until(lambda: not alive(door.pid), "the gateway has ended")
+            wait_until(lambda: not is_alive(door.pid), "the gateway has ended")
         lines = sorted(door.read_usage(), key=lambda line: bool(line["complete"]))
 
     assert [(line["status"], line["output"], line["complete"]) for line in lines] == [(0, 0, False), (200, 20, True)]

@@ -11,7 +11,15 @@ import pytest
 
 from support.model_gateways import TOKEN, build_model_options
 from support.model_providers import answer_json, build_message, start_provider
-from support.small_sandbox import Person, boxed, open_to_all, people, person, run, said
+from support.small_sandbox import (
+    SystemUser,
+    find_user,
+    list_users,
+    make_shared_folder,
+    read_stdout,
+    run_warden_as,
+    write_sandboxed_launch,
+)
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="bubblewrap is for Linux")
 CALL = f"""
@@ -21,26 +29,26 @@ cat <&5
 """
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
-    return person(request.param)
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as folder:
+    with make_shared_folder() as folder:
         yield folder
 
 
-def test_an_agent_in_a_box_reaches_its_model_and_is_metered(who: Person, folder: Path) -> None:
+def test_an_agent_in_a_box_reaches_its_model_and_is_metered(who: SystemUser, folder: Path) -> None:
     with start_provider(answer_json(200, build_message())) as far:
         orders = build_model_options(far.url)
         orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}
         gateway = {"port": 61128, "hosts": [], "model": orders}
-        ended = run(who, boxed(folder, "bash", "-c", CALL, net="doors", gateway=gateway))
+        ended = run_warden_as(who, write_sandboxed_launch(folder, "bash", "-c", CALL, net="doors", gateway=gateway))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
-    assert "HTTP/1.1 200" in said(folder)
+    assert "HTTP/1.1 200" in read_stdout(folder)
     (line,) = [json.loads(text) for text in (folder / "usage.jsonl").read_text().splitlines()]
     assert (line["input"], line["output"], line["complete"]) == (100, 20, True)
     (entry,) = [json.loads(text) for text in (folder / "gateway.jsonl").read_text().splitlines()]

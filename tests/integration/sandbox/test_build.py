@@ -14,17 +14,17 @@ from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox import prepare_sandbox
-from support.sandboxes import Room, enter, make_room, needs_box
+from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_box, run_in_sandbox
 
 pytestmark = needs_box
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return make_room(tmp_path)
+def room(tmp_path: Path) -> SandboxFixture:
+    return make_sandbox_fixture(tmp_path)
 
 
-def test_only_a_few_folders_of_the_machine_exist_inside(room: Room) -> None:
+def test_only_a_few_folders_of_the_machine_exist_inside(room: SandboxFixture) -> None:
     said = room.sh("ls -A /")
     assert said.code == 0, said.err
     found = set(said.out.split())
@@ -32,7 +32,7 @@ def test_only_a_few_folders_of_the_machine_exist_inside(room: Room) -> None:
     assert not found & {"run", "sys", "boot", "mnt", "media", "srv", "opt"}
 
 
-def test_the_checkout_home_and_tmp_can_be_written_and_nothing_else(room: Room) -> None:
+def test_the_checkout_home_and_tmp_can_be_written_and_nothing_else(room: SandboxFixture) -> None:
     said = room.sh(
         "for place in . ~ /tmp /var/tmp /dev/shm / /etc /usr /usr/bin /dev /home /proc /var; do"
         " (echo x >$place/canary) 2>/dev/null && echo $place; done"
@@ -43,7 +43,7 @@ def test_the_checkout_home_and_tmp_can_be_written_and_nothing_else(room: Room) -
     assert (room.folder / "tmp" / "canary").exists()
 
 
-def test_the_home_of_the_person_is_not_there(room: Room) -> None:
+def test_the_home_of_the_person_is_not_there(room: SandboxFixture) -> None:
     secret = room.home / ".ssh" / "id_ed25519"
     secret.parent.mkdir()
     secret.write_text("canary")
@@ -52,12 +52,12 @@ def test_the_home_of_the_person_is_not_there(room: Room) -> None:
     assert said.out.split() == []
 
 
-def test_nobody_of_the_machine_is_named_inside(room: Room) -> None:
+def test_nobody_of_the_machine_is_named_inside(room: SandboxFixture) -> None:
     said = room.sh("cut -d: -f1 /etc/passwd; id -un; hostname")
     assert said.out.split() == ["root", "agent", "nobody", "agent", "blueflame"]
 
 
-def test_whoever_is_inside_is_not_root_and_has_no_capability(room: Room) -> None:
+def test_whoever_is_inside_is_not_root_and_has_no_capability(room: SandboxFixture) -> None:
     said = room.sh("id -u; grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status")
     uid, *lines = said.out.splitlines()
     assert int(uid) == (os.geteuid() or 1000)
@@ -68,7 +68,7 @@ def test_whoever_is_inside_is_not_root_and_has_no_capability(room: Room) -> None
     }
 
 
-def test_processes_of_the_machine_are_not_to_be_seen_nor_signalled(room: Room) -> None:
+def test_processes_of_the_machine_are_not_to_be_seen_nor_signalled(room: SandboxFixture) -> None:
     with subprocess.Popen(["sleep", "60"]) as outside:
         said = room.sh(f"ls -d /proc/[0-9]* | wc -l; kill -9 {outside.pid}; kill -9 -1; true")
         assert int(said.out.split()[0]) < 10
@@ -76,7 +76,7 @@ def test_processes_of_the_machine_are_not_to_be_seen_nor_signalled(room: Room) -
         outside.kill()
 
 
-def test_its_own_daemons_die_with_the_box(room: Room) -> None:
+def test_its_own_daemons_die_with_the_box(room: SandboxFixture) -> None:
     said = room.sh("setsid sh -c 'sleep 1.5; echo late >canary' >/dev/null 2>&1 & sleep 0.1; echo ended")
     assert said.out == "ended\n"
     mark = f"{room.worktree}/canary"
@@ -92,7 +92,7 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def test_there_is_no_network(room: Room) -> None:
+def test_there_is_no_network(room: SandboxFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.3)
         port = server.getsockname()[1]
@@ -102,7 +102,7 @@ def test_there_is_no_network(room: Room) -> None:
             server.accept()
 
 
-def test_sockets_of_the_machine_are_not_reached(room: Room, tmp_path: Path) -> None:
+def test_sockets_of_the_machine_are_not_reached(room: SandboxFixture, tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as abstract:
         server.bind(str(path))
@@ -124,7 +124,7 @@ def test_sockets_of_the_machine_are_not_reached(room: Room, tmp_path: Path) -> N
                 each.accept()
 
 
-def test_no_namespace_and_no_mount_can_be_made_inside(room: Room) -> None:
+def test_no_namespace_and_no_mount_can_be_made_inside(room: SandboxFixture) -> None:
     said = room.sh(
         "unshare -U true && echo user; unshare -m true && echo mount; mount -o remount,rw,bind / && echo remount;"
         " mount -t tmpfs none /tmp && echo tmpfs; chroot / true && echo chroot; umount /proc && echo umount"
@@ -132,13 +132,15 @@ def test_no_namespace_and_no_mount_can_be_made_inside(room: Room) -> None:
     assert said.out == ""
 
 
-def test_a_setuid_file_cannot_be_made(room: Room) -> None:
+def test_a_setuid_file_cannot_be_made(room: SandboxFixture) -> None:
     said = room.sh("cp /bin/true mine; chmod 4755 mine && echo made; chmod 755 mine && chmod u+s mine && echo made")
     assert said.out == ""
     assert not (room.worktree / "mine").stat().st_mode & stat.S_ISUID
 
 
-def test_open_files_and_variables_of_ours_are_not_inherited(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_files_and_variables_of_ours_are_not_inherited(
+    room: SandboxFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CANARY_TOKEN", "canary")
     room.environ = dict(os.environ)
     said = room.sh("ls /proc/self/fd | wc -l; env; tr '\\0' '\\n' </proc/1/environ")
@@ -146,7 +148,7 @@ def test_open_files_and_variables_of_ours_are_not_inherited(room: Room, monkeypa
     assert int(said.out.split()[0]) <= 5  # three, the pipe's and the folder's; the filter's own is ours to close here
 
 
-def test_variables_that_the_configuration_names_are_passed_on(room: Room) -> None:
+def test_variables_that_the_configuration_names_are_passed_on(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(environment=("MY_TOKEN",))
     room.environ = {**os.environ, "MY_TOKEN": "wanted", "OTHER_TOKEN": "not wanted"}
     said = room.sh("env")
@@ -154,13 +156,13 @@ def test_variables_that_the_configuration_names_are_passed_on(room: Room) -> Non
     assert "OTHER_TOKEN" not in said.out
 
 
-def test_kernel_secrets_in_proc_are_empty(room: Room) -> None:
+def test_kernel_secrets_in_proc_are_empty(room: SandboxFixture) -> None:
     assert room.sh("cat /proc/timer_list /proc/kmsg /proc/kcore /proc/vmallocinfo 2>/dev/null").out == ""
     if os.geteuid() == 0:  # an ordinary user sees there no more than is their own
         assert room.sh("cat /proc/keys /proc/key-users").out == ""
 
 
-def test_no_setting_of_the_kernel_can_be_changed(room: Room) -> None:
+def test_no_setting_of_the_kernel_can_be_changed(room: SandboxFixture) -> None:
     """Whoever is root outside owns these files inside; opening one for writing must fail, without writing to it."""
     script = (
         "import os\n"
@@ -175,7 +177,7 @@ def test_no_setting_of_the_kernel_can_be_changed(room: Room) -> None:
     assert (said.code, said.out) == (0, ""), said.err
 
 
-def test_named_folders_are_shown_read_only_or_writable(room: Room, tmp_path: Path) -> None:
+def test_named_folders_are_shown_read_only_or_writable(room: SandboxFixture, tmp_path: Path) -> None:
     for name in ("shown", "open"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").write_text(name)
@@ -209,7 +211,7 @@ def test_named_folders_are_shown_read_only_or_writable(room: Room, tmp_path: Pat
     ],
 )
 def test_a_hole_that_would_make_the_wall_useless_is_refused(
-    room: Room, tmp_path: Path, key: str, name: str, why: str
+    room: SandboxFixture, tmp_path: Path, key: str, name: str, why: str
 ) -> None:
     room.repo_root = tmp_path
     (tmp_path / "link").symlink_to(room.home)
@@ -219,19 +221,19 @@ def test_a_hole_that_would_make_the_wall_useless_is_refused(
         room.box()
 
 
-def test_a_named_folder_that_is_not_there_is_told(room: Room) -> None:
+def test_a_named_folder_that_is_not_there_is_told(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(read_only=("~/.нет",))
     assert any("does not exist" in note for note in room.box().notes)
 
 
 @pytest.mark.parametrize("place", ["/", "/usr", "/etc", "home"])
-def test_a_checkout_that_is_more_than_a_project_is_refused(room: Room, place: str) -> None:
+def test_a_checkout_that_is_more_than_a_project_is_refused(room: SandboxFixture, place: str) -> None:
     room.worktree = room.home if place == "home" else Path(place)
     with pytest.raises(Refused, match="more than a project"):
         room.box()
 
 
-def test_frozen_files_stay_as_they_are(room: Room) -> None:
+def test_frozen_files_stay_as_they_are(room: SandboxFixture) -> None:
     deep = room.worktree / "a" / "b c"
     deep.mkdir(parents=True)
     for path in (room.worktree / ".env", deep / "пакет.key"):
@@ -246,7 +248,7 @@ def test_frozen_files_stay_as_they_are(room: Room) -> None:
     assert (room.worktree / "a/neighbour").exists()
 
 
-def test_hidden_files_and_folders_are_empty_inside(room: Room) -> None:
+def test_hidden_files_and_folders_are_empty_inside(room: SandboxFixture) -> None:
     (room.worktree / ".env").write_text("PASSWORD=canary")
     (room.worktree / "private").mkdir()
     (room.worktree / "private" / "x").write_text("canary")
@@ -257,7 +259,7 @@ def test_hidden_files_and_folders_are_empty_inside(room: Room) -> None:
     assert not (room.worktree / "private" / "y").exists()
 
 
-def test_a_link_on_the_way_to_a_frozen_file_is_not_followed_out(room: Room, tmp_path: Path) -> None:
+def test_a_link_on_the_way_to_a_frozen_file_is_not_followed_out(room: SandboxFixture, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "server.key").write_text("canary")
@@ -268,7 +270,7 @@ def test_a_link_on_the_way_to_a_frozen_file_is_not_followed_out(room: Room, tmp_
         room.box(frozen=["../outside/server.key"])
 
 
-def test_links_planted_between_two_starts_lead_nowhere(room: Room, tmp_path: Path) -> None:
+def test_links_planted_between_two_starts_lead_nowhere(room: SandboxFixture, tmp_path: Path) -> None:
     """The checkout lies below /tmp, which is private inside: the way to it must not be theirs to change."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -280,14 +282,16 @@ def test_links_planted_between_two_starts_lead_nowhere(room: Room, tmp_path: Pat
         f"cd /; mv /tmp/{first} /tmp/z; rm -rf /tmp/{first}; ln -s '{outside}' /tmp/{first};"
         f" cd '{room.worktree}'; mv a b; ln -s '{outside}' a"
     )
-    enter(prepared, ("/bin/sh", "-c", tricks))
-    said = enter(prepared, ("/bin/sh", "-c", "pwd; cat a/server.key; echo x >here"))
+    run_in_sandbox(prepared, ("/bin/sh", "-c", tricks))
+    said = run_in_sandbox(prepared, ("/bin/sh", "-c", "pwd; cat a/server.key; echo x >here"))
     assert said.out == f"{room.worktree}\nold", said.err
     assert list(outside.iterdir()) == []
     assert (room.worktree / "here").exists()
 
 
-def test_the_history_of_the_repository_can_be_read_and_not_changed(room: Room, repo: Path, tmp_path: Path) -> None:
+def test_the_history_of_the_repository_can_be_read_and_not_changed(
+    room: SandboxFixture, repo: Path, tmp_path: Path
+) -> None:
     lender = tmp_path / "lender"
     subprocess.run(["git", "clone", "-q", "--bare", str(repo), str(lender)], check=True)
     middle, checkout = tmp_path / "middle", room.worktree
@@ -306,7 +310,7 @@ def test_the_history_of_the_repository_can_be_read_and_not_changed(room: Room, r
     assert subprocess.run(["git", "-C", str(lender), "fsck"], check=True, capture_output=True).returncode == 0
 
 
-def test_the_checkouts_own_pointer_to_other_objects_is_never_believed(room: Room, tmp_path: Path) -> None:
+def test_the_checkouts_own_pointer_to_other_objects_is_never_believed(room: SandboxFixture, tmp_path: Path) -> None:
     secret = tmp_path / "secret" / "objects"
     (secret / "pack").mkdir(parents=True)
     info = room.worktree / ".git" / "objects" / "info"
@@ -315,7 +319,7 @@ def test_the_checkouts_own_pointer_to_other_objects_is_never_believed(room: Room
     assert str(secret) not in str(room.box().mounts)
 
 
-def test_an_alternate_that_holds_no_objects_is_not_shown(room: Room, tmp_path: Path) -> None:
+def test_an_alternate_that_holds_no_objects_is_not_shown(room: SandboxFixture, tmp_path: Path) -> None:
     objects = tmp_path / "main" / "objects"
     (objects / "info").mkdir(parents=True)
     (objects / "pack").mkdir()
@@ -325,7 +329,7 @@ def test_an_alternate_that_holds_no_objects_is_not_shown(room: Room, tmp_path: P
     assert shown == [str(objects)]
 
 
-def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: Room) -> None:
+def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: SandboxFixture) -> None:
     program, other = room.folder / "program.json", room.folder / "policy.json"
     program.write_text("{}")
     other.write_text("canary")
@@ -334,7 +338,7 @@ def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: Room) ->
     assert program.read_text() == "{}"
 
 
-def test_the_network_is_none_unless_something_is_to_be_reached(room: Room) -> None:
+def test_the_network_is_none_unless_something_is_to_be_reached(room: SandboxFixture) -> None:
     assert room.box().network is Network.NONE
     assert room.box(watched=True).network is Network.DOORS
     assert room.box(hosts=["example.org"]).hosts == ("example.org",)
@@ -344,7 +348,7 @@ def test_the_network_is_none_unless_something_is_to_be_reached(room: Room) -> No
     assert room.box(watched=True).network is Network.HOST
 
 
-def test_level_off_changes_nothing_but_cleans_the_environment(room: Room) -> None:
+def test_level_off_changes_nothing_but_cleans_the_environment(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(level="off")
     room.environ = {**os.environ, "X_TOKEN": "canary"}
     prepared = prepare_sandbox(room.box(), room.folder)
@@ -354,16 +358,16 @@ def test_level_off_changes_nothing_but_cleans_the_environment(room: Room) -> Non
     assert list(room.folder.iterdir()) == []
 
 
-def test_preparing_twice_is_like_preparing_once(room: Room) -> None:
+def test_preparing_twice_is_like_preparing_once(room: SandboxFixture) -> None:
     first = prepare_sandbox(room.box(), room.folder)
-    enter(first, ("/bin/sh", "-c", "echo kept >~/kept"))
+    run_in_sandbox(first, ("/bin/sh", "-c", "echo kept >~/kept"))
     again = prepare_sandbox(room.box(), room.folder)
     assert again == first
     assert (room.folder / "home" / "kept").exists()
     assert stat.S_IMODE((room.folder / "home").stat().st_mode) == 0o700
 
 
-def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: Room, tmp_path: Path) -> None:
+def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: SandboxFixture, tmp_path: Path) -> None:
     room.common = tmp_path / "common"
     for n in range(2):
         room.folder = tmp_path / f"attempt {n}"
@@ -373,10 +377,10 @@ def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: Room, 
     assert room.sh("id -un").out == "agent\n"
 
 
-def test_launch_json_gets_the_box_and_its_limits(room: Room) -> None:
+def test_launch_json_gets_the_box_and_its_limits(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(max_memory_mb=300, max_processes=99, min_free_disk_mb=7)
     prepared = prepare_sandbox(room.box(), room.folder)
-    keys = prepared.launch()
+    keys = prepared.build_launch_keys()
     assert (keys["memory_mb"], keys["processes"], keys["min_free_disk_mb"]) == (300, 99, 7)
     assert keys["sandbox"]["net"] == "none"
     assert Path(keys["sandbox"]["seccomp"]).stat().st_size % 8 == 0
@@ -384,7 +388,7 @@ def test_launch_json_gets_the_box_and_its_limits(room: Room) -> None:
     assert prepared.limits["fsize"] == 50 << 20
 
 
-def test_a_home_called_like_ours_is_not_mixed_up_with_it(room: Room, tmp_path: Path) -> None:
+def test_a_home_called_like_ours_is_not_mixed_up_with_it(room: SandboxFixture, tmp_path: Path) -> None:
     room.home = Path("/home/agent")
     box = room.box()
     assert box.home == "/home/agent-box"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import Room, make_room, needs_box
+from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_box
 
 pytestmark = [needs_box, pytest.mark.slow]
 
@@ -30,15 +30,15 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
+def room(tmp_path: Path) -> SandboxFixture:
     """With the person's real home, where toolchains are; no test writes to it."""
     import pwd
 
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    return make_room(tmp_path, home=home, repo_root=tmp_path)
+    return make_sandbox_fixture(tmp_path, home=home, repo_root=tmp_path)
 
 
-def test_a_python_project_with_its_environment(room: Room, tmp_path: Path) -> None:
+def test_a_python_project_with_its_environment(room: SandboxFixture, tmp_path: Path) -> None:
     venv.create(tmp_path / ".venv", symlinks=True, with_pip=False)
     packages = next(iter((tmp_path / ".venv/lib").glob("python3*/site-packages")))
     site = Path(pytest.__file__).parents[1]
@@ -61,7 +61,7 @@ def test_a_python_project_with_its_environment(room: Room, tmp_path: Path) -> No
 
 
 @needs("node", "npm")
-def test_a_node_project_with_packages_scripts_and_tests(room: Room, tmp_path: Path) -> None:
+def test_a_node_project_with_packages_scripts_and_tests(room: SandboxFixture, tmp_path: Path) -> None:
     package = {
         "name": "calc",
         "version": "1.0.0",
@@ -97,7 +97,7 @@ def test_a_node_project_with_packages_scripts_and_tests(room: Room, tmp_path: Pa
 
 
 @needs("make", "cc")
-def test_a_c_project_with_make(room: Room) -> None:
+def test_a_c_project_with_make(room: SandboxFixture) -> None:
     write(
         room.worktree,
         {
@@ -114,7 +114,7 @@ def test_a_c_project_with_make(room: Room) -> None:
 
 
 @needs("cargo")
-def test_a_rust_project_with_cargo(room: Room) -> None:
+def test_a_rust_project_with_cargo(room: SandboxFixture) -> None:
     write(
         room.worktree,
         {
@@ -131,7 +131,7 @@ def test_a_rust_project_with_cargo(room: Room) -> None:
 
 
 @needs("javac", "java")
-def test_a_java_program(room: Room) -> None:
+def test_a_java_program(room: SandboxFixture) -> None:
     write(room.worktree, {"A.java": 'class A { public static void main(String[] a) { System.out.println("да"); } }\n'})
     said = room.sh("javac -encoding UTF-8 A.java && java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 A")
     assert said.code == 0, said
@@ -139,7 +139,7 @@ def test_a_java_program(room: Room) -> None:
 
 
 @needs("git")
-def test_everyday_git_in_a_shared_clone(room: Room, repo: Path, tmp_path: Path) -> None:
+def test_everyday_git_in_a_shared_clone(room: SandboxFixture, repo: Path, tmp_path: Path) -> None:
     room.worktree.rmdir()
     subprocess.run(["git", "clone", "-q", "--shared", str(repo), str(room.worktree)], check=True)
     room.objects = repo / ".git" / "objects"
@@ -156,7 +156,7 @@ def test_everyday_git_in_a_shared_clone(room: Room, repo: Path, tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a Linux matter")
-def test_a_local_server_and_its_client_meet_on_the_loopback(room: Room) -> None:
+def test_a_local_server_and_its_client_meet_on_the_loopback(room: SandboxFixture) -> None:
     """bubblewrap brings the loopback device of its own network up: tests that listen on 127.0.0.1 go on working."""
     script = (
         "import http.server, threading, urllib.request\n"

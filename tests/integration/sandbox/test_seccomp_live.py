@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.sandbox.seccomp import ARCHITECTURES, REFUSED
-from support.sandboxes import make_room, needs_box
+from support.sandboxes import make_sandbox_fixture, needs_box
 
 pytestmark = [
     needs_box,
@@ -32,7 +32,7 @@ print(json.dumps(found))
 
 
 def probe(tmp_path: Path, calls: list[tuple[str, int, list[int]]]) -> dict[str, int]:
-    said = make_room(tmp_path).run("/usr/bin/python3", "-c", PROBE, json.dumps(calls))
+    said = make_sandbox_fixture(tmp_path).run("/usr/bin/python3", "-c", PROBE, json.dumps(calls))
     assert said.code == 0, said.err
     found: dict[str, int] = json.loads(said.out.splitlines()[-1])
     return found
@@ -76,7 +76,7 @@ def test_another_abi_ends_the_process(tmp_path: Path) -> None:
         "address = ctypes.addressof(ctypes.c_char.from_buffer(page))\n"
         "print('pid', ctypes.CFUNCTYPE(ctypes.c_int)(address)())\n"
     )
-    said = make_room(tmp_path).run("/usr/bin/python3", "-c", code)
+    said = make_sandbox_fixture(tmp_path).run("/usr/bin/python3", "-c", code)
     assert "pid" not in said.out
     assert said.code == 128 + 31  # SIGSYS
 
@@ -93,7 +93,7 @@ def test_threads_processes_and_pipes_work(tmp_path: Path) -> None:
         "    assert s.run(['true']).returncode == 0\n"
         "    print('done')\n"
     )
-    room = make_room(tmp_path)
+    room = make_sandbox_fixture(tmp_path)
     (room.worktree / "work.py").write_text(code)
     said = room.run("/usr/bin/python3", "work.py")
     assert said.out.split() == ["thread", "done"], said.err

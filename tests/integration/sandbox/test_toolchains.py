@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.model.sandbox import MountKind
 from blueflame.sandbox.toolchains import SYSTEM_PATH, Toolchains, find_toolchains
-from support.sandboxes import make_room, needs_box
+from support.sandboxes import make_sandbox_fixture, needs_box
 
 
 def find(home: Path, *path: Path | str, repo_root: Path | None = None, **environ: str) -> Toolchains:
@@ -201,7 +201,7 @@ def test_everything_found_is_read_only(home: Path) -> None:
 
 @needs_box
 def test_our_own_python_runs_inside(tmp_path: Path) -> None:
-    room = make_room(tmp_path, ours=True)
+    room = make_sandbox_fixture(tmp_path, ours=True)
     said = room.run(sys.executable, "-I", "-S", "-E", "-c", "import json, sys; print(sys.version_info[:2])")
     assert said.out.strip() == str(sys.version_info[:2]), said.err
 
@@ -219,7 +219,7 @@ def test_a_virtual_environment_works_inside_and_cannot_be_changed(tmp_path: Path
     (repo / "src").mkdir()
     (repo / "src" / "mine.py").write_text("raise SystemExit('the wrong one')\n")
     environ = {**os.environ, "PATH": f"{repo}/.venv/bin:/usr/bin:/bin", "VIRTUAL_ENV": str(repo / ".venv")}
-    room = make_room(tmp_path, environ=environ, repo_root=repo)
+    room = make_sandbox_fixture(tmp_path, environ=environ, repo_root=repo)
     room.worktree = worktree
     said = room.sh("python -c 'import mine; print(mine.WHERE)'; echo x >$VIRTUAL_ENV/x || echo refused")
     assert said.out.splitlines() == [f"{repo}/src/mine.py", "refused"], said.err

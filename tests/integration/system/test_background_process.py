@@ -31,15 +31,15 @@ def test_its_end_is_the_end_of_its_group(tmp_path: Path) -> None:
     companion = start_background(["/bin/sh", "-c", "sleep 60 & echo $!; wait"], log=tmp_path / "log")
     child = int(until(lambda: (tmp_path / "log").read_text().strip()))
     assert not companion.wait(0)
-    companion.end()
-    companion.end()
+    companion.kill_group()
+    companion.kill_group()
     assert not companion.is_running
     until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_it_can_be_asked_and_killed() -> None:
     asked, killed = (start_background(["/bin/sleep", "60"]) for _ in range(2))
-    asked.ask_to_end()
+    asked.terminate()
     assert asked.wait(60)
     killed.kill()
     assert not killed.is_running

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.system.terminal_frames import SOCKET_NAME
-from support.terminals import Person, person_at, viewing
-from support.wardens import agent_of, order, outcome, started, until
+from support.terminals import TerminalUser, open_viewer, start_terminal_user
+from support.wardens import read_agent_pid, read_outcome, running_warden, wait_until, write_launch
 
 ATTACH = """
 import asyncio, sys
@@ -41,30 +41,30 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def talker(folder: Path) -> Iterator[Path]:
-    with started(order(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET_NAME).exists, "there is a terminal")
+    with running_warden(write_launch(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})):
+        wait_until((folder / SOCKET_NAME).exists, "there is a terminal")
         yield folder
 
 
-def connected(person: Person) -> None:
+def connected(person: TerminalUser) -> None:
     person.expect(b"size ")
-    until(lambda: person.is_raw, "the terminal is raw")
+    wait_until(lambda: person.is_raw, "the terminal is raw")
 
 
 def test_a_person_talks_with_an_agent_and_gets_the_terminal_back(talker: Path) -> None:
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
         person.type("слово\r".encode())
         person.expect("you said слово".encode())
         person.type(b"quit\r")
         person.expect(b"PARTING ended")
         assert person.modes == person.modes_before
-    until((talker / "outcome.json").exists, "it is recorded")
-    assert outcome(talker)["exit_code"] == 0
+    wait_until((talker / "outcome.json").exists, "it is recorded")
+    assert read_outcome(talker)["exit_code"] == 0
 
 
 def test_control_c_and_control_z_are_the_agents(talker: Path) -> None:
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
         person.type(b"\x03")
         person.expect(b"interrupted")
@@ -76,7 +76,7 @@ def test_control_c_and_control_z_are_the_agents(talker: Path) -> None:
 
 
 def test_the_size_of_the_window_reaches_the_agent(talker: Path) -> None:
-    with person_at(ATTACH, talker, rows=31, columns=97) as person:
+    with start_terminal_user(ATTACH, talker, rows=31, columns=97) as person:
         person.expect(b"resized to 31 97")
         person.resize(50, 132)
         person.expect(b"resized to 50 132")
@@ -84,20 +84,20 @@ def test_the_size_of_the_window_reaches_the_agent(talker: Path) -> None:
 
 @pytest.mark.parametrize("keys", [b"\x1d", b"\x1b[93;5u", b"\x1b[27;5;93~", b"half\x1d"])
 def test_a_person_leaves_and_the_agent_goes_on(talker: Path, keys: bytes) -> None:
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
         person.type(keys)
         person.expect(b"PARTING left")
         assert person.modes == person.modes_before
-    with viewing(talker) as other:
+    with open_viewer(talker) as other:
         other.type(b" of it\r")
         other.expect(b"of it")
 
 
 def test_what_an_agent_did_to_the_screen_is_undone(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", SHOWY, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET_NAME).exists, "there is a terminal")
-        with person_at(ATTACH, folder) as person:
+    with running_warden(write_launch(folder, "sh", "-c", SHOWY, terminal={"rows": 10, "columns": 20})):
+        wait_until((folder / SOCKET_NAME).exists, "there is a terminal")
+        with start_terminal_user(ATTACH, folder) as person:
             shown = person.expect(b"ready")
             assert b"\x1b[22;0t" in shown  # the title is put aside first
             person.type(b"\x1d")
@@ -108,40 +108,40 @@ def test_what_an_agent_did_to_the_screen_is_undone(folder: Path) -> None:
 
 def test_a_screen_that_was_never_changed_is_not_changed_back(talker: Path) -> None:
     """Leaving another screen moves the cursor, also when there was none."""
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
         person.type(b"\x1d")
         assert b"1049l" not in person.expect(b"PARTING left")
 
 
 def test_a_killed_agent_gives_the_terminal_back(talker: Path) -> None:
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
-        os.kill(agent_of(talker), signal.SIGKILL)
+        os.kill(read_agent_pid(talker), signal.SIGKILL)
         person.expect(b"PARTING ended")
         assert person.modes == person.modes_before
 
 
 def test_a_killed_warden_gives_the_terminal_back(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})) as warden:
-        until((folder / SOCKET_NAME).exists, "there is a terminal")
-        with person_at(ATTACH, folder) as person:
+    with running_warden(write_launch(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})) as warden:
+        wait_until((folder / SOCKET_NAME).exists, "there is a terminal")
+        with start_terminal_user(ATTACH, folder) as person:
             connected(person)
             warden.kill()
             person.expect(b"PARTING lost")
             assert person.modes == person.modes_before
-        with person_at(ATTACH, folder) as person:
+        with start_terminal_user(ATTACH, folder) as person:
             person.expect(b"cannot connect to the terminal")
 
 
 def test_a_person_who_is_killed_takes_nothing_along(talker: Path) -> None:
-    with person_at(ATTACH, talker) as first:
+    with start_terminal_user(ATTACH, talker) as first:
         connected(first)
         first.type(b"early\r")
         first.expect(b"you said early")
         first.process.kill()
         first.process.wait()
-    with person_at(ATTACH, talker) as second:
+    with start_terminal_user(ATTACH, talker) as second:
         second.expect(b"you said early")
         second.type(b"late\r")
         second.expect(b"you said late")
@@ -158,7 +158,7 @@ def test_an_exception_gives_the_terminal_back(talker: Path) -> None:
         "    except asyncio.CancelledError:\n        print('STOPPED'); sys.stdin.readline()\n        raise\n"
         "print(",
     )
-    with person_at(cancelled, talker) as person:
+    with start_terminal_user(cancelled, talker) as person:
         connected(person)
         person.process.send_signal(signal.SIGUSR1)
         person.expect(b"STOPPED")
@@ -166,22 +166,22 @@ def test_an_exception_gives_the_terminal_back(talker: Path) -> None:
 
 
 def test_who_was_stopped_and_goes_on_has_every_key_again(talker: Path) -> None:
-    with person_at(ATTACH, talker) as person:
+    with start_terminal_user(ATTACH, talker) as person:
         connected(person)
         person.process.send_signal(signal.SIGSTOP)
         termios.tcsetattr(person.master, termios.TCSANOW, person.modes_before)  # as a shell does
         person.process.send_signal(signal.SIGCONT)
-        until(lambda: person.is_raw, "the terminal is raw again")
+        wait_until(lambda: person.is_raw, "the terminal is raw again")
         person.type(b"again\r")
         person.expect(b"you said again")
 
 
 def test_questions_to_the_terminal_are_asked_only_by_the_living(folder: Path) -> None:
     """What was asked before has no one to wait for the answer, which would then be typed at the agent."""
-    with started(order(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
-        with viewing(folder) as witness:
+    with running_warden(write_launch(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
+        with open_viewer(folder) as witness:
             witness.expect(b"asked")
-        with person_at(ATTACH, folder) as person:
+        with start_terminal_user(ATTACH, folder) as person:
             assert b"\x1b[6n" not in (past := person.expect(b"asked"))
             assert b"early" in past
             assert b"\x1b]11" not in past
@@ -190,9 +190,9 @@ def test_questions_to_the_terminal_are_asked_only_by_the_living(folder: Path) ->
 
 
 def test_a_late_answer_to_the_agent_does_not_reach_the_shell(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET_NAME).exists, "there is a terminal")
-        with person_at(ATTACH, folder) as person:
+    with running_warden(write_launch(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
+        wait_until((folder / SOCKET_NAME).exists, "there is a terminal")
+        with start_terminal_user(ATTACH, folder) as person:
             person.expect(b"asked")
             person.type(b"go\r")
             person.expect(b"late")
@@ -208,7 +208,7 @@ def test_a_late_answer_to_the_agent_does_not_reach_the_shell(folder: Path) -> No
 
 
 def test_who_only_looks_changes_nothing(talker: Path) -> None:
-    with person_at(ATTACH, talker, "read-only", rows=50, columns=132) as person, viewing(talker) as other:
+    with start_terminal_user(ATTACH, talker, "read-only", rows=50, columns=132) as person, open_viewer(talker) as other:
         connected(person)
         person.type(b"unheard\r")
         other.type(b"heard\r")

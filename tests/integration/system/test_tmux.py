@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.system.tmux import TmuxWindow, find_problems, format_session_name, has_session, open_window
-from support.wardens import until
+from support.wardens import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -53,11 +53,11 @@ def test_what_runs_in_a_window_is_not_taken_for_claudes(tmp_path: Path, monkeypa
     monkeypatch.setenv("CLAUDECODE", "1")
     out = tmp_path / "мой env"
     open_window("cc-worker", ("sh", "-c", 'env > "$0.new"; pwd >> "$0.new"; mv "$0.new" "$0"', str(out)), cwd=tmp_path)
-    until(out.exists, "the window has run")
+    wait_until(out.exists, "the window has run")
     lines = out.read_text().splitlines()
     assert not [line for line in lines if line.startswith("CLAUDECODE")]
     assert lines[-1] == str(tmp_path)
-    until(lambda: not has_session("cc-worker"), "the session ends with what runs in it")
+    wait_until(lambda: not has_session("cc-worker"), "the session ends with what runs in it")
 
 
 @pytest.mark.usefixtures("server")

@@ -23,11 +23,11 @@ from blueflame.system.tail import MAX_TAIL_LINE_BYTES, STEP_BYTES, FileTail
 from blueflame.telemetry.activity import ActivityTracker, build_stand, shorten_paths
 from blueflame.telemetry.transcript import (
     AgentComplaint,
+    AgentTranscript,
     AgentWords,
     ModelCharge,
     TranscriptCall,
     TranscriptEntry,
-    TranscriptReader,
 )
 
 ATTEMPT = Attempt(
@@ -67,33 +67,33 @@ def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") ->
 
 def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
     follow = follower(tmp_path)
-    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, status=build_stand(RECORD, {}, heard_at=None))
+    assert follow.read_activity(RECORD) == Activity(attempt=ATTEMPT, status=build_stand(RECORD, {}, heard_at=None))
     write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
-    seen = follow.look(RECORD)
+    seen = follow.read_activity(RECORD)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == ("Read src/a.py", "I read", False, 1)
     write(tmp_path, STREAM, says("I have read"))
-    assert follow.look(RECORD).spoke_last
+    assert follow.read_activity(RECORD).spoke_last
 
 
 def test_a_call_is_known_from_the_audit_log_before_the_agent_shows_it(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     write(tmp_path, STREAM, acts("Read", "a.py", "1"), says("Now I write"))
     write(tmp_path, AUDIT, asks("Canary", "", decision="block"), asks("Read", "a.py", "1"))
-    assert follow.look(RECORD).spoke_last
+    assert follow.read_activity(RECORD).spoke_last
     write(tmp_path, AUDIT, asks("Write", "b.py", "2", decision="block"))
-    seen = follow.look(RECORD)
+    seen = follow.read_activity(RECORD)
     assert (seen.call, seen.spoke_last, seen.calls, seen.refused) == ("Write b.py", False, 2, 1)
     write(tmp_path, STREAM, acts("Write", "b.py", "2", denied=True), says("Then not"))
-    seen = follow.look(RECORD)
+    seen = follow.read_activity(RECORD)
     assert (seen.call, seen.spoke_last, seen.calls, seen.refused) == ("Write b.py", True, 2, 1)
 
 
 def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7, "cost_usd": 0.5})
-    assert follow.look(RECORD).spend == Spend(micro_usd=500_000, input_tokens=7)
+    assert follow.read_activity(RECORD).spend == Spend(micro_usd=500_000, input_tokens=7)
     write(tmp_path, USAGE, uses(100, 20), uses(5, 5, refused="budget"), uses(10, 2))
-    assert follow.look(RECORD).spend == Spend(micro_usd=22, input_tokens=110, output_tokens=2)
+    assert follow.read_activity(RECORD).spend == Spend(micro_usd=22, input_tokens=110, output_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_until_when_it_waits() -> None:
 def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> None:
     for name in (STREAM, AUDIT, USAGE, "status.json"):
         (tmp_path / name).write_bytes(b'[1]\n\xff\xfe\n{"input": -4, "micro_usd": true}\n' + b"[" * 5000 + b"\n")
-    seen = follower(tmp_path).look(RECORD)
+    seen = follower(tmp_path).read_activity(RECORD)
     assert seen.spend == Spend()
     assert seen.status.state is AgentState.STARTING
 
@@ -157,18 +157,18 @@ def test_paths_are_told_from_the_checkout() -> None:
 def test_who_is_gone_is_forgotten(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     write(tmp_path, AUDIT, asks("Read", "a.py"))
-    assert follow.look(RECORD).calls == 1
-    follow.forget({})
+    assert follow.read_activity(RECORD).calls == 1
+    follow.keep_only({})
     (tmp_path / AUDIT).unlink()
-    assert follow.look(RECORD).calls == 0
+    assert follow.read_activity(RECORD).calls == 0
 
 
 def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     write(tmp_path, AUDIT, *[asks("Read", "x" * 300)] * 2000)
-    first = follow.look(RECORD).calls
+    first = follow.read_activity(RECORD).calls
     assert 0 < first < 2000
-    while follow.look(RECORD).calls < 2000:
+    while follow.read_activity(RECORD).calls < 2000:
         pass
 
 
@@ -177,10 +177,10 @@ def test_a_line_that_is_too_long_is_left_out_and_those_around_it_are_read(tmp_pa
     path.write_bytes(b"one\n" + b"x" * (MAX_TAIL_LINE_BYTES + 3 * STEP_BYTES) + b"\ntwo\nthr")
     tail, lines = FileTail(path), list[bytes]()
     for _ in range(5):
-        lines += tail.lines()
+        lines += tail.read_lines()
     with path.open("ab") as file:
         file.write(b"ee\n")
-    assert [*lines, *tail.lines()] == [b"one", b"two", b"three"]
+    assert [*lines, *tail.read_lines()] == [b"one", b"two", b"three"]
 
 
 words = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
@@ -220,14 +220,14 @@ def test_any_chunking_of_the_files_gives_the_same_activity(files: Files, data: s
             for start, end in pairwise([0, *sorted(cuts), length]):
                 with (folder / name).open("ab") as file:
                     file.write(whole[name][start:end])
-                seen = follow.look(RECORD)
+                seen = follow.read_activity(RECORD)
         assert seen is not None
-        at_once = follower(folder).look(RECORD)
+        at_once = follower(folder).read_activity(RECORD)
         assert replace(seen, status=at_once.status) == at_once
 
 
-def diary(folder: Path) -> TranscriptReader:
-    return TranscriptReader(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
+def diary(folder: Path) -> AgentTranscript:
+    return AgentTranscript(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
 
 
 def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
     write(tmp_path, USAGE, uses(0, at="2026-01-01T00:00:05.000Z", refused="budget"))
     first = Spend(micro_usd=1, input_tokens=10, output_tokens=1)
     second = Spend(micro_usd=2, input_tokens=20, output_tokens=1)
-    assert [*diary(tmp_path).news()] == [
+    assert [*diary(tmp_path).read_entries()] == [
         AgentWords("I read"),
         ModelCharge(spend=first, total=first, model="m-1", at="2026-01-01T00:00:01.000Z"),
         TranscriptCall(tool="Read", target="a.py", allowed=True, at="2026-01-01T00:00:02.000Z"),
@@ -258,17 +258,20 @@ def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
 def test_a_call_is_told_once_whoever_knows_of_it_first(tmp_path: Path) -> None:
     book = diary(tmp_path)
     write(tmp_path, AUDIT, asks("Read", "a.py", "1"))
-    assert [*book.news()] == [TranscriptCall(tool="Read", target="a.py", allowed=True)]
+    assert [*book.read_entries()] == [TranscriptCall(tool="Read", target="a.py", allowed=True)]
     write(tmp_path, STREAM, acts("Read", "a.py", "1"), acts("Edit", "b.py", "2"), acts("Edit", "c.py", "3"))
-    assert [*book.news()] == [TranscriptCall(tool="Edit", target="b.py"), TranscriptCall(tool="Edit", target="c.py")]
+    assert [*book.read_entries()] == [
+        TranscriptCall(tool="Edit", target="b.py"),
+        TranscriptCall(tool="Edit", target="c.py"),
+    ]
     write(tmp_path, AUDIT, asks("Edit", "b.py", "2"), asks("Edit", "c.py", "3", decision="block"))
-    assert [*book.news()] == [TranscriptCall(tool="Edit", target="c.py", allowed=False, why="path_not_allowed")]
-    assert [*book.news()] == []
+    assert [*book.read_entries()] == [TranscriptCall(tool="Edit", target="c.py", allowed=False, why="path_not_allowed")]
+    assert [*book.read_entries()] == []
 
 
 def test_an_agent_without_a_gateway_says_itself_what_it_used(tmp_path: Path) -> None:
     write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7}, {"type": "usage", "input_tokens": 3})
-    assert [entry.total.tokens for entry in diary(tmp_path).news() if isinstance(entry, ModelCharge)] == [7, 10]
+    assert [entry.total.tokens for entry in diary(tmp_path).read_entries() if isinstance(entry, ModelCharge)] == [7, 10]
 
 
 @given(files=folders, data=st.data())
@@ -281,13 +284,13 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
         for start, end in pairwise([0, *sorted(cuts), len(text)]):
             with (folder / STREAM).open("ab") as file:
                 file.write(text[start:end])
-            told += book.news()
-        assert told == [*diary(folder).news()]
+            told += book.read_entries()
+        assert told == [*diary(folder).read_entries()]
 
 
 def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:
     (tmp_path / AUDIT).mkdir()
-    seen = follower(tmp_path).look(RECORD)
+    seen = follower(tmp_path).read_activity(RECORD)
     assert AUDIT in seen.last_words
     assert seen.status.state is AgentState.STARTING
 
@@ -306,7 +309,7 @@ def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> N
         file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     claude = {"claude": registry.build_runtime("claude", {}, tmp_path)}
     follow = ActivityTracker(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
-    seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
+    seen = follow.read_activity(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == (
         "Edit src/a.py",
         "Now the parser.",

@@ -25,36 +25,36 @@ def speak(folder: Path, *lines: object) -> None:
 
 
 def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: ProgressReader) -> None:
-    assert listener.hear(ATTEMPT, tmp_path) == AgentProgress()
+    assert listener.read_progress(ATTEMPT, tmp_path) == AgentProgress()
     speak(tmp_path, {"type": "say", "text": "раз"}, {"type": "usage", "cost_usd": 0.5})
-    first = listener.hear(ATTEMPT, tmp_path)
+    first = listener.read_progress(ATTEMPT, tmp_path)
     assert (first.said, first.spend.usd) == ("раз", 0.5)
-    assert listener.hear(ATTEMPT, tmp_path) == first
+    assert listener.read_progress(ATTEMPT, tmp_path) == first
     speak(tmp_path, {"type": "usage", "cost_usd": 0.25})
-    again = listener.hear(ATTEMPT, tmp_path)
+    again = listener.read_progress(ATTEMPT, tmp_path)
     assert (again.said, again.spend.usd) == ("раз", 0.75)
 
 
 def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: ProgressReader) -> None:
     speak(tmp_path, *[{"type": "usage", "input_tokens": 1, "pad": "x" * 1000}] * 2000)
     size = (tmp_path / "stdout.log").stat().st_size
-    heard = listener.hear(ATTEMPT, tmp_path)
+    heard = listener.read_progress(ATTEMPT, tmp_path)
     assert 0 < heard.offset <= STEP_BYTES
-    heard = listener.hear(ATTEMPT, tmp_path, most=size // 2)
+    heard = listener.read_progress(ATTEMPT, tmp_path, most=size // 2)
     assert size // 2 < heard.offset <= size // 2 + 2 * STEP_BYTES
     while heard.offset < size:
-        heard = listener.hear(ATTEMPT, tmp_path)
+        heard = listener.read_progress(ATTEMPT, tmp_path)
     assert heard.spend.tokens == 2000
 
 
 def test_a_runtime_that_is_not_at_hand_is_not_understood(tmp_path: Path) -> None:
     speak(tmp_path, {"type": "say", "text": "hello"})
-    assert ProgressReader({}).hear(ATTEMPT, tmp_path) == AgentProgress()
+    assert ProgressReader({}).read_progress(ATTEMPT, tmp_path) == AgentProgress()
 
 
 def test_who_is_gone_is_forgotten(tmp_path: Path, listener: ProgressReader) -> None:
     speak(tmp_path, {"type": "say", "text": "hello"})
-    listener.hear(ATTEMPT, tmp_path)
-    listener.forget({})
+    listener.read_progress(ATTEMPT, tmp_path)
+    listener.keep_only({})
     (tmp_path / "stdout.log").unlink()
-    assert listener.hear(ATTEMPT, tmp_path) == AgentProgress()
+    assert listener.read_progress(ATTEMPT, tmp_path) == AgentProgress()

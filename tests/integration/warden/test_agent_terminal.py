@@ -13,10 +13,18 @@ from pathlib import Path
 import pytest
 
 from blueflame.system.terminal_frames import KEYS, SOCKET_NAME, build_frame
-from support.small_sandbox import Person, boxed, open_to_all, people, person, sandbox, started
-from support.terminals import viewing
-from support.wardens import order, outcome, until
-from support.wardens import started as warden_of
+from support.small_sandbox import (
+    SystemUser,
+    build_sandbox_options,
+    find_user,
+    list_users,
+    make_shared_folder,
+    running_warden_as,
+    write_sandboxed_launch,
+)
+from support.terminals import open_viewer
+from support.wardens import read_outcome, wait_until, write_launch
+from support.wardens import running_warden as warden_of
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="the rest of the walls is for Linux")
 
@@ -30,43 +38,43 @@ exit 3"""
 FLOOD = "exec 1>&0; yes слово | head -c 8000000; echo last"
 
 
-@pytest.fixture(params=["in the open", *people()])
-def who(request: pytest.FixtureRequest) -> Person | None:
-    return None if request.param == "in the open" else person(request.param)
+@pytest.fixture(params=["in the open", *list_users()])
+def who(request: pytest.FixtureRequest) -> SystemUser | None:
+    return None if request.param == "in the open" else find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as place:
+    with make_shared_folder() as place:
         yield place
 
 
 @pytest.fixture
-def talker(who: Person | None, folder: Path) -> Iterator[Path]:
+def talker(who: SystemUser | None, folder: Path) -> Iterator[Path]:
     with running(who, folder, "sh", "-c", TALKER):
         yield folder
 
 
-def running(who: Person | None, folder: Path, *argv: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def running(who: SystemUser | None, folder: Path, *argv: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     if who is None:
-        return warden_of(order(folder, *argv, terminal=SIZE))
-    return started(who, boxed(folder, *argv, terminal=SIZE))
+        return warden_of(write_launch(folder, *argv, terminal=SIZE))
+    return running_warden_as(who, write_sandboxed_launch(folder, *argv, terminal=SIZE))
 
 
 def test_an_agent_is_talked_to_at_its_terminal(talker: Path) -> None:
-    with viewing(talker) as viewer:
+    with open_viewer(talker) as viewer:
         viewer.expect(b"size 33 111")
         viewer.type("слово\r".encode())
         viewer.expect("you said слово".encode())
         viewer.type(b"quit\r")
         assert viewer.until_gone()
-    until((talker / "outcome.json").exists, "it is recorded")
-    assert (outcome(talker)["reason"], outcome(talker)["exit_code"]) == ("exited", 3)
+    wait_until((talker / "outcome.json").exists, "it is recorded")
+    assert (read_outcome(talker)["reason"], read_outcome(talker)["exit_code"]) == ("exited", 3)
     assert not (talker / SOCKET_NAME).exists()
 
 
 def test_control_c_and_a_new_size_reach_the_agent(talker: Path) -> None:
-    with viewing(talker) as viewer:
+    with open_viewer(talker) as viewer:
         viewer.expect(b"size 33 111")
         viewer.type(b"\x03")
         viewer.expect(b"interrupted")
@@ -76,7 +84,7 @@ def test_control_c_and_a_new_size_reach_the_agent(talker: Path) -> None:
 
 def test_an_agent_is_told_of_a_size_that_is_no_other(talker: Path) -> None:
     """Who connects wants the screen drawn anew, whatever its size."""
-    with viewing(talker) as viewer:
+    with open_viewer(talker) as viewer:
         viewer.expect(b"size 33 111")
         viewer.resize(33, 111)
         viewer.expect(b"resized to 33 111")
@@ -84,48 +92,53 @@ def test_an_agent_is_told_of_a_size_that_is_no_other(talker: Path) -> None:
 
 def test_an_agent_without_a_session_of_its_own_hears_of_a_new_size(folder: Path) -> None:
     """A box without the program that begins one: nobody there has the terminal as its own."""
-    who = person("ourselves")
-    walls = sandbox(folder, "--ro-bind", "/dev/null", str(Path(shutil.which("setsid") or "/usr/bin/setsid").resolve()))
-    with started(who, boxed(folder, "sh", "-c", TALKER, terminal=SIZE, sandbox=walls)), viewing(folder) as viewer:
+    who = find_user("ourselves")
+    walls = build_sandbox_options(
+        folder, "--ro-bind", "/dev/null", str(Path(shutil.which("setsid") or "/usr/bin/setsid").resolve())
+    )
+    with (
+        running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", TALKER, terminal=SIZE, sandbox=walls)),
+        open_viewer(folder) as viewer,
+    ):
         viewer.expect(b"size 33 111")
         viewer.resize(50, 132)
         viewer.expect(b"resized to 50 132")
 
 
 def test_who_comes_later_sees_what_was_shown_before(talker: Path) -> None:
-    with viewing(talker) as first:
+    with open_viewer(talker) as first:
         first.type(b"early\r")
         first.expect(b"you said early")
-        with viewing(talker) as second:
+        with open_viewer(talker) as second:
             second.expect(b"you said early")
             assert b"size 33 111" in second.past
             second.type(b"both\r")
             second.expect(b"you said both")
             first.expect(b"you said both")
-    with viewing(talker) as third:  # everybody has left meanwhile, and the agent has not noticed
+    with open_viewer(talker) as third:  # everybody has left meanwhile, and the agent has not noticed
         third.expect(b"you said both")
 
 
 def test_what_the_agent_says_on_its_output_goes_to_the_spool(folder: Path) -> None:
-    with warden_of(order(folder, "sh", "-c", "echo out; echo err >&2; echo shown >&0", terminal=SIZE)) as warden:
+    with warden_of(write_launch(folder, "sh", "-c", "echo out; echo err >&2; echo shown >&0", terminal=SIZE)) as warden:
         assert warden.wait(20) == 0
     assert (folder / "stdout.log").read_text() == "out\n"
     assert (folder / "stderr.log").read_text() == "err\n"
 
 
 def test_nobody_needs_to_look_at_an_agent_that_shows_much(folder: Path) -> None:
-    with warden_of(order(folder, "sh", "-c", f"{FLOOD}; read -r word; exit 4", terminal=SIZE)) as warden:
-        with viewing(folder) as late:
+    with warden_of(write_launch(folder, "sh", "-c", f"{FLOOD}; read -r word; exit 4", terminal=SIZE)) as warden:
+        with open_viewer(folder) as late:
             late.expect(b"last")
             late.type(b"go\r")
         assert warden.wait(20) == 0
-    assert outcome(folder)["exit_code"] == 4
+    assert read_outcome(folder)["exit_code"] == 4
 
 
 def test_a_viewer_who_does_not_read_misses_what_is_in_between(folder: Path) -> None:
     talk = f"read -r word; {FLOOD}; read -r word; exit 5"
-    with warden_of(order(folder, "sh", "-c", talk, terminal=SIZE)) as warden:
-        with viewing(folder) as sleeper, viewing(folder) as other:
+    with warden_of(write_launch(folder, "sh", "-c", talk, terminal=SIZE)) as warden:
+        with open_viewer(folder) as sleeper, open_viewer(folder) as other:
             sleeper.type(b"go\r")
             other.expect(b"last")
             sleeper.expect(b"last")
@@ -133,16 +146,16 @@ def test_a_viewer_who_does_not_read_misses_what_is_in_between(folder: Path) -> N
             other.type(b"go\r")
             assert other.until_gone()
         assert warden.wait(20) == 0
-    assert outcome(folder)["exit_code"] == 5
+    assert read_outcome(folder)["exit_code"] == 5
 
 
 def test_keys_that_an_agent_does_not_read_hold_nobody_up(folder: Path) -> None:
-    with warden_of(order(folder, "sh", "-c", "stty raw >&0; echo ready >&0; sleep 600", terminal=SIZE)):
-        with viewing(folder) as viewer:
+    with warden_of(write_launch(folder, "sh", "-c", "stty raw >&0; echo ready >&0; sleep 600", terminal=SIZE)):
+        with open_viewer(folder) as viewer:
             viewer.expect(b"ready")
             for _ in range(8):
                 viewer.type(b"x" * 60_000)
-        with viewing(folder) as next_one:
+        with open_viewer(folder) as next_one:
             next_one.expect(b"ready")
 
 
@@ -150,38 +163,38 @@ def test_keys_that_an_agent_does_not_read_hold_nobody_up(folder: Path) -> None:
     "nonsense", [b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64, build_frame(KEYS, b"k" * 70_000), b"s\0\0\0\1x"]
 )
 def test_who_talks_nonsense_is_let_go(folder: Path, nonsense: bytes) -> None:
-    with warden_of(order(folder, "sh", "-c", TALKER, terminal=SIZE)):
-        with viewing(folder) as stranger:
+    with warden_of(write_launch(folder, "sh", "-c", TALKER, terminal=SIZE)):
+        with open_viewer(folder) as stranger:
             stranger.connection.sendall(nonsense)
             assert not stranger.until_gone()
-        with viewing(folder) as viewer:
+        with open_viewer(folder) as viewer:
             viewer.type(b"still here\r")
             viewer.expect(b"you said still here")
 
 
 def test_a_killed_agent_is_told_of(folder: Path) -> None:
-    with warden_of(order(folder, "sh", "-c", "echo ready >&0; kill -9 $$", terminal=SIZE)) as warden:
+    with warden_of(write_launch(folder, "sh", "-c", "echo ready >&0; kill -9 $$", terminal=SIZE)) as warden:
         assert warden.wait(20) == 0
-    assert outcome(folder)["signal"] == 9
+    assert read_outcome(folder)["signal"] == 9
     with (
-        warden_of(order(folder / "next", "sh", "-c", TALKER, terminal=SIZE)) as warden,
-        viewing(folder / "next") as viewer,
+        warden_of(write_launch(folder / "next", "sh", "-c", TALKER, terminal=SIZE)) as warden,
+        open_viewer(folder / "next") as viewer,
     ):
         viewer.expect(b"size")
         (folder / "next" / "cancel").write_text('{"reason": "enough", "grace": 0}')
         assert viewer.until_gone()
         assert warden.wait(20) == 0
-    assert outcome(folder / "next")["reason"] == "cancelled"
+    assert read_outcome(folder / "next")["reason"] == "cancelled"
 
 
 def test_only_its_owner_may_connect(talker: Path) -> None:
-    until((talker / SOCKET_NAME).exists, "there is a terminal")
+    wait_until((talker / SOCKET_NAME).exists, "there is a terminal")
     assert stat.S_IMODE((talker / SOCKET_NAME).stat().st_mode) == 0o600
 
 
 def test_a_folder_may_lie_deep(tmp_path: Path) -> None:
     deep = tmp_path / ("глубоко-" * 10) / ("глубже-" * 10) / "дело"
-    with warden_of(order(deep, "sh", "-c", TALKER, terminal=SIZE)), viewing(deep) as viewer:
+    with warden_of(write_launch(deep, "sh", "-c", TALKER, terminal=SIZE)), open_viewer(deep) as viewer:
         viewer.type(b"hello\r")
         viewer.expect(b"you said hello")
 
@@ -196,7 +209,7 @@ def test_a_folder_may_lie_deep(tmp_path: Path) -> None:
     ],
 )
 def test_a_terminal_that_is_not_understood_is_refused(tmp_path: Path, terminal: object, complaint: str) -> None:
-    with warden_of(order(tmp_path / "дело", "true", terminal=terminal)) as warden:
+    with warden_of(write_launch(tmp_path / "дело", "true", terminal=terminal)) as warden:
         assert warden.wait(20) == 0
-    assert outcome(tmp_path / "дело")["reason"] == "spawn_failed"
-    assert complaint in outcome(tmp_path / "дело")["detail"]
+    assert read_outcome(tmp_path / "дело")["reason"] == "spawn_failed"
+    assert complaint in read_outcome(tmp_path / "дело")["detail"]

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 import blueflame
-from support.wardens import alive, until
+from support.wardens import is_alive, wait_until
 
 ROOT = str(Path(blueflame.__file__).parent.parent)
 WARDEN = """
 import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import PollLoop
+from blueflame.warden.poll_loop import PollLoop
 from blueflame.warden.attempt_folder import take_lock
 from blueflame.warden.process_tree import adopt_orphans, list_descendants, read_process
 from blueflame.warden.gateway_process import start_gateway
 
 folder, upstream, adopts = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "adopts"
-bell = PollLoop()
+poll_loop = PollLoop()
 lock = take_lock(folder, "")
 spare = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
 kept = socket.create_server(("127.0.0.1", 0))
@@ -41,7 +41,7 @@ gateway = start_gateway(folder, {"port": 61128, "hosts": ["example.org"], "allow
 doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 ports = [door.getsockname()[1] for door in doors]
 for door in doors:
-    gateway.give(door)
+    gateway.add_listener(door)
 below = [member.pid for member in list_descendants({os.getpid()})]
 still = ctypes.c_int()
 ctypes.CDLL(None).prctl(37, ctypes.byref(still), 0, 0, 0)
@@ -55,12 +55,12 @@ for line in sys.stdin:
         print(json.dumps(read_process(gateway.pid) is None), flush=True)
     elif line == "problem\\n":
         while not gateway.problem:
-            bell.wait(0.01)
+            poll_loop.wait(0.01)
         print(json.dumps(gateway.problem), flush=True)
     elif line == "give\\n":
         try:
             while True:
-                gateway.give(socket.create_server(("127.0.0.1", 0)))
+                gateway.add_listener(socket.create_server(("127.0.0.1", 0)))
         except OSError as e:
             print(json.dumps(str(e)), flush=True)
 """
@@ -109,7 +109,7 @@ def warden(request: pytest.FixtureRequest, folder: Path, upstream: socket.socket
     with started.process:
         yield started
         started.process.kill()
-    until(lambda: not alive(started.pid), "the gateway has ended")
+    wait_until(lambda: not is_alive(started.pid), "the gateway has ended")
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def test_it_has_no_file_of_its_warden(warden: Warden, folder: Path) -> None:
     heard(plug)  # now it has all the files that it will ever have
 
     opened = Path(f"/proc/{warden.pid}/fd")
-    until(lambda: len(list(opened.iterdir())) <= 10, "the call is over")
+    wait_until(lambda: len(list(opened.iterdir())) <= 10, "the call is over")
     files = {int(file.name): str(file.readlink()) for file in opened.iterdir()}
     assert files[0] == "/dev/null"
     assert files[1] == files[2] == str(folder / "gateway.log")
@@ -181,7 +181,7 @@ def test_it_ends_with_its_warden_whatever_ended_that(warden: Warden, number: sig
         warden.process.send_signal(number)
     warden.process.wait()
 
-    until(lambda: not alive(warden.pid), "the gateway has ended")
+    wait_until(lambda: not is_alive(warden.pid), "the gateway has ended")
 
 
 def test_it_ends_with_its_warden_in_the_middle_of_a_tunnel(
@@ -196,7 +196,7 @@ def test_it_ends_with_its_warden_in_the_middle_of_a_tunnel(
     with far:
         assert far.recv(10) == b""
     assert heard(plug) in (b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
-    until(lambda: not alive(warden.pid), "the gateway has ended")
+    wait_until(lambda: not is_alive(warden.pid), "the gateway has ended")
     assert [line["host"] for line in lines(folder)] == ["example.org"]
 
 

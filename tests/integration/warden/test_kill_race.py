@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import kill_race
-from support.small_sandbox import box, open_to_all, people, person
+from support.small_sandbox import build_bwrap_argv, find_user, list_users, make_shared_folder
 from support.wardens import ROOT
 
 KILLS = int(os.environ.get("BLUEFLAME_KILLS", "12"))
@@ -22,11 +22,11 @@ KILLS = int(os.environ.get("BLUEFLAME_KILLS", "12"))
 @pytest.mark.slow
 @pytest.mark.parametrize("net", ["none", "doors"])
 @pytest.mark.parametrize("victim", ["box", "warden"])
-@pytest.mark.parametrize("name", people())
+@pytest.mark.parametrize("name", list_users())
 def test_nothing_runs_on_when_the_start_is_cut_short(name: str, victim: str, net: str) -> None:
-    who = person(name)
-    with open_to_all() as folder:
-        argv = box(Path("@FOLDER@"), net=net)
+    who = find_user(name)
+    with make_shared_folder() as folder:
+        argv = build_bwrap_argv(Path("@FOLDER@"), net=net)
         race = [who.python, "-I", "-S", kill_race.__file__, str(ROOT), str(folder), str(KILLS), "7", victim, *argv]
         done = subprocess.run([*who.argv, *race], capture_output=True, text=True, check=False)
 

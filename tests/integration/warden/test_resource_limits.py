@@ -11,9 +11,17 @@ import pytest
 from blueflame.warden import cgroup
 from blueflame.warden.launch_file import LaunchFile
 from blueflame.warden.resource_limits import ResourceMonitor, read_free_mb
-from support.small_sandbox import Person, boxed, open_to_all, people, person, run, started
-from support.wardens import order, outcome, pid_in, until
-from support.wardens import run as run_open
+from support.small_sandbox import (
+    SystemUser,
+    find_user,
+    list_users,
+    make_shared_folder,
+    run_warden_as,
+    running_warden_as,
+    write_sandboxed_launch,
+)
+from support.wardens import read_outcome, read_pid, wait_until, write_launch
+from support.wardens import run_warden as run_open
 
 HUNGRY = "import time; kept = bytearray(b'x') * (400 << 20); print('full', flush=True); time.sleep(600)"
 CROWD = "import os, time\nfor _ in range(80):\n    if not os.fork(): time.sleep(600)\ntime.sleep(600)"
@@ -21,16 +29,16 @@ BOMB = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.s
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
     if not os.access(PYTHON[0], os.X_OK):
         pytest.skip(f"{PYTHON[0]} is not there")
-    return person(request.param)
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as place:
+    with make_shared_folder() as place:
         yield place
 
 
@@ -38,8 +46,8 @@ def groups_of(folder: Path) -> list[str]:
     return [path for path in cgroup.find_leftover_cgroups(str(folder)) if Path(path).exists()]
 
 
-def test_an_agent_that_takes_too_much_memory_is_ended(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, *PYTHON, HUNGRY, memory_mb=200))
+def test_an_agent_that_takes_too_much_memory_is_ended(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, HUNGRY, memory_mb=200))
 
     assert ended["reason"] == "memory"
     assert "200 MB" in ended["detail"]
@@ -47,52 +55,61 @@ def test_an_agent_that_takes_too_much_memory_is_ended(who: Person, folder: Path)
     assert groups_of(folder) == []
 
 
-def test_an_agent_within_its_memory_is_not_ended(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, *PYTHON, "kept = bytearray(b'x') * (50 << 20)", memory_mb=400, processes=50))
+def test_an_agent_within_its_memory_is_not_ended(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, *PYTHON, "kept = bytearray(b'x') * (50 << 20)", memory_mb=400, processes=50)
+    )
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
 
 
-def test_memory_that_a_setup_step_takes_counts_too(who: Person, folder: Path) -> None:
+def test_memory_that_a_setup_step_takes_counts_too(who: SystemUser, folder: Path) -> None:
     step = {"argv": [*PYTHON, HUNGRY], "name": "hungry"}
-    ended = run(who, boxed(folder, "touch", "ran", memory_mb=200, setup=[step]))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", memory_mb=200, setup=[step]))
 
     assert (ended["reason"], ended["stage"], ended["step"]) == ("memory", "setup", "hungry")
     assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_an_agent_with_too_many_processes_is_ended(who: Person, folder: Path, net: str) -> None:
-    ended = run(who, boxed(folder, *PYTHON, CROWD, net=net, processes=70))
+def test_an_agent_with_too_many_processes_is_ended(who: SystemUser, folder: Path, net: str) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, CROWD, net=net, processes=70))
 
     assert ended["reason"] == "processes"
     assert "more than the 70 allowed" in ended["detail"]
     assert ended["left_running"] == []
 
 
-def test_threads_count_as_processes(who: Person, folder: Path) -> None:
+def test_threads_count_as_processes(who: SystemUser, folder: Path) -> None:
     threads = "import threading, time\nfor _ in range(40): threading.Thread(target=time.sleep, args=(600,)).start()"
 
-    ended = run(who, boxed(folder, "/usr/bin/python3", "-I", "-c", threads, processes=30))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "/usr/bin/python3", "-I", "-c", threads, processes=30))
 
     assert ended["reason"] == "processes"
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: Person, folder: Path, net: str) -> None:
+def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: SystemUser, folder: Path, net: str) -> None:
     if who.is_root and not cgroup.probe_cgroups()[1]:
         pytest.skip("root is above the limit on processes, and there are no control groups here")
-    ended = run(who, boxed(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
 
     assert (ended["reason"], ended["left_running"]) == ("processes", [])
     assert (folder / "full").exists() or ended["detail"].split()[2] <= "77"
 
 
-def test_processes_of_others_do_not_count(who: Person, folder: Path) -> None:
+def test_processes_of_others_do_not_count(who: SystemUser, folder: Path) -> None:
     """The kernel counts by user; in a namespace of its own only the box's are counted."""
-    with open_to_all() as other, started(who, boxed(other, *PYTHON, CROWD.replace("80", "60"), processes=90)) as first:
-        until((other / "status.json").exists, "the other crowd is there")
-        ended = run(who, boxed(folder, "sh", "-c", "sleep 0.01; sleep 0.01; exit 5", processes=20))
+    with (
+        make_shared_folder() as other,
+        running_warden_as(
+            who, write_sandboxed_launch(other, *PYTHON, CROWD.replace("80", "60"), processes=90)
+        ) as first,
+    ):
+        wait_until((other / "status.json").exists, "the other crowd is there")
+        ended = run_warden_as(
+            who, write_sandboxed_launch(folder, "sh", "-c", "sleep 0.01; sleep 0.01; exit 5", processes=20)
+        )
         assert first.poll() is None
         first.terminate()
         first.wait(20)
@@ -101,7 +118,7 @@ def test_processes_of_others_do_not_count(who: Person, folder: Path) -> None:
 
 
 def test_a_disk_with_too_little_room_is_no_place_to_start(folder: Path) -> None:
-    ended = run_open(order(folder, "touch", "ran", min_free_disk_mb=1 << 40))
+    ended = run_open(write_launch(folder, "touch", "ran", min_free_disk_mb=1 << 40))
 
     assert (ended["reason"], ended["stage"]) == ("disk", "setup")
     assert f"{1 << 40} MB must stay free" in ended["detail"]
@@ -115,7 +132,7 @@ def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
         pytest.skip("the disk is nearly full already")
     pressure = ResourceMonitor(_launch(folder, min_free_disk_mb=room + 500), None)
 
-    reason, detail = pressure.why_stop() or ("", "")
+    reason, detail = pressure.find_violation() or ("", "")
 
     assert reason == "disk"
     assert str(folder) in detail
@@ -124,12 +141,12 @@ def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
 def test_looks_are_not_taken_more_often_than_they_are_worth(folder: Path) -> None:
     pressure = ResourceMonitor(_launch(folder, min_free_disk_mb=1 << 40), None)
 
-    assert pressure.why_stop() is not None
-    assert pressure.why_stop() is None
+    assert pressure.find_violation() is not None
+    assert pressure.find_violation() is None
 
 
 def test_a_folder_that_is_gone_has_no_known_room(folder: Path) -> None:
-    assert ResourceMonitor(_launch(folder / "gone", min_free_disk_mb=1), None).why_stop() is None
+    assert ResourceMonitor(_launch(folder / "gone", min_free_disk_mb=1), None).find_violation() is None
 
 
 def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
@@ -139,7 +156,7 @@ def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
         "for _ in range(12):\n    if not os.fork(): time.sleep(600)\n"
         "open('pid', 'w').write(f'{os.getpid()}\\n'); time.sleep(1); os.killpg(0, signal.SIGKILL)"
     )
-    ended = run_open(order(folder, *PYTHON, share, memory_mb=400))
+    ended = run_open(write_launch(folder, *PYTHON, share, memory_mb=400))
 
     assert (ended["reason"], ended["signal"]) == ("exited", 9)
 
@@ -168,7 +185,7 @@ def test_a_trial_leaves_no_group_behind(groups: tuple[bool, bool]) -> None:
 def test_the_kernel_kills_before_the_machine_suffers(groups: tuple[bool, bool], folder: Path) -> None:
     if not groups[0]:
         pytest.skip("memory cannot be walled in here")
-    ended = run(person("ourselves"), boxed(folder, *PYTHON, HUNGRY, memory_mb=200))
+    ended = run_warden_as(find_user("ourselves"), write_sandboxed_launch(folder, *PYTHON, HUNGRY, memory_mb=200))
 
     assert ended["reason"] == "memory"
     assert "the system killed" in ended["detail"]
@@ -177,17 +194,19 @@ def test_the_kernel_kills_before_the_machine_suffers(groups: tuple[bool, bool], 
 def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tuple[bool, bool], folder: Path) -> None:
     """Without a box, a process with no trace of ours on it is known by the group it is in."""
     stranger = "env -i setsid sh -c 'echo $$ > stranger; exec sleep 600' >/dev/null 2>&1 </dev/null & exec sleep 600"
-    with started(person("ourselves"), order(folder, "sh", "-c", stranger, processes=50, grace=1)) as warden:
-        pid = pid_in(folder / "stranger")
+    with running_warden_as(
+        find_user("ourselves"), write_launch(folder, "sh", "-c", stranger, processes=50, grace=1)
+    ) as warden:
+        pid = read_pid(folder / "stranger")
         assert groups_of(folder)
         warden.kill()
         warden.wait()
     assert Path(f"/proc/{pid}").exists()
 
-    ended = run(person("ourselves"), folder)
+    ended = run_warden_as(find_user("ourselves"), folder)
 
     assert ended["reason"] == "lost"
-    until(lambda: not Path(f"/proc/{pid}").exists(), "the stranger is gone")
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the stranger is gone")
     assert groups_of(folder) == []
 
 
@@ -268,10 +287,12 @@ def test_version_2_without_controllers_handed_down_is_no_place(tmp_path: Path) -
     assert cgroup.find_unified_parent({"": "/ours.scope"}, {"": (str(tmp_path), "/")}, ("memory",)) is None
 
 
-def test_the_outcome_of_a_boxed_attempt_names_its_reason_even_when_it_died_at_once(who: Person, folder: Path) -> None:
+def test_the_outcome_of_a_boxed_attempt_names_its_reason_even_when_it_died_at_once(
+    who: SystemUser, folder: Path
+) -> None:
     """The kernel's kill may come between two looks: then the last look finds it."""
     if not (who.is_root and cgroup.probe_cgroups()[0]):
         pytest.skip("only a control group kills by itself")
-    run(who, boxed(folder, *PYTHON, "kept = bytearray(b'x') * (400 << 20)", memory_mb=100))
+    run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, "kept = bytearray(b'x') * (400 << 20)", memory_mb=100))
 
-    assert outcome(folder)["reason"] == "memory"
+    assert read_outcome(folder)["reason"] == "memory"

@@ -15,19 +15,29 @@ from pathlib import Path
 import pytest
 
 from support.small_sandbox import (
-    Person,
-    alive_with,
-    box,
-    boxed,
-    open_to_all,
-    people,
-    person,
-    run,
-    said,
-    sandbox,
-    started,
+    SystemUser,
+    build_bwrap_argv,
+    build_sandbox_options,
+    find_processes_with,
+    find_user,
+    list_users,
+    make_shared_folder,
+    read_stdout,
+    run_warden_as,
+    running_warden_as,
+    write_sandboxed_launch,
 )
-from support.wardens import ENTRY, ROOT, agent_of, order, outcome, pid_in, start, state_of, until
+from support.wardens import (
+    ENTRY,
+    ROOT,
+    read_agent_pid,
+    read_outcome,
+    read_pid,
+    read_state,
+    start_warden,
+    wait_until,
+    write_launch,
+)
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="bubblewrap is for Linux")
 ALLOW_ALL = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)  # one instruction: return SECCOMP_RET_ALLOW
@@ -35,51 +45,56 @@ ALLOW_ALL = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)  # one instruction: retu
 THREE = "0 1 2 3"  # and the folder that ls itself reads
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
-    return person(request.param)
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as place:
+    with make_shared_folder() as place:
         yield place
 
 
 @pytest.mark.parametrize("net", ["none", "doors", "host"])
-def test_an_agent_runs_in_its_box(who: Person, folder: Path, net: str) -> None:
+def test_an_agent_runs_in_its_box(who: SystemUser, folder: Path, net: str) -> None:
     prompt = folder / "prompt.txt"
     prompt.write_text("слово и дело\n" * 1000)
 
-    ended = run(who, boxed(folder, "sh", "-c", "cat; echo oops >&2; exit 3", net=net, stdin=str(prompt)))
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "sh", "-c", "cat; echo oops >&2; exit 3", net=net, stdin=str(prompt))
+    )
 
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("exited", 3, None)
-    assert said(folder) == prompt.read_text()
+    assert read_stdout(folder) == prompt.read_text()
     assert (folder / "stderr.log").read_text() == "oops\n"
     assert ended["left_running"] == []
 
 
-def test_no_file_but_its_own_three_reaches_the_agent(who: Person, folder: Path) -> None:
+def test_no_file_but_its_own_three_reaches_the_agent(who: SystemUser, folder: Path) -> None:
     seccomp = folder / "filter.bpf"
     seccomp.write_bytes(ALLOW_ALL)
-    walls = sandbox(folder, "--seccomp", "10", net="doors", seccomp=str(seccomp))
-    with started(
-        who, boxed(folder, "sh", "-c", "echo $(ls /proc/self/fd); grep Seccomp: /proc/self/status", sandbox=walls)
+    walls = build_sandbox_options(folder, "--seccomp", "10", net="doors", seccomp=str(seccomp))
+    with running_warden_as(
+        who,
+        write_sandboxed_launch(
+            folder, "sh", "-c", "echo $(ls /proc/self/fd); grep Seccomp: /proc/self/status", sandbox=walls
+        ),
     ) as warden:
         assert warden.wait(20) == 0
 
-    files, mode = said(folder).splitlines()
+    files, mode = read_stdout(folder).splitlines()
     assert files == THREE
     assert mode.split() == ["Seccomp:", "2"]
 
 
 def test_an_inherited_file_does_not_reach_the_agent(folder: Path) -> None:
-    person("ourselves")
+    find_user("ourselves")
     secret = folder / "secret"
     secret.write_text("s3cret")
     leak = os.open(secret, os.O_RDONLY)
     os.set_inheritable(leak, True)
-    boxed(folder, "sh", "-c", "echo $(ls /proc/self/fd)")
+    write_sandboxed_launch(folder, "sh", "-c", "echo $(ls /proc/self/fd)")
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(ROOT), str(folder)]
     try:
         pid = os.posix_spawn(sys.executable, argv, os.environ)
@@ -87,42 +102,46 @@ def test_an_inherited_file_does_not_reach_the_agent(folder: Path) -> None:
     finally:
         os.close(leak)
 
-    assert outcome(folder)["reason"] == "exited"
-    assert said(folder) == f"{THREE}\n"
+    assert read_outcome(folder)["reason"] == "exited"
+    assert read_stdout(folder) == f"{THREE}\n"
 
 
-def test_the_environment_is_the_ordered_one(who: Person, folder: Path) -> None:
-    run(who, boxed(folder, "env", env={"PATH": "/usr/bin:/bin", "NAME": "значение"}))
+def test_the_environment_is_the_ordered_one(who: SystemUser, folder: Path) -> None:
+    run_warden_as(who, write_sandboxed_launch(folder, "env", env={"PATH": "/usr/bin:/bin", "NAME": "значение"}))
 
-    names = {line.partition("=")[0] for line in said(folder).splitlines()}
+    names = {line.partition("=")[0] for line in read_stdout(folder).splitlines()}
     ours = {"PATH", "NAME", "BLUEFLAME_ATTEMPT", "BLUEFLAME_COOKIE"}
     assert ours <= names <= ours | {"PWD", "OLDPWD", "SHLVL", "_"}  # a shell's own
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_death_by_a_signal_is_recorded_as_such(who: Person, folder: Path, number: signal.Signals) -> None:
-    ended = run(who, boxed(folder, "sh", "-c", f"kill -{number.value} $$"))
+def test_death_by_a_signal_is_recorded_as_such(who: SystemUser, folder: Path, number: signal.Signals) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", f"kill -{number.value} $$"))
 
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("exited", None, number)
 
 
-def test_an_exit_code_that_is_no_signal_stays_one(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "sh", "-c", "exit 255"))
+def test_an_exit_code_that_is_no_signal_stays_one(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", "exit 255"))
 
     assert (ended["exit_code"], ended["signal"]) == (255, None)
 
 
-def test_a_program_that_is_not_in_the_box_is_a_failed_spawn(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "no-such-program-anywhere"))
+def test_a_program_that_is_not_in_the_box_is_a_failed_spawn(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "no-such-program-anywhere"))
 
     assert ended["reason"] == "spawn_failed"
     assert "cannot run no-such-program-anywhere" in ended["detail"]
 
 
-def test_a_box_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: Person, folder: Path) -> None:
-    walls = {"argv": [*box(folder)[:-1], "--ro-bind", "/no/such/place", "/x", "--"], "net": "none", "seccomp": None}
+def test_a_box_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: SystemUser, folder: Path) -> None:
+    walls = {
+        "argv": [*build_bwrap_argv(folder)[:-1], "--ro-bind", "/no/such/place", "/x", "--"],
+        "net": "none",
+        "seccomp": None,
+    }
 
-    ended = run(who, boxed(folder, "touch", "ran", sandbox=walls))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls))
 
     assert ended["reason"] == "spawn_failed"
     assert "the sandbox ended before the program could run" in ended["detail"]
@@ -130,10 +149,10 @@ def test_a_box_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: Per
     assert not (folder / "ran").exists()
 
 
-def test_a_missing_bubblewrap_is_a_failed_spawn(who: Person, folder: Path) -> None:
+def test_a_missing_bubblewrap_is_a_failed_spawn(who: SystemUser, folder: Path) -> None:
     walls = {"argv": ["/no/such/bwrap", "--"], "net": "none", "seccomp": None}
 
-    ended = run(who, boxed(folder, "touch", "ran", sandbox=walls))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls))
 
     assert (ended["reason"], ended["detail"]) == (
         "spawn_failed",
@@ -141,49 +160,59 @@ def test_a_missing_bubblewrap_is_a_failed_spawn(who: Person, folder: Path) -> No
     )
 
 
-def test_a_missing_filter_is_a_failed_spawn(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "touch", "ran", sandbox=sandbox(folder, seccomp="/no/such/filter")))
+def test_a_missing_filter_is_a_failed_spawn(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(
+        who,
+        write_sandboxed_launch(
+            folder, "touch", "ran", sandbox=build_sandbox_options(folder, seccomp="/no/such/filter")
+        ),
+    )
 
     assert ended["reason"] == "spawn_failed"
     assert "/no/such/filter" in ended["detail"]
 
 
-def test_something_that_is_not_our_entry_is_never_told_to_go(who: Person, folder: Path) -> None:
+def test_something_that_is_not_our_entry_is_never_told_to_go(who: SystemUser, folder: Path) -> None:
     walls = {"argv": ["/bin/sh", "-c", "echo nonsense >&9; exec sleep 600 #"], "net": "none", "seccomp": None}
 
-    ended = run(who, boxed(folder, "touch", "ran", sandbox=walls))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls))
 
     assert ended["reason"] == "spawn_failed"
     assert "did not answer as our entry does" in ended["detail"]
 
 
-def test_a_box_that_never_gets_ready_can_be_cancelled(who: Person, folder: Path) -> None:
+def test_a_box_that_never_gets_ready_can_be_cancelled(who: SystemUser, folder: Path) -> None:
     walls = {"argv": ["/bin/sh", "-c", "echo $$ > pid; exec sleep 600 #"], "net": "none", "seccomp": None}
-    with started(who, boxed(folder, "touch", "ran", sandbox=walls, grace=0.2)) as warden:
-        pid_in(folder / "pid")
+    with running_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls, grace=0.2)) as warden:
+        read_pid(folder / "pid")
         (folder / "cancel").write_text('{"reason": "enough"}')
         assert warden.wait(20) == 0
 
-    assert (outcome(folder)["reason"], outcome(folder)["detail"]) == ("cancelled", "enough")
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["detail"]) == ("cancelled", "enough")
 
 
-def test_there_is_no_network_behind_the_doors_but_a_loopback_that_is_up(who: Person, folder: Path) -> None:
+def test_there_is_no_network_behind_the_doors_but_a_loopback_that_is_up(who: SystemUser, folder: Path) -> None:
     look = "tail -n +3 /proc/net/dev; cat /proc/net/route /proc/net/if_inet6"
 
-    ended = run(who, boxed(folder, "sh", "-c", look, net="doors"))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", look, net="doors"))
 
-    devices = [line.split(":")[0].strip() for line in said(folder).splitlines() if ":" in line]
+    devices = [line.split(":")[0].strip() for line in read_stdout(folder).splitlines() if ":" in line]
     assert ended["reason"] == "exited"
     assert devices == ["lo"]
-    assert "lo" in said(folder).splitlines()[-1]
+    assert "lo" in read_stdout(folder).splitlines()[-1]
 
 
-def test_a_service_of_the_machine_is_not_reachable_behind_the_doors(who: Person, folder: Path) -> None:
+def test_a_service_of_the_machine_is_not_reachable_behind_the_doors(who: SystemUser, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as service:
         port = service.getsockname()[1]
-        run(who, boxed(folder, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached", net="doors"))
+        run_warden_as(
+            who,
+            write_sandboxed_launch(
+                folder, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached", net="doors"
+            ),
+        )
 
-    assert said(folder) == ""
+    assert read_stdout(folder) == ""
     assert "Connection refused" in (folder / "stderr.log").read_text()
 
 
@@ -192,101 +221,105 @@ def test_a_service_of_the_machine_is_not_reachable_behind_the_doors(who: Person,
 POLITE = "trap 'echo committed > saved; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
 
 
-def test_an_agent_in_a_box_is_asked_and_may_save_its_work(who: Person, folder: Path) -> None:
-    with started(who, boxed(folder, "sh", "-c", POLITE, grace=60)) as warden:
-        until((folder / "up").exists, "it is up")
+def test_an_agent_in_a_box_is_asked_and_may_save_its_work(who: SystemUser, folder: Path) -> None:
+    with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", POLITE, grace=60)) as warden:
+        wait_until((folder / "up").exists, "it is up")
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
 
-    assert (outcome(folder)["reason"], outcome(folder)["exit_code"]) == ("cancelled", 9)
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["exit_code"]) == ("cancelled", 9)
     assert (folder / "saved").read_text() == "committed\n"
 
 
-def test_all_in_the_box_are_asked_whatever_session_they_are_in(who: Person, folder: Path) -> None:
+def test_all_in_the_box_are_asked_whatever_session_they_are_in(who: SystemUser, folder: Path) -> None:
     (folder / "polite.sh").write_text(POLITE)
     family = "setsid sh polite.sh & trap : TERM; wait; until [ -e saved ]; do sleep 0.05; done"
-    with started(who, boxed(folder, "sh", "-c", family, grace=60)) as warden:
-        until((folder / "up").exists, "it is up")
+    with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", family, grace=60)) as warden:
+        wait_until((folder / "up").exists, "it is up")
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
 
     assert (folder / "saved").exists()
 
 
-def test_an_agent_in_a_box_that_ignores_term_is_killed_after_the_grace(who: Person, folder: Path) -> None:
+def test_an_agent_in_a_box_that_ignores_term_is_killed_after_the_grace(who: SystemUser, folder: Path) -> None:
     deaf = "trap '' TERM; echo up > up; while :; do sleep 0.05; done"
-    with started(who, boxed(folder, "sh", "-c", deaf, grace=0.2)) as warden:
-        until((folder / "up").exists, "it is up")
+    with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", deaf, grace=0.2)) as warden:
+        wait_until((folder / "up").exists, "it is up")
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
 
-    ended = outcome(folder)
+    ended = read_outcome(folder)
     assert (ended["reason"], ended["signal"], ended["left_running"]) == ("cancelled", signal.SIGKILL, [])
 
 
-def test_an_agent_over_its_time_is_ended(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "sleep", "600", timeout=0.3))
+def test_an_agent_over_its_time_is_ended(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "sleep", "600", timeout=0.3))
 
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
 
-def test_an_agent_that_ends_takes_all_in_its_box_along(who: Person, folder: Path) -> None:
+def test_an_agent_that_ends_takes_all_in_its_box_along(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
     leave = f"env -i setsid sh -c 'sleep 600; : {mark}' >/dev/null 2>&1 & echo $! > up; exit 4"
 
-    ended = run(who, boxed(folder, "sh", "-c", leave))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", leave))
 
     assert (ended["exit_code"], ended["left_running"]) == (4, [])
-    assert alive_with(mark) == []
+    assert find_processes_with(mark) == []
 
 
 STRANGER = "env -i setsid sh -c 'echo here > stranger; sleep 600; : {mark}' >/dev/null 2>&1 </dev/null & exec sleep 600"
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_killed_warden_takes_the_whole_box_along(who: Person, folder: Path, net: str) -> None:
+def test_a_killed_warden_takes_the_whole_box_along(who: SystemUser, folder: Path, net: str) -> None:
     """Even a process with no cookie, no spool, and a session of its own: outside a box it would be known by nothing."""
     mark = f"mark-{os.urandom(8).hex()}"
-    with started(who, boxed(folder, "sh", "-c", STRANGER.format(mark=mark), net=net)) as warden:
-        until((folder / "stranger").exists, "the stranger is there")
-        assert alive_with(mark)
+    with running_warden_as(
+        who, write_sandboxed_launch(folder, "sh", "-c", STRANGER.format(mark=mark), net=net)
+    ) as warden:
+        wait_until((folder / "stranger").exists, "the stranger is there")
+        assert find_processes_with(mark)
         warden.kill()
         warden.wait()
-    until(lambda: not alive_with(mark), "nobody of the box is left")
+    wait_until(lambda: not find_processes_with(mark), "nobody of the box is left")
 
-    ended = run(who, folder)
+    ended = run_warden_as(who, folder)
 
     assert (ended["reason"], ended["left_running"]) == ("lost", [])
 
 
-def test_a_killed_box_takes_all_inside_along_and_is_recorded(who: Person, folder: Path) -> None:
+def test_a_killed_box_takes_all_inside_along_and_is_recorded(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
-    with started(who, boxed(folder, "sh", "-c", STRANGER.format(mark=mark))) as warden:
-        until((folder / "stranger").exists, "the stranger is there")
-        os.kill(agent_of(folder), signal.SIGKILL)
+    with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", STRANGER.format(mark=mark))) as warden:
+        wait_until((folder / "stranger").exists, "the stranger is there")
+        os.kill(read_agent_pid(folder), signal.SIGKILL)
         assert warden.wait(20) == 0
 
-    ended = outcome(folder)
+    ended = read_outcome(folder)
     assert (ended["reason"], ended["signal"], ended["left_running"]) == ("exited", signal.SIGKILL, [])
-    assert alive_with(mark) == []
+    assert find_processes_with(mark) == []
 
 
 # --- setup ---
 
 
-def test_setup_steps_run_in_boxes_of_their_own(who: Person, folder: Path) -> None:
+def test_setup_steps_run_in_boxes_of_their_own(who: SystemUser, folder: Path) -> None:
     steps = [{"shell": "echo $$ > step; echo prepared; sleep 600 & true"}]
 
-    ended = run(who, boxed(folder, "cat", "step", setup=steps, net="doors"))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "cat", "step", setup=steps, net="doors"))
 
     assert (ended["reason"], ended["setup_output"]) == ("exited", "prepared\n")
-    assert int(said(folder)) < 10  # a number in a namespace of its own
+    assert int(read_stdout(folder)) < 10  # a number in a namespace of its own
 
 
-def test_a_setup_step_without_its_box_fails_in_plain_words(who: Person, folder: Path) -> None:
-    walls = {"argv": [*box(folder)[:-1], "--no-such-option", "--"], "net": "none", "seccomp": None}
+def test_a_setup_step_without_its_box_fails_in_plain_words(who: SystemUser, folder: Path) -> None:
+    walls = {"argv": [*build_bwrap_argv(folder)[:-1], "--no-such-option", "--"], "net": "none", "seccomp": None}
 
-    ended = run(who, boxed(folder, "touch", "ran", sandbox=walls, setup=[{"shell": "touch stepped"}]))
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls, setup=[{"shell": "touch stepped"}])
+    )
 
     assert (ended["reason"], ended["stage"]) == ("setup_failed", "setup")
     assert "no-such-option" in ended["detail"]
@@ -294,8 +327,8 @@ def test_a_setup_step_without_its_box_fails_in_plain_words(who: Person, folder: 
     assert not (folder / "ran").exists()
 
 
-def test_a_setup_step_that_dies_of_a_signal_fails(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "touch", "ran", setup=[{"shell": "kill -SEGV $$"}]))
+def test_a_setup_step_that_dies_of_a_signal_fails(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", setup=[{"shell": "kill -SEGV $$"}]))
 
     assert (ended["reason"], ended["signal"]) == ("setup_failed", signal.SIGSEGV)
 
@@ -304,7 +337,7 @@ def test_a_setup_step_that_dies_of_a_signal_fails(who: Person, folder: Path) -> 
 
 
 def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> None:
-    order(folder, "true")
+    write_launch(folder, "true")
     text = (
         "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.main import main; main(sys.argv[2:]); "
         "print([m for m in ('socket', 'subprocess', 'blueflame.warden.namespaces', 'blueflame.warden.cgroup', "
@@ -316,9 +349,11 @@ def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> 
 
 
 def test_a_warden_of_a_box_is_small(folder: Path) -> None:
-    person("ourselves")
-    with start(boxed(folder, "sleep", "600", net="doors", memory_mb=500, processes=100)) as warden:
-        until(lambda: state_of(folder) == "working", "it works")
+    find_user("ourselves")
+    with start_warden(
+        write_sandboxed_launch(folder, "sleep", "600", net="doors", memory_mb=500, processes=100)
+    ) as warden:
+        wait_until(lambda: read_state(folder) == "working", "it works")
         status = Path(f"/proc/{warden.pid}/status").read_text()
         warden.terminate()
     sizes = {line.split()[0]: line.split()[1] for line in status.splitlines() if line.split()[1:]}
@@ -326,7 +361,7 @@ def test_a_warden_of_a_box_is_small(folder: Path) -> None:
     assert sizes["Threads:"] == "1"
 
 
-def test_the_agent_is_known_before_it_runs(who: Person, folder: Path) -> None:
-    run(who, boxed(folder, "cat", "agent.json"))
+def test_the_agent_is_known_before_it_runs(who: SystemUser, folder: Path) -> None:
+    run_warden_as(who, write_sandboxed_launch(folder, "cat", "agent.json"))
 
-    assert json.loads(said(folder)) == json.loads((folder / "agent.json").read_text())
+    assert json.loads(read_stdout(folder)) == json.loads((folder / "agent.json").read_text())

@@ -12,22 +12,31 @@ from typing import Any
 import pytest
 
 from support.hook_servers import build_watch
-from support.small_sandbox import Person, boxed, open_to_all, people, person, run, said, started
-from support.wardens import order, outcome, until
-from support.wardens import run as run_open
+from support.small_sandbox import (
+    SystemUser,
+    find_user,
+    list_users,
+    make_shared_folder,
+    read_stdout,
+    run_warden_as,
+    running_warden_as,
+    write_sandboxed_launch,
+)
+from support.wardens import read_outcome, wait_until, write_launch
+from support.wardens import run_warden as run_open
 
 PORT, GATEWAY = 61130, 61128
 QUESTION = '{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"README.md"},"cwd":"%s"}'
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
-    return person(request.param)
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as place:
+    with make_shared_folder() as place:
         place.parent.chmod(0o777)
         yield place
 
@@ -53,20 +62,20 @@ def asking(folder: Path) -> tuple[str, str, str]:
     return "sh", "-c", "./hook.sh < question; echo $? $BLUEFLAME_HOOK_PORT"
 
 
-def test_an_agent_in_a_box_asks_the_warden_through_its_door(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, *asking(folder), net="doors", watch=watched(folder)))
+def test_an_agent_in_a_box_asks_the_warden_through_its_door(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(who, write_sandboxed_launch(folder, *asking(folder), net="doors", watch=watched(folder)))
 
     assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("exited", "", 0)
-    assert said(folder).splitlines()[-1] == f"0 {PORT}"
+    assert read_stdout(folder).splitlines()[-1] == f"0 {PORT}"
     assert ended["watch"]["proven"] is True
     assert ended["watch"]["lines"] == 2  # the canary, and the one question
 
 
 def test_without_a_box_the_warden_listens_on_a_free_port(folder: Path) -> None:
-    ended = run_open(order(folder, *asking(folder), watch=watched(folder)))
+    ended = run_open(write_launch(folder, *asking(folder), watch=watched(folder)))
 
     assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("exited", "", 0)
-    code, port = said(folder).splitlines()[-1].split()
+    code, port = read_stdout(folder).splitlines()[-1].split()
     assert code == "0"
     assert int(port) != PORT
     assert ended["watch"]["lines"] == 2
@@ -78,32 +87,39 @@ def test_without_a_box_the_warden_listens_on_a_free_port(folder: Path) -> None:
     ids=["allows", "fails", "dies", "cannot be run"],
 )
 def test_a_hook_that_does_not_refuse_the_canary_keeps_the_agent_from_running(
-    who: Person, folder: Path, hook: str
+    who: SystemUser, folder: Path, hook: str
 ) -> None:
-    ended = run(who, boxed(folder, "touch", "ran", net="doors", watch=watched(folder, hook)))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", net="doors", watch=watched(folder, hook)))
 
     assert (ended["reason"], ended["exit_code"]) == ("unwatched", 126)
     assert ended["detail"] == "the canary call was not refused by the watcher"
     assert not (folder / "ran").exists()
 
 
-def test_a_hook_that_is_missing_keeps_the_agent_from_running(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "touch", "ran", net="doors", watch=watched(folder) | {"hook": "/no/such/hook"}))
+def test_a_hook_that_is_missing_keeps_the_agent_from_running(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(
+        who,
+        write_sandboxed_launch(folder, "touch", "ran", net="doors", watch=watched(folder) | {"hook": "/no/such/hook"}),
+    )
 
     assert ended["reason"] == "unwatched"
     assert not (folder / "ran").exists()
 
 
-def test_a_hook_that_refuses_without_asking_anybody_proves_nothing(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "true", net="doors", watch=watched(folder, "#!/bin/sh\nexit 2\n")))
+def test_a_hook_that_refuses_without_asking_anybody_proves_nothing(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "true", net="doors", watch=watched(folder, "#!/bin/sh\nexit 2\n"))
+    )
 
     assert ended["reason"] == "unwatched"
     assert "canary never came" in ended["detail"]
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])
-def test_an_agents_own_exit_code_is_not_taken_for_the_entrys(who: Person, folder: Path, code: int) -> None:
-    ended = run(who, boxed(folder, "sh", "-c", f"exit {code}", net="doors", watch=watched(folder)))
+def test_an_agents_own_exit_code_is_not_taken_for_the_entrys(who: SystemUser, folder: Path, code: int) -> None:
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "sh", "-c", f"exit {code}", net="doors", watch=watched(folder))
+    )
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", code)
 
@@ -111,38 +127,42 @@ def test_an_agents_own_exit_code_is_not_taken_for_the_entrys(who: Person, folder
 def test_a_watcher_that_cannot_write_its_log_starts_nothing(folder: Path) -> None:
     watch = watched(folder, audit=str(folder / "launch.json" / "x.jsonl"))
 
-    ended = run_open(order(folder, "touch", "ran", watch=watch))
+    ended = run_open(write_launch(folder, "touch", "ran", watch=watch))
 
     assert ended["reason"] == "spawn_failed"
     assert "the watcher cannot do its duty" in ended["detail"]
     assert not (folder / "ran").exists()
 
 
-def test_setup_steps_have_no_hook(who: Person, folder: Path) -> None:
+def test_setup_steps_have_no_hook(who: SystemUser, folder: Path) -> None:
     steps = [{"shell": "echo ${BLUEFLAME_HOOK_PORT-none}"}]
 
-    ended = run(who, boxed(folder, "true", net="doors", watch=watched(folder), setup=steps))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "true", net="doors", watch=watched(folder), setup=steps))
 
     assert (ended["reason"], ended["setup_output"]) == ("exited", "none\n")
 
 
-def test_no_socket_of_the_canary_reaches_the_agent(who: Person, folder: Path) -> None:
-    ended = run(who, boxed(folder, "sh", "-c", "echo $(ls /proc/self/fd)", net="doors", watch=watched(folder)))
+def test_no_socket_of_the_canary_reaches_the_agent(who: SystemUser, folder: Path) -> None:
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "sh", "-c", "echo $(ls /proc/self/fd)", net="doors", watch=watched(folder))
+    )
 
     assert ended["reason"] == "exited"
-    assert said(folder) == "0 1 2 3\n"  # the last is what ls itself reads
+    assert read_stdout(folder) == "0 1 2 3\n"  # the last is what ls itself reads
 
 
-def test_a_watcher_is_there_while_the_agent_has_its_grace(who: Person, folder: Path) -> None:
+def test_a_watcher_is_there_while_the_agent_has_its_grace(who: SystemUser, folder: Path) -> None:
     """What it does to save its work is watched as well."""
     _, _, ask = asking(folder)
     saves = f"trap '{ask} > late; exit 0' TERM; echo > up; while :; do sleep 0.05; done"
-    with started(who, boxed(folder, "sh", "-c", saves, net="doors", watch=watched(folder), grace=30)) as warden:
-        until((folder / "up").exists, "it is up")
+    with running_warden_as(
+        who, write_sandboxed_launch(folder, "sh", "-c", saves, net="doors", watch=watched(folder), grace=30)
+    ) as warden:
+        wait_until((folder / "up").exists, "it is up")
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
 
-    assert outcome(folder)["reason"] == "cancelled"
+    assert read_outcome(folder)["reason"] == "cancelled"
     assert (folder / "late").read_text().splitlines()[-1] == f"0 {PORT}"
 
 
@@ -153,32 +173,34 @@ TALK = (
 )
 
 
-def test_a_box_with_a_gateway_reaches_it_and_nothing_past_it(who: Person, folder: Path) -> None:
+def test_a_box_with_a_gateway_reaches_it_and_nothing_past_it(who: SystemUser, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
     talk = TALK.format(host="example.com:443")
 
-    ended = run(who, boxed(folder, "bash", "-c", talk, net="doors", gateway=gateway))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "bash", "-c", talk, net="doors", gateway=gateway))
 
     assert ended["reason"] == "exited"
-    assert said(folder).startswith("HTTP/1.1 403")
+    assert read_stdout(folder).startswith("HTTP/1.1 403")
 
 
-def test_every_step_has_its_own_door_to_the_one_gateway(who: Person, folder: Path) -> None:
+def test_every_step_has_its_own_door_to_the_one_gateway(who: SystemUser, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
     talk = TALK.format(host="example.com:443")
     steps = [{"argv": ["bash", "-c", talk]}, {"argv": ["bash", "-c", talk]}]
 
-    ended = run(who, boxed(folder, "bash", "-c", talk, net="doors", gateway=gateway, setup=steps))
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "bash", "-c", talk, net="doors", gateway=gateway, setup=steps)
+    )
 
     assert ended["reason"] == "exited"
     assert ended["setup_output"].count("HTTP/1.1 403") == 2
     assert len((folder / "gateway.jsonl").read_text().splitlines()) == 3
 
 
-def test_the_way_out_is_told_in_the_environment(who: Person, folder: Path) -> None:
-    run(who, boxed(folder, "env", net="doors", gateway={"port": GATEWAY, "hosts": []}))
+def test_the_way_out_is_told_in_the_environment(who: SystemUser, folder: Path) -> None:
+    run_warden_as(who, write_sandboxed_launch(folder, "env", net="doors", gateway={"port": GATEWAY, "hosts": []}))
 
-    env = dict(line.split("=", 1) for line in said(folder).splitlines())
+    env = dict(line.split("=", 1) for line in read_stdout(folder).splitlines())
     names = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
     assert {env[name] for name in names} == {f"http://127.0.0.1:{GATEWAY}"}
     assert env["NO_PROXY"] == env["no_proxy"] == "localhost,127.0.0.1,::1"
@@ -188,27 +210,29 @@ def test_the_way_out_is_told_in_the_environment(who: Person, folder: Path) -> No
 def test_without_a_box_the_gateway_has_a_free_port(folder: Path) -> None:
     talk = TALK.format(host="example.org:443") + "; echo $BLUEFLAME_GATEWAY_PORT"
 
-    ended = run_open(order(folder, "bash", "-c", talk, gateway={"port": GATEWAY, "hosts": []}))
+    ended = run_open(write_launch(folder, "bash", "-c", talk, gateway={"port": GATEWAY, "hosts": []}))
 
-    first, port = said(folder).splitlines()
+    first, port = read_stdout(folder).splitlines()
     assert (ended["reason"], first[:12]) == ("exited", "HTTP/1.1 403")
     assert int(port) != GATEWAY
 
 
-def test_a_gateway_that_dies_ends_the_attempt(who: Person, folder: Path) -> None:
-    with started(who, boxed(folder, "sleep", "600", net="doors", gateway={"port": GATEWAY, "hosts": []})) as warden:
-        until(lambda: gateways(folder), "the gateway is there")
-        until((folder / "status.json").exists, "it works")
+def test_a_gateway_that_dies_ends_the_attempt(who: SystemUser, folder: Path) -> None:
+    with running_warden_as(
+        who, write_sandboxed_launch(folder, "sleep", "600", net="doors", gateway={"port": GATEWAY, "hosts": []})
+    ) as warden:
+        wait_until(lambda: gateways(folder), "the gateway is there")
+        wait_until((folder / "status.json").exists, "it works")
         for pid in gateways(folder):
             os.kill(pid, 9)
         assert warden.wait(20) == 0
 
-    assert outcome(folder)["reason"] == "unwatched"
-    assert "gateway" in outcome(folder)["detail"]
+    assert read_outcome(folder)["reason"] == "unwatched"
+    assert "gateway" in read_outcome(folder)["detail"]
 
 
-def test_nothing_of_the_gateway_is_left(who: Person, folder: Path) -> None:
-    run(who, boxed(folder, "true", net="doors", gateway={"port": GATEWAY, "hosts": []}))
+def test_nothing_of_the_gateway_is_left(who: SystemUser, folder: Path) -> None:
+    run_warden_as(who, write_sandboxed_launch(folder, "true", net="doors", gateway={"port": GATEWAY, "hosts": []}))
 
     assert gateways(folder) == []
 
@@ -226,17 +250,17 @@ def gateways(folder: Path) -> list[int]:
     return found
 
 
-def test_whoever_has_the_doors_ports_outside_does_not_matter(who: Person, folder: Path) -> None:
+def test_whoever_has_the_doors_ports_outside_does_not_matter(who: SystemUser, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         watch = watched(folder, port=taken.getsockname()[1])
-        ended = run(who, boxed(folder, "true", net="doors", watch=watch))
+        ended = run_warden_as(who, write_sandboxed_launch(folder, "true", net="doors", watch=watch))
 
     assert (ended["reason"], ended["detail"]) == ("exited", "")
 
 
-def test_two_doors_on_one_port_are_refused_before_anything_runs(who: Person, folder: Path) -> None:
+def test_two_doors_on_one_port_are_refused_before_anything_runs(who: SystemUser, folder: Path) -> None:
     walls: dict[str, Any] = {"watch": watched(folder), "gateway": {"port": PORT, "hosts": []}}
-    ended = run(who, boxed(folder, "touch", "ran", net="doors", **walls))
+    ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", net="doors", **walls))
 
     assert ended["reason"] == "spawn_failed"
     assert "Address already in use" in ended["detail"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.small_sandbox import Person, open_to_all, people, person, sandbox
+from support.small_sandbox import SystemUser, build_sandbox_options, find_user, list_users, make_shared_folder
 from support.wardens import ROOT
 
 FOREGROUND = """
@@ -27,39 +27,41 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-@pytest.fixture(params=people())
-def who(request: pytest.FixtureRequest) -> Person:
-    return person(request.param)
+@pytest.fixture(params=list_users())
+def who(request: pytest.FixtureRequest) -> SystemUser:
+    return find_user(request.param)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with open_to_all() as place:
+    with make_shared_folder() as place:
         yield place
 
 
-def foreground(who: Person, folder: Path, *argv: str, **more: object) -> subprocess.CompletedProcess[str]:
+def foreground(who: SystemUser, folder: Path, *argv: str, **more: object) -> subprocess.CompletedProcess[str]:
     launch = {"attempt": "", "argv": argv, "env": {"PATH": "/usr/bin:/bin"}, "cwd": str(folder), **more}
     run = [*who.argv, who.python, "-I", "-S", "-c", FOREGROUND, str(ROOT), json.dumps(launch)]
     return subprocess.run(run, input="что сказано\n", capture_output=True, text=True, check=False, timeout=30)
 
 
 @pytest.mark.parametrize("net", ["none", "doors", "host"])
-def test_a_foreground_command_has_our_input_and_output(who: Person, folder: Path, net: str) -> None:
-    done = foreground(who, folder, "sh", "-c", "cat; echo oops >&2; exit 7", sandbox=sandbox(folder, net=net))
+def test_a_foreground_command_has_our_input_and_output(who: SystemUser, folder: Path, net: str) -> None:
+    done = foreground(
+        who, folder, "sh", "-c", "cat; echo oops >&2; exit 7", sandbox=build_sandbox_options(folder, net=net)
+    )
 
     assert (done.returncode, done.stdout, done.stderr) == (7, "что сказано\n", "oops\n")
 
 
-def test_a_foreground_command_without_a_box_works_as_well(who: Person, folder: Path) -> None:
+def test_a_foreground_command_without_a_box_works_as_well(who: SystemUser, folder: Path) -> None:
     done = foreground(who, folder, "sh", "-c", "cat; env")
 
     assert done.stdout.splitlines()[0] == "что сказано"
     assert "BLUEFLAME" not in done.stdout  # no attempt, no cookie
 
 
-def test_a_foreground_command_that_cannot_start_says_why(who: Person, folder: Path) -> None:
-    done = foreground(who, folder, "no-such-thing", sandbox=sandbox(folder))
+def test_a_foreground_command_that_cannot_start_says_why(who: SystemUser, folder: Path) -> None:
+    done = foreground(who, folder, "no-such-thing", sandbox=build_sandbox_options(folder))
 
     assert done.returncode == 1
     assert "cannot run no-such-thing" in done.stderr

@@ -14,7 +14,17 @@ from typing import Any
 import psutil
 import pytest
 
-from support.wardens import agent_of, alive, order, outcome, pid_in, run, started, state_of, until
+from support.wardens import (
+    is_alive,
+    read_agent_pid,
+    read_outcome,
+    read_pid,
+    read_state,
+    run_warden,
+    running_warden,
+    wait_until,
+    write_launch,
+)
 
 MOST_MEMORY = 150_000_000
 CAP = 32_000_000
@@ -67,29 +77,29 @@ def seen_through(
 ) -> tuple[dict[str, Any], int]:
     """Run it to its end; gives the outcome and the most memory that the warden took."""
     most = 0
-    with started(folder) as warden:  # which is measured while it lives: afterwards its children would count, too
+    with running_warden(folder) as warden:  # which is measured while it lives: afterwards its children would count, too
         if up is not None:
-            until(up, "it misbehaves")
+            wait_until(up, "it misbehaves")
         if cancel:
             (folder / "cancel").write_text("{}")
         give_up = time.monotonic() + 60
         while warden.poll() is None:
-            assert time.monotonic() < give_up, f"still {state_of(folder)}: {marked(folder)}"
+            assert time.monotonic() < give_up, f"still {read_state(folder)}: {marked(folder)}"
             most = max(most, peak_memory(warden.pid))
             time.sleep(0.02)
     assert warden.returncode == 0
     assert marked(folder) == []
-    return outcome(folder), most
+    return read_outcome(folder), most
 
 
 def test_a_stuck_agent_ends_at_its_time_limit(folder: Path) -> None:
-    ended, _ = seen_through(order(folder, *python("time.sleep(600)"), timeout=0.5))
+    ended, _ = seen_through(write_launch(folder, *python("time.sleep(600)"), timeout=0.5))
 
     assert (ended["reason"], ended["left_running"]) == ("timeout", [])
 
 
 def test_a_stuck_agent_ends_when_it_has_been_silent_for_too_long(folder: Path) -> None:
-    ended, _ = seen_through(order(folder, *python("print('hm', flush=True); time.sleep(600)"), silence=0.5))
+    ended, _ = seen_through(write_launch(folder, *python("print('hm', flush=True); time.sleep(600)"), silence=0.5))
 
     assert (ended["reason"], ended["left_running"]) == ("silent", [])
 
@@ -112,7 +122,7 @@ def bomb(folder: Path, apart: str) -> Path:
         text, taken = AS_NOBODY, sum(p.uids().real == NOBODY for p in psutil.process_iter(["uids"]))
     else:
         text, taken = "", int(os.popen("ps -L -u $(id -u) --no-headers | wc -l").read())
-    return order(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
+    return write_launch(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
 
 
 @pytest.mark.parametrize("apart", ["pass", "os.setsid()"], ids=["in one group", "each in a session of its own"])
@@ -146,7 +156,7 @@ while True:
         os._exit(0)
     os.setsid()
 """
-    ended, _ = seen_through(order(folder, *python(relay), grace=0.3), up=(folder / "full").exists, cancel=True)
+    ended, _ = seen_through(write_launch(folder, *python(relay), grace=0.3), up=(folder / "full").exists, cancel=True)
 
     assert (ended["reason"], ended["left_running"]) == ("cancelled", [])
 
@@ -165,14 +175,14 @@ while True: time.sleep(1)
     def up() -> bool:
         return spool.exists() and spool.read_text().count("up") == 4
 
-    ended, _ = seen_through(order(folder, *python(family), grace=0.3), up=up, cancel=True)
+    ended, _ = seen_through(write_launch(folder, *python(family), grace=0.3), up=up, cancel=True)
 
     assert (ended["reason"], ended["signal"], ended["left_running"]) == ("cancelled", signal.SIGKILL, [])
 
 
 def test_two_gigabytes_of_output_are_cut_off_and_cost_no_memory(folder: Path) -> None:
     flood = "block = b'x' * 999_999 + b'\\n'\nfor _ in range(2048): os.write(1, block)"
-    ended, most = seen_through(order(folder, *python(flood), max_output=CAP))
+    ended, most = seen_through(write_launch(folder, *python(flood), max_output=CAP))
 
     assert ended["reason"] == "output"
     assert (folder / "stdout.log").stat().st_size == CAP
@@ -180,7 +190,9 @@ def test_two_gigabytes_of_output_are_cut_off_and_cost_no_memory(folder: Path) ->
 
 
 def test_two_gigabytes_that_are_there_at_once_are_cut_off_as_well(folder: Path) -> None:
-    ended, most = seen_through(order(folder, *python("os.ftruncate(1, 2 << 30); time.sleep(600)"), max_output=CAP))
+    ended, most = seen_through(
+        write_launch(folder, *python("os.ftruncate(1, 2 << 30); time.sleep(600)"), max_output=CAP)
+    )
 
     assert ended["reason"] == "output"
     assert (folder / "stdout.log").stat().st_size == CAP
@@ -191,7 +203,7 @@ def test_an_agent_that_closes_its_output_may_work_on(folder: Path) -> None:
     works = (
         "print('bye', flush=True); os.close(1); os.close(2); time.sleep(0.5); open('work', 'w').close(); os._exit(3)"
     )
-    ended, _ = seen_through(order(folder, *python(works)))
+    ended, _ = seen_through(write_launch(folder, *python(works)))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 3)
     assert (folder / "work").exists()
@@ -199,7 +211,7 @@ def test_an_agent_that_closes_its_output_may_work_on(folder: Path) -> None:
 
 
 def test_an_agent_that_closes_its_output_counts_as_silent(folder: Path) -> None:
-    ended, _ = seen_through(order(folder, *python("os.close(1); os.close(2); time.sleep(600)"), silence=0.4))
+    ended, _ = seen_through(write_launch(folder, *python("os.close(1); os.close(2); time.sleep(600)"), silence=0.4))
 
     assert ended["reason"] == "silent"
 
@@ -229,9 +241,9 @@ STRANGER = "import os, time\nopen('note', 'w').write(f'{os.getpid()}\\n')\ntime.
 def test_a_daemon_does_not_outlive_its_agent(folder: Path, habit: str, cancel: bool) -> None:
     text = DAEMON.format(habit=HABITS[habit].format()) + ("time.sleep(600)" if cancel else "os._exit(7)")
     argv = (*python(text), STRANGER)
-    ended, _ = seen_through(order(folder, *argv, grace=0.3), up=(folder / "note").exists, cancel=cancel)
+    ended, _ = seen_through(write_launch(folder, *argv, grace=0.3), up=(folder / "note").exists, cancel=cancel)
 
-    assert not alive(pid_in(folder / "note"))
+    assert not is_alive(read_pid(folder / "note"))
     assert ended["left_running"] == []
     assert (ended["reason"], ended["exit_code"]) == (("cancelled", None) if cancel else ("exited", 7))
 
@@ -247,17 +259,17 @@ if not os.fork():
 while not os.path.exists("note"): time.sleep(0.01)
 print("done", flush=True)
 """
-    ended, _ = seen_through(order(folder, *python(keeper)))
+    ended, _ = seen_through(write_launch(folder, *python(keeper)))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
-    assert not alive(pid_in(folder / "note"))
+    assert not is_alive(read_pid(folder / "note"))
     assert (folder / "stdout.log").read_text() == "done\n"
 
 
 def test_a_warden_is_small(folder: Path) -> None:
-    with started(order(folder, "sleep", "600")) as warden:
-        agent_of(folder)
-        until(lambda: state_of(folder) == "working", "it works")
+    with running_warden(write_launch(folder, "sleep", "600")) as warden:
+        read_agent_pid(folder)
+        wait_until(lambda: read_state(folder) == "working", "it works")
         assert 0 < peak_memory(warden.pid) < 25_000_000
         warden.send_signal(signal.SIGTERM)
         assert warden.wait(20) == 0
@@ -266,6 +278,6 @@ def test_a_warden_is_small(folder: Path) -> None:
 def test_limits_of_the_machine_hold_for_the_agent(folder: Path) -> None:
     text = "from resource import *\nprint(getrlimit(RLIMIT_NPROC)[0], getrlimit(RLIMIT_NOFILE)[0])"
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 77
-    run(order(folder, *python(text), limits={"nproc": 333, "nofile": 77}))
+    run_warden(write_launch(folder, *python(text), limits={"nproc": 333, "nofile": 77}))
 
     assert (folder / "stdout.log").read_text() == "333 77\n"

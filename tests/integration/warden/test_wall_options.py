@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.policy.dialects import DIALECTS
 from blueflame.warden import wall_options as walls
-from support.wardens import order, run
+from support.wardens import run_warden, write_launch
 
 GOOD = {"argv": ["/usr/bin/bwrap", "--"], "net": "none", "seccomp": None}
 WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "shfmt": "/s"}
@@ -39,7 +39,7 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
 )
 def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], told: str) -> None:
     folder = tmp_path / "попытка"
-    ended = run(order(folder, "touch", "ran", **keys))
+    ended = run_warden(write_launch(folder, "touch", "ran", **keys))
 
     assert ended["reason"] == "spawn_failed"
     assert told in ended["detail"]

@@ -15,7 +15,20 @@ from typing import Any
 import pytest
 
 from blueflame.warden.output import Spool
-from support.wardens import ENTRY, ROOT, agent_of, alive, order, outcome, pid_in, run, start, started, state_of, until
+from support.wardens import (
+    ENTRY,
+    ROOT,
+    is_alive,
+    read_agent_pid,
+    read_outcome,
+    read_pid,
+    read_state,
+    run_warden,
+    running_warden,
+    start_warden,
+    wait_until,
+    write_launch,
+)
 
 DEAF = "trap '' TERM; echo $$ > agent; while :; do sleep 0.1; done"
 
@@ -27,17 +40,17 @@ def folder(tmp_path: Path) -> Path:
 
 def cancelled(folder: Path, *up: str) -> dict[str, Any]:
     """Run until everybody has written their pid, then cancel; nobody of them may be left."""
-    with started(folder) as warden:
-        family = [pid_in(folder / name) for name in up]
+    with running_warden(folder) as warden:
+        family = [read_pid(folder / name) for name in up]
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
-    assert not any(map(alive, family))
-    return outcome(folder)
+    assert not any(map(is_alive, family))
+    return read_outcome(folder)
 
 
 @pytest.mark.verification(37)
 def test_an_agent_over_its_time_is_ended(folder: Path) -> None:
-    ended = run(order(folder, "sleep", "600", timeout=0.2))
+    ended = run_warden(write_launch(folder, "sleep", "600", timeout=0.2))
 
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
@@ -45,7 +58,7 @@ def test_an_agent_over_its_time_is_ended(folder: Path) -> None:
 def test_an_agent_is_asked_before_it_is_killed(folder: Path) -> None:
     polite = "trap 'echo bye; exit 9' TERM; echo $$ > agent; while :; do sleep 0.05; done"
 
-    ended = cancelled(order(folder, "sh", "-c", polite, grace=60), "agent")
+    ended = cancelled(write_launch(folder, "sh", "-c", polite, grace=60), "agent")
 
     assert (ended["reason"], ended["exit_code"]) == ("cancelled", 9)
     assert (folder / "stdout.log").read_text() == "bye\n"
@@ -53,13 +66,13 @@ def test_an_agent_is_asked_before_it_is_killed(folder: Path) -> None:
 
 @pytest.mark.verification(37)
 def test_an_agent_that_ignores_term_is_killed_after_the_grace(folder: Path) -> None:
-    ended = cancelled(order(folder, "sh", "-c", DEAF, grace=0.2), "agent")
+    ended = cancelled(write_launch(folder, "sh", "-c", DEAF, grace=0.2), "agent")
 
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("cancelled", None, signal.SIGKILL)
 
 
 def test_a_stopped_agent_is_ended(folder: Path) -> None:
-    ended = run(order(folder, "sh", "-c", "kill -STOP $$", timeout=0.3, grace=5))
+    ended = run_warden(write_launch(folder, "sh", "-c", "kill -STOP $$", timeout=0.3, grace=5))
 
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
@@ -78,24 +91,24 @@ def test_grandchildren_with_a_session_of_their_own_are_ended(folder: Path) -> No
             "exec sleep 600",
         ]
     )
-    ended = cancelled(order(folder, "sh", "-c", family, grace=0.2), "one", "two")
+    ended = cancelled(write_launch(folder, "sh", "-c", family, grace=0.2), "one", "two")
 
     assert ended["left_running"] == []
 
 
 @pytest.mark.verification(37)
 def test_a_grandchild_that_keeps_the_output_open_does_not_hold_us_up(folder: Path) -> None:
-    ended = run(order(folder, "sh", "-c", "sleep 600 & echo $! > keeper; echo done"))
+    ended = run_warden(write_launch(folder, "sh", "-c", "sleep 600 & echo $! > keeper; echo done"))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
     assert (folder / "stdout.log").read_text() == "done\n"
-    assert not alive(pid_in(folder / "keeper"))
+    assert not is_alive(read_pid(folder / "keeper"))
 
 
 def test_a_flood_is_cut_off_and_costs_neither_memory_nor_disk(folder: Path) -> None:
     cap = 20_000_000
 
-    ended = run(order(folder, "sh", "-c", "yes 0123456789012345678901234567890123456789", max_output=cap))
+    ended = run_warden(write_launch(folder, "sh", "-c", "yes 0123456789012345678901234567890123456789", max_output=cap))
 
     assert ended["reason"] == "output"
     assert str(cap) in ended["detail"]
@@ -103,7 +116,7 @@ def test_a_flood_is_cut_off_and_costs_neither_memory_nor_disk(folder: Path) -> N
 
 
 def test_a_silent_agent_is_ended(folder: Path) -> None:
-    ended = run(order(folder, "sh", "-c", "echo hello; sleep 600", silence=0.3))
+    ended = run_warden(write_launch(folder, "sh", "-c", "echo hello; sleep 600", silence=0.3))
 
     assert (ended["reason"], ended["signal"]) == ("silent", signal.SIGTERM)
 
@@ -111,84 +124,86 @@ def test_a_silent_agent_is_ended(folder: Path) -> None:
 def test_every_word_breaks_the_silence(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path))
     spool.grew_at -= 1000
-    spool.look()
-    assert spool.silent_for() >= 1000
+    spool.update_size()
+    assert spool.measure_silence() >= 1000
     (tmp_path / "stderr.log").write_text("still here")
 
-    spool.look()
+    spool.update_size()
 
-    assert spool.silent_for() < 1000
+    assert spool.measure_silence() < 1000
     assert spool.size == len("still here")
 
 
 def test_a_cancel_file_ends_it_with_its_reason(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", "echo $$ > agent; exec sleep 600")) as warden:
-        agent = pid_in(folder / "agent")
+    with running_warden(write_launch(folder, "sh", "-c", "echo $$ > agent; exec sleep 600")) as warden:
+        agent = read_pid(folder / "agent")
         (folder / "cancel").write_text(json.dumps({"reason": "человек передумал", "grace": 3}))
         assert warden.wait(20) == 0
 
-    assert (outcome(folder)["reason"], outcome(folder)["detail"]) == ("cancelled", "человек передумал")
-    assert not alive(agent)
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["detail"]) == ("cancelled", "человек передумал")
+    assert not is_alive(agent)
 
 
 def test_a_later_cancel_can_only_hurry_it(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", DEAF, grace=60)) as warden:
-        agent = pid_in(folder / "agent")
+    with running_warden(write_launch(folder, "sh", "-c", DEAF, grace=60)) as warden:
+        agent = read_pid(folder / "agent")
         warden.send_signal(signal.SIGTERM)
-        until(lambda: state_of(folder) == "stopping", "it is being ended")
+        wait_until(lambda: read_state(folder) == "stopping", "it is being ended")
         (folder / "cancel").write_text('{"reason": "at once", "grace": 0}')
         assert warden.wait(20) == 0
 
-    assert (outcome(folder)["reason"], outcome(folder)["signal"]) == ("cancelled", signal.SIGKILL)
-    assert not alive(agent)
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["signal"]) == ("cancelled", signal.SIGKILL)
+    assert not is_alive(agent)
 
 
 def test_term_to_the_warden_cancels_and_a_second_one_kills(folder: Path) -> None:
-    with started(order(folder, "sh", "-c", DEAF, grace=60)) as warden:
-        agent = pid_in(folder / "agent")
+    with running_warden(write_launch(folder, "sh", "-c", DEAF, grace=60)) as warden:
+        agent = read_pid(folder / "agent")
         warden.send_signal(signal.SIGTERM)
-        until(lambda: state_of(folder) == "stopping", "it is being ended")
+        wait_until(lambda: read_state(folder) == "stopping", "it is being ended")
         warden.send_signal(signal.SIGTERM)
         assert warden.wait(20) == 0
 
-    assert outcome(folder)["reason"] == "cancelled"
-    assert not alive(agent)
+    assert read_outcome(folder)["reason"] == "cancelled"
+    assert not is_alive(agent)
 
 
 def test_what_is_cancelled_before_it_starts_never_starts(folder: Path) -> None:
-    order(folder, "touch", "ran", setup=[{"name": "s", "shell": "touch ran"}])
+    write_launch(folder, "touch", "ran", setup=[{"name": "s", "shell": "touch ran"}])
     (folder / "cancel").write_text("not even JSON")
 
-    assert run(folder)["reason"] == "cancelled"
+    assert run_warden(folder)["reason"] == "cancelled"
     assert not (folder / "ran").exists()
 
 
 def test_a_cancel_during_setup_ends_the_setup(folder: Path) -> None:
-    order(folder, "touch", "ran", setup=[{"name": "s", "shell": "echo $$ > step; exec sleep 600"}])
-    with started(folder) as warden:
-        step = pid_in(folder / "step")
+    write_launch(folder, "touch", "ran", setup=[{"name": "s", "shell": "echo $$ > step; exec sleep 600"}])
+    with running_warden(folder) as warden:
+        step = read_pid(folder / "step")
         (folder / "cancel").write_text("{}")
         assert warden.wait(20) == 0
 
-    assert (outcome(folder)["reason"], outcome(folder)["stage"]) == ("cancelled", "setup")
-    assert not alive(step)
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["stage"]) == ("cancelled", "setup")
+    assert not is_alive(step)
     assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGQUIT])
 def test_a_warden_is_deaf_to_a_closed_terminal(folder: Path, number: signal.Signals) -> None:
-    with started(order(folder, "sh", "-c", "touch up; while ! [ -e go ]; do sleep 0.01; done; exit 5")) as warden:
-        until((folder / "up").exists, "the agent runs")
+    with running_warden(
+        write_launch(folder, "sh", "-c", "touch up; while ! [ -e go ]; do sleep 0.01; done; exit 5")
+    ) as warden:
+        wait_until((folder / "up").exists, "the agent runs")
         warden.send_signal(number)
         (folder / "go").touch()
         assert warden.wait(20) == 0
 
-    assert outcome(folder)["exit_code"] == 5
+    assert read_outcome(folder)["exit_code"] == 5
 
 
 def test_a_warden_outlives_whoever_started_it(folder: Path) -> None:
     """The parent is killed at once and takes its end of the pipes along; a prototype died of the broken pipe."""
-    order(folder, "sh", "-c", "touch up; while ! [ -e go ]; do sleep 0.01; done; exit 6")
+    write_launch(folder, "sh", "-c", "touch up; while ! [ -e go ]; do sleep 0.01; done; exit 6")
     parent = (
         "import subprocess, sys, time\n"
         "subprocess.Popen([sys.executable, '-I', '-S', '-c', *sys.argv[1:]], stdout=subprocess.PIPE,"
@@ -196,21 +211,23 @@ def test_a_warden_outlives_whoever_started_it(folder: Path) -> None:
         "time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", parent, ENTRY, str(ROOT), str(folder)]) as orchestrator:
-        until((folder / "up").exists, "the agent runs")
+        wait_until((folder / "up").exists, "the agent runs")
         orchestrator.kill()
     (folder / "go").touch()
 
-    until((folder / "outcome.json").exists, "the outcome is recorded")
-    assert outcome(folder)["exit_code"] == 6
-    until(lambda: not alive(int((folder / "lock").read_text().split()[0])), "the warden is gone")
+    wait_until((folder / "outcome.json").exists, "the outcome is recorded")
+    assert read_outcome(folder)["exit_code"] == 6
+    wait_until(lambda: not is_alive(int((folder / "lock").read_text().split()[0])), "the warden is gone")
 
 
 def test_a_killed_warden_takes_its_agent_along(folder: Path) -> None:
-    with start(order(folder, "sh", "-c", "trap '' TERM HUP; echo $$ > agent; while :; do sleep 0.05; done")) as warden:
-        agent = pid_in(folder / "agent")
+    with start_warden(
+        write_launch(folder, "sh", "-c", "trap '' TERM HUP; echo $$ > agent; while :; do sleep 0.05; done")
+    ) as warden:
+        agent = read_pid(folder / "agent")
         warden.kill()
 
-    until(lambda: not alive(agent), "the agent is gone")
+    wait_until(lambda: not is_alive(agent), "the agent is gone")
 
 
 @pytest.mark.verification(34)
@@ -228,30 +245,30 @@ def test_after_a_killed_warden_the_next_one_clears_up_and_says_lost(folder: Path
             "wait",
         ]
     )
-    order(folder, "sh", "-c", family, grace=0.3)
-    with start(folder) as warden:
-        left = [pid_in(folder / name) for name in ("cookie", "spool")]
+    write_launch(folder, "sh", "-c", family, grace=0.3)
+    with start_warden(folder) as warden:
+        left = [read_pid(folder / name) for name in ("cookie", "spool")]
         warden.kill()
-    assert all(map(alive, left))
+    assert all(map(is_alive, left))
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
 
     try:
-        ended = run(folder)
+        ended = run_warden(folder)
 
         assert (ended["reason"], ended["left_running"]) == ("lost", [])
-        assert not any(map(alive, left))
+        assert not any(map(is_alive, left))
         assert bystander.poll() is None
     finally:
         bystander.kill()
         bystander.wait()
     assert (folder / "ledger").read_text() == "run\n"
-    assert run(folder) == ended
+    assert run_warden(folder) == ended
 
 
 @pytest.mark.verification(34)
 def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
     """The record names a living process, but not with its start time: that one is somebody else."""
-    order(folder, "touch", "ran")
+    write_launch(folder, "touch", "ran")
     (folder / "started").write_text('{"cookie": "0123456789abcdef", "pid": 1, "at": 5.0}')
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
         try:
@@ -259,7 +276,7 @@ def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
             record = {"pid": stranger.pid, "start_time": 1, "boot_id": boot}
             (folder / "agent.json").write_text(json.dumps(record))
 
-            ended = run(folder)
+            ended = run_warden(folder)
 
             assert (ended["reason"], ended["started_at"]) == ("lost", 5.0)
             assert stranger.poll() is None
@@ -270,25 +287,25 @@ def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
 
 @pytest.mark.parametrize("started_file", ["", "{", "[]", '{"cookie": 5}'])
 def test_a_damaged_start_mark_still_means_that_it_was_started(folder: Path, started_file: str) -> None:
-    order(folder, "touch", "ran")
+    write_launch(folder, "touch", "ran")
     (folder / "started").write_text(started_file)
 
-    assert run(folder)["reason"] == "lost"
+    assert run_warden(folder)["reason"] == "lost"
     assert not (folder / "ran").exists()
 
 
 def test_an_outcome_that_cannot_be_written_is_tried_again(folder: Path) -> None:
     """A folder stands where the draft goes, as good as a full disk: the warden waits until it is gone."""
-    order(folder, "true")
+    write_launch(folder, "true")
     (folder / "outcome.draft").mkdir()
-    with started(folder) as warden:
-        until(lambda: state_of(folder) == "ended", "it ended")
+    with running_warden(folder) as warden:
+        wait_until(lambda: read_state(folder) == "ended", "it ended")
         time.sleep(0.2)  # some tries in vain
         assert warden.poll() is None
         (folder / "outcome.draft").rmdir()
         assert warden.wait(20) == 0
 
-    assert outcome(folder)["exit_code"] == 0
+    assert read_outcome(folder)["exit_code"] == 0
 
 
 def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
@@ -302,11 +319,11 @@ def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
     ).returncode:
         pytest.skip("may not mount a small disk here")
     try:
-        folder = order(
+        folder = write_launch(
             disk / "ses-1.task-001.worker.1", "sh", "-c", "dd if=/dev/zero of=fill bs=4096 2>/dev/null; exit 8"
         )
 
-        assert (run(folder)["reason"], outcome(folder)["exit_code"]) == ("exited", 8)
+        assert (run_warden(folder)["reason"], read_outcome(folder)["exit_code"]) == ("exited", 8)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -317,13 +334,13 @@ def gone(folder: Path) -> bool:
 
 
 def test_a_folder_removed_under_a_running_attempt_ends_with_it(folder: Path) -> None:
-    order(folder, "sh", "-c", "echo $$ > agent; while [ -e ../keep ]; do sleep 0.01; done", cwd=str(folder))
+    write_launch(folder, "sh", "-c", "echo $$ > agent; while [ -e ../keep ]; do sleep 0.01; done", cwd=str(folder))
     (folder.parent / "keep").touch()
-    with start(folder) as warden:
-        agent = agent_of(folder)
-        pid_in(folder / "agent")
-        until(lambda: gone(folder), "its folder is removed")  # the warden may be writing in it just now
+    with start_warden(folder) as warden:
+        agent = read_agent_pid(folder)
+        read_pid(folder / "agent")
+        wait_until(lambda: gone(folder), "its folder is removed")  # the warden may be writing in it just now
         (folder.parent / "keep").unlink()
         assert warden.wait(20) == 74
 
-    assert not alive(agent)
+    assert not is_alive(agent)

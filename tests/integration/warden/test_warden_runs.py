@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from support.wardens import alive, order, outcome, pid_in, run, start, started, until
+from support.wardens import (
+    is_alive,
+    read_outcome,
+    read_pid,
+    run_warden,
+    running_warden,
+    start_warden,
+    wait_until,
+    write_launch,
+)
 
 SESSION = "ses-20260101-000000.task-001.worker.1"
 
@@ -26,7 +35,7 @@ def test_an_agent_that_ends_well_is_recorded(folder: Path) -> None:
     prompt.parent.mkdir(parents=True)
     prompt.write_text("слово\n" * 50_000)  # more than any argument could carry
 
-    ended = run(order(folder, "sh", "-c", "cat; echo oops >&2", stdin=str(prompt)))
+    ended = run_warden(write_launch(folder, "sh", "-c", "cat; echo oops >&2", stdin=str(prompt)))
 
     assert ended["reason"] == "exited"
     assert (ended["stage"], ended["exit_code"], ended["signal"]) == ("agent", 0, None)
@@ -40,26 +49,26 @@ def test_an_agent_that_ends_well_is_recorded(folder: Path) -> None:
 
 @pytest.mark.parametrize("code", [1, 3, 255])
 def test_an_exit_code_is_passed_on(folder: Path, code: int) -> None:
-    ended = run(order(folder, "sh", "-c", f"exit {code}"))
+    ended = run_warden(write_launch(folder, "sh", "-c", f"exit {code}"))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", code)
 
 
 def test_death_by_a_signal_is_no_exit_code(folder: Path) -> None:
-    ended = run(order(folder, "sh", "-c", "kill -SEGV $$"))
+    ended = run_warden(write_launch(folder, "sh", "-c", "kill -SEGV $$"))
 
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("exited", None, signal.SIGSEGV)
 
 
 def test_a_missing_program_is_a_failed_spawn(folder: Path) -> None:
-    ended = run(order(folder, "no-such-program-anywhere"))
+    ended = run_warden(write_launch(folder, "no-such-program-anywhere"))
 
     assert ended["reason"] == "spawn_failed"
     assert "no-such-program-anywhere" in ended["detail"]
 
 
 def test_a_missing_folder_is_a_failed_spawn(folder: Path) -> None:
-    ended = run(order(folder, "true", cwd=str(folder / "gone")))
+    ended = run_warden(write_launch(folder, "true", cwd=str(folder / "gone")))
 
     assert ended["reason"] == "spawn_failed"
     assert str(folder / "gone") in ended["detail"]
@@ -79,14 +88,14 @@ def test_an_order_that_cannot_be_read_starts_nothing(folder: Path, launch: str, 
     folder.mkdir(parents=True)
     (folder / "launch.json").write_text(launch)
 
-    ended = run(folder)
+    ended = run_warden(folder)
 
     assert ended["reason"] == "spawn_failed"
     assert told in ended["detail"]
 
 
 def test_an_agent_gets_the_ordered_environment_and_nothing_else(folder: Path) -> None:
-    run(order(folder, "env", env={"PATH": "/usr/bin:/bin", "ИМЯ": "значение"}))
+    run_warden(write_launch(folder, "env", env={"PATH": "/usr/bin:/bin", "ИМЯ": "значение"}))
 
     names = {line.partition("=")[0] for line in (folder / "stdout.log").read_text().splitlines()}
     assert names == {"PATH", "ИМЯ", "BLUEFLAME_ATTEMPT", "BLUEFLAME_COOKIE"}
@@ -95,7 +104,7 @@ def test_an_agent_gets_the_ordered_environment_and_nothing_else(folder: Path) ->
 def test_an_agent_leads_a_session_of_its_own_and_hears_every_signal(folder: Path) -> None:
     look = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp()); print(open('/proc/self/status').read())"
 
-    run(order(folder, sys.executable, "-I", "-S", "-c", look))
+    run_warden(write_launch(folder, sys.executable, "-I", "-S", "-c", look))
 
     said = (folder / "stdout.log").read_text()
     assert said.startswith("True\n")
@@ -107,7 +116,7 @@ def test_an_agent_leads_a_session_of_its_own_and_hears_every_signal(folder: Path
 
 @pytest.mark.verification(18)
 def test_limits_hold_for_the_agent(folder: Path) -> None:
-    run(order(folder, "sh", "-c", "ulimit -n; ulimit -c", limits={"nofile": 77, "core": 0}))
+    run_warden(write_launch(folder, "sh", "-c", "ulimit -n; ulimit -c", limits={"nofile": 77, "core": 0}))
 
     assert (folder / "stdout.log").read_text().split() == ["77", "0"]
 
@@ -115,11 +124,11 @@ def test_limits_hold_for_the_agent(folder: Path) -> None:
 def test_a_daemon_left_behind_is_ended(folder: Path) -> None:
     daemon = "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until [ -s daemon ]; do sleep 0.01; done"
 
-    ended = run(order(folder, "sh", "-c", daemon))
+    ended = run_warden(write_launch(folder, "sh", "-c", daemon))
 
     assert ended["exit_code"] == 0
     assert ended["left_running"] == []
-    assert not alive(pid_in(folder / "daemon"))
+    assert not is_alive(read_pid(folder / "daemon"))
 
 
 def test_a_double_forked_daemon_that_ignores_term_is_ended(folder: Path) -> None:
@@ -135,14 +144,14 @@ if os.fork() == 0:
     os._exit(0)
 while not os.path.exists("daemon"): time.sleep(0.01)
 """
-    ended = run(order(folder, sys.executable, "-I", "-S", "-c", daemon, grace=0.2))
+    ended = run_warden(write_launch(folder, sys.executable, "-I", "-S", "-c", daemon, grace=0.2))
 
     assert (ended["exit_code"], ended["left_running"]) == (0, [])
-    assert not alive(pid_in(folder / "daemon"))
+    assert not is_alive(read_pid(folder / "daemon"))
 
 
 def test_an_agent_that_closes_its_output_and_works_on_is_waited_for(folder: Path) -> None:
-    ended = run(order(folder, "sh", "-c", "exec >&- 2>&-; sleep 0.3; touch done; exit 4"))
+    ended = run_warden(write_launch(folder, "sh", "-c", "exec >&- 2>&-; sleep 0.3; touch done; exit 4"))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 4)
     assert (folder / "done").exists()
@@ -154,7 +163,7 @@ def test_setup_steps_go_before_the_agent_in_order(folder: Path) -> None:
         {"name": "two", "argv": ["sh", "-c", "echo 2 >> made"]},
     ]
 
-    ended = run(order(folder, "cat", "made", setup=steps))
+    ended = run_warden(write_launch(folder, "cat", "made", setup=steps))
 
     assert (ended["reason"], ended["stage"]) == ("exited", "agent")
     assert (folder / "stdout.log").read_text() == "1\n2\n"
@@ -164,7 +173,7 @@ def test_setup_steps_go_before_the_agent_in_order(folder: Path) -> None:
 def test_a_failing_setup_fails_the_attempt_with_its_output(folder: Path) -> None:
     steps = [{"name": "установка", "shell": "echo нет сети; (sleep 600 & echo $! > left); exit 7"}]
 
-    ended = run(order(folder, "touch", "agent-ran", setup=steps))
+    ended = run_warden(write_launch(folder, "touch", "agent-ran", setup=steps))
 
     assert (ended["reason"], ended["stage"], ended["step"], ended["exit_code"]) == (
         "setup_failed",
@@ -174,11 +183,11 @@ def test_a_failing_setup_fails_the_attempt_with_its_output(folder: Path) -> None
     )
     assert ended["setup_output"] == "нет сети\n"
     assert not (folder / "agent-ran").exists()
-    assert not alive(pid_in(folder / "left"))
+    assert not is_alive(read_pid(folder / "left"))
 
 
 def test_a_setup_that_hangs_is_ended_at_its_own_timeout(folder: Path) -> None:
-    ended = run(order(folder, "true", setup=[{"name": "wait", "shell": "sleep 600", "timeout": 0.2}]))
+    ended = run_warden(write_launch(folder, "true", setup=[{"name": "wait", "shell": "sleep 600", "timeout": 0.2}]))
 
     assert (ended["reason"], ended["stage"]) == ("setup_failed", "setup")
     assert "0.2" in ended["detail"]
@@ -187,55 +196,55 @@ def test_a_setup_that_hangs_is_ended_at_its_own_timeout(folder: Path) -> None:
 def test_what_a_setup_left_running_serves_the_agent_and_ends_with_it(folder: Path) -> None:
     serve = [{"name": "serve", "shell": "sleep 600 & echo $! > server"}]
 
-    run(order(folder, "sh", "-c", "kill -0 $(cat server) && echo served", setup=serve))
+    run_warden(write_launch(folder, "sh", "-c", "kill -0 $(cat server) && echo served", setup=serve))
 
     assert (folder / "stdout.log").read_text() == "served\n"
-    assert not alive(pid_in(folder / "server"))
+    assert not is_alive(read_pid(folder / "server"))
 
 
 def test_an_ended_attempt_is_never_run_again(folder: Path) -> None:
-    order(folder, "sh", "-c", "echo run >> ledger")
-    before = run(folder)
+    write_launch(folder, "sh", "-c", "echo run >> ledger")
+    before = run_warden(folder)
 
-    assert run(folder) == before
+    assert run_warden(folder) == before
     assert (folder / "ledger").read_text() == "run\n"
 
 
 def test_a_second_warden_leaves_at_once_and_changes_nothing(folder: Path) -> None:
-    order(folder, "sh", "-c", "echo run >> ledger; while ! [ -e go ]; do sleep 0.01; done")
-    with started(folder) as first:
-        until((folder / "ledger").exists, "the agent runs")
+    write_launch(folder, "sh", "-c", "echo run >> ledger; while ! [ -e go ]; do sleep 0.01; done")
+    with running_warden(folder) as first:
+        wait_until((folder / "ledger").exists, "the agent runs")
         before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "status.json"}
 
-        with start(folder) as second:
+        with start_warden(folder) as second:
             assert second.wait(20) == 75
 
         assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "status.json"} == before
         (folder / "go").touch()
         assert first.wait(20) == 0
-    assert outcome(folder)["exit_code"] == 0
+    assert read_outcome(folder)["exit_code"] == 0
     assert (folder / "ledger").read_text() == "run\n"
 
 
 def test_many_wardens_at_once_start_one_agent(folder: Path) -> None:
-    order(folder, "sh", "-c", "echo run >> ledger; sleep 0.5")
+    write_launch(folder, "sh", "-c", "echo run >> ledger; sleep 0.5")
 
-    wardens = [start(folder) for _ in range(6)]
+    wardens = [start_warden(folder) for _ in range(6)]
 
     assert {warden.wait(20) for warden in wardens} <= {0, 75}
     assert (folder / "ledger").read_text() == "run\n"
-    assert outcome(folder)["exit_code"] == 0
+    assert read_outcome(folder)["exit_code"] == 0
 
 
 def test_the_status_says_how_it_stands(folder: Path) -> None:
-    order(folder, "sh", "-c", "echo hello; while ! [ -e go ]; do sleep 0.01; done")
+    write_launch(folder, "sh", "-c", "echo hello; while ! [ -e go ]; do sleep 0.01; done")
 
     def status() -> dict[str, object]:
         found: dict[str, object] = json.loads((folder / "status.json").read_text())
         return found
 
-    with started(folder) as warden:
-        until(lambda: (folder / "status.json").exists() and status()["output_bytes"] == 6, "the output is seen")
+    with running_warden(folder) as warden:
+        wait_until(lambda: (folder / "status.json").exists() and status()["output_bytes"] == 6, "the output is seen")
         assert status()["pid"] == warden.pid
         assert status()["state"] == "working"
         assert status()["last_output_at"]
@@ -245,7 +254,7 @@ def test_the_status_says_how_it_stands(folder: Path) -> None:
 
 
 def test_a_hint_is_given_at_the_end(folder: Path, tmp_path: Path) -> None:
-    run(order(folder, "true", signal=str(tmp_path / "hint")))
+    run_warden(write_launch(folder, "true", signal=str(tmp_path / "hint")))
 
     assert (tmp_path / "hint").exists()
 
@@ -258,7 +267,7 @@ def test_a_warden_without_a_folder_says_how_it_is_used() -> None:
 
 
 def test_a_folder_that_does_not_exist_is_told_and_not_made(tmp_path: Path) -> None:
-    with start(tmp_path / "nowhere", stderr=subprocess.PIPE) as warden:
+    with start_warden(tmp_path / "nowhere", stderr=subprocess.PIPE) as warden:
         assert warden.stderr is not None
         assert b"nowhere" in warden.stderr.read()
         assert warden.wait(20) == 74
@@ -267,9 +276,9 @@ def test_a_folder_that_does_not_exist_is_told_and_not_made(tmp_path: Path) -> No
 
 def test_a_warden_is_small(folder: Path) -> None:
     """Its memory, not its speed: a figure of a busy machine says nothing about us."""
-    order(folder, "sh", "-c", "while ! [ -e go ]; do sleep 0.01; done")
-    with started(folder) as warden:
-        until((folder / "agent.json").exists, "the agent runs")
+    write_launch(folder, "sh", "-c", "while ! [ -e go ]; do sleep 0.01; done")
+    with running_warden(folder) as warden:
+        wait_until((folder / "agent.json").exists, "the agent runs")
         pages = int(Path(f"/proc/{warden.pid}/statm").read_text().split()[1])
         (folder / "go").touch()
         warden.wait(20)
@@ -277,10 +286,10 @@ def test_a_warden_is_small(folder: Path) -> None:
 
 
 def test_a_spool_that_cannot_be_opened_is_a_failed_spawn(folder: Path) -> None:
-    order(folder, "touch", "ran")
+    write_launch(folder, "touch", "ran")
     (folder / "stdout.log").mkdir()
 
-    ended = run(folder)
+    ended = run_warden(folder)
 
     assert ended["reason"] == "spawn_failed"
     assert "stdout.log" in ended["detail"]
@@ -288,8 +297,8 @@ def test_a_spool_that_cannot_be_opened_is_a_failed_spawn(folder: Path) -> None:
 
 
 def test_a_setup_that_cannot_be_logged_fails_the_attempt(folder: Path) -> None:
-    order(folder, "touch", "ran", setup=[{"name": "s", "shell": "true"}])
+    write_launch(folder, "touch", "ran", setup=[{"name": "s", "shell": "true"}])
     (folder / "setup.log").mkdir()
 
-    assert run(folder)["reason"] == "setup_failed"
+    assert run_warden(folder)["reason"] == "setup_failed"
     assert not (folder / "ran").exists()

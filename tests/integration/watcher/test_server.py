@@ -418,12 +418,12 @@ IN_A_WARDEN = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
 from blueflame.watcher.server import HookServer
-from blueflame.warden.wakeup import PollLoop
-bell, listener = PollLoop(), socket.create_server(("127.0.0.1", 0))
-asker = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
+from blueflame.warden.poll_loop import PollLoop
+poll_loop, listener = PollLoop(), socket.create_server(("127.0.0.1", 0))
+asker = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
 print(listener.getsockname()[1], flush=True)
-while not bell.stops:
-    bell.wait(1)
+while not poll_loop.stops:
+    poll_loop.wait(1)
 heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "typer"} & set(sys.modules)
 print(json.dumps({**asker.close(), "heavy": sorted(heavy)}), flush=True)
 """

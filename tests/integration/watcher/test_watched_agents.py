@@ -11,7 +11,7 @@ from blueflame.agents.scripted.script import parse_script
 from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support.hook_servers import build_watch
-from support.wardens import order, run
+from support.wardens import run_warden, write_launch
 
 
 class Ended(NamedTuple):
@@ -40,7 +40,7 @@ def worked(repo: Path, steps: str, **changes: object) -> Ended:
     launch = runtime.prepare_launch(brief, directory=folder)
     watch = {**build_watch(repo), "port": 61130, **changes}
     env = {"PATH": "/usr/bin:/bin", **launch.env}
-    outcome = run(order(folder, *launch.argv, env=env, cwd=str(repo), watch=watch))
+    outcome = run_warden(write_launch(folder, *launch.argv, env=env, cwd=str(repo), watch=watch))
     return Ended(outcome, read_audit(Path(watch["audit"])), read_spool(runtime, folder / "stdout.log"))
 
 

@@ -76,7 +76,7 @@ class GatePrompt:
         self._keyboard = keyboard or Keyboard()
 
     async def ask(self, gate: Gate, context: GateContext) -> Answer:
-        self._keyboard.forget()
+        self._keyboard.discard_typed()
         self._console.print()
         if context.view:
             self._console.print(context.view)
@@ -87,7 +87,7 @@ class GatePrompt:
             while (answer := await self._once(gate, context)) is None:
                 pass
         except asyncio.CancelledError:
-            self._keyboard.forget()  # half an answer must not become the answer to the next question
+            self._keyboard.discard_typed()  # half an answer must not become the answer to the next question
             self._console.print()
             raise
         self._console.print()
@@ -120,7 +120,7 @@ class GatePrompt:
     async def _prompt(self, question: str) -> str:
         self._console.print(Text(question, "key"), end="", soft_wrap=True)
         self._console.file.flush()
-        return await self._keyboard.line()
+        return await self._keyboard.read_line()
 
     def _help(self, offered: Sequence[Option]) -> None:
         rows = [(Text(_format_choice(option), "key"), option.label) for option in offered]

@@ -26,7 +26,7 @@ from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
-from blueflame.telemetry.transcript import TranscriptReader
+from blueflame.telemetry.transcript import AgentTranscript
 from blueflame.text.format import format_duration
 from blueflame.text.outcomes import OUTCOME_WORDS
 from blueflame.views.activity import build_activity_json
@@ -192,12 +192,12 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
     follower = build_follower(watched.project, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
-    diary = TranscriptReader(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
+    diary = AgentTranscript(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None
     while True:
         watched.news()
         ended = session.attempts[name].ended is not None
-        for entry in diary.news():
+        for entry in diary.read_entries():
             if as_json:
                 print_json(build_entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
             else:

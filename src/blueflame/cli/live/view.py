@@ -38,8 +38,8 @@ class ActivityReader:
 
     def __call__(self) -> Mapping[str, Activity]:
         session, most, self._most = self._session, self._most, STEP_BYTES
-        self._follower.forget(session.live)
-        return {name: self._follower.look(session.attempts[name], most=most) for name in session.live}
+        self._follower.keep_only(session.live)
+        return {name: self._follower.read_activity(session.attempts[name], most=most) for name in session.live}
 
 
 class LiveView(Protocol):

@@ -127,7 +127,7 @@ def _build_walls(
     hosts = list(box.hosts) if box.network is Network.DOORS else []
     gateway = {"port": door.port if door else GATEWAY_PORT, "hosts": hosts, **({"model": door.orders} if door else {})}
     out = {"gateway": gateway} if hosts or door else {}
-    return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
+    return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.build_launch_keys(), **more, **out})
 
 
 def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:

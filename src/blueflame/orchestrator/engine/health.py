@@ -79,11 +79,13 @@ class HealthMonitor:
     def _listen(
         self, living: Mapping[str, AttemptRecord], found: Mapping[str, HealthReport]
     ) -> Mapping[str, HealthReport]:
-        self._listener.forget(living)
+        self._listener.keep_only(living)
         return {name: self._with_words(record, found[name]) for name, record in living.items()}
 
     def _with_words(self, record: AttemptRecord, checkup: HealthReport) -> HealthReport:
-        heard = self._listener.hear(record.attempt, self._engine.directory(record.attempt.id), most=MAX_BYTES_PER_PROBE)
+        heard = self._listener.read_progress(
+            record.attempt, self._engine.directory(record.attempt.id), most=MAX_BYTES_PER_PROBE
+        )
         return replace(checkup, said=heard.said, spend=heard.spend)
 
 

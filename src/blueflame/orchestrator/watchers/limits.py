@@ -85,7 +85,7 @@ class LimitWatcher:
     def _nears(self, attempt: Attempt) -> Iterator[Event]:
         context = self._context()
         meter = self._meters.setdefault(attempt.id, UsageTail(context.engine.directory(attempt.id)))
-        meter.read_on()
+        meter.read_new()
         if meter.spend is None:
             return
         limit = find_nearest_limit(attempt, meter.spend, self._session.limits.warn_threshold)

@@ -1,10 +1,10 @@
-"""The warden sleeps until something happens: a child ended, somebody asks it to stop, or it is time to look around.
+"""Sleep until something happens: a child ended, a signal asks to stop, a socket is ready, or time is up.
 
-Whoever else has something to answer meanwhile (the hook's questions) lets the bell serve its sockets: one thread for
-all. poll() and not select(): a warden may well hold a file numbered above 1024.
+The hook server and the terminal register their sockets here, so that the warden needs one thread only. poll() and not
+select(): a warden may hold a file descriptor above 1024.
 
-It is deaf to a closed terminal and a closed pipe. A prototype that was not died of a BrokenPipe whenever its parent had
-been killed, and its agents went on with nobody watching.
+A closed terminal or pipe must not end the warden: an early version died of a BrokenPipe when its parent was killed,
+and its agents went on unsupervised.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ class PollLoop:
         for number in WAKING_SIGNALS:
             signal.signal(number, _handle_signal)
 
-    def serve(self, handle: int, answer: Callable[[], object], *, reading: bool = True, writing: bool = False) -> None:
+    def register(
+        self, handle: int, answer: Callable[[], object], *, reading: bool = True, writing: bool = False
+    ) -> None:
         """`answer()` is called in `wait` whenever the file can be read (written), or has hung up. Again to change."""
         self._answers[handle] = answer
         self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)
 
-    def forget(self, handle: int) -> None:
+    def unregister(self, handle: int) -> None:
         """Before the file is closed; one that is not served may be forgotten, too."""
         if self._answers.pop(handle, None) is not None:
             self._poll.unregister(handle)

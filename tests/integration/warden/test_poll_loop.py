@@ -1,4 +1,4 @@
-"""The bell: signals and sockets, one thread, whatever numbers the files have. In processes of their own."""
+"""The poll_loop: signals and sockets, one thread, whatever numbers the files have. In processes of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.wardens import ROOT
 BEFORE = """
 import os, resource, signal, socket, sys, fcntl
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import PollLoop
-bell = PollLoop()
+from blueflame.warden.poll_loop import PollLoop
+poll_loop = PollLoop()
 ours, theirs = socket.socketpair()
 said = []
 """
@@ -27,9 +27,9 @@ def ring(text: str) -> str:
 def test_a_served_file_is_answered_when_it_can_be_read() -> None:
     assert (
         ring("""
-bell.serve(ours.fileno(), lambda: said.append(ours.recv(9)))
+poll_loop.register(ours.fileno(), lambda: said.append(ours.recv(9)))
 theirs.send(b"hello")
-bell.wait(20)
+poll_loop.wait(20)
 print(said)
 """)
         == "[b'hello']"
@@ -39,8 +39,8 @@ print(said)
 def test_a_served_file_is_answered_when_it_can_be_written() -> None:
     assert (
         ring("""
-bell.serve(ours.fileno(), lambda: said.append(1), reading=False, writing=True)
-bell.wait(20)
+poll_loop.register(ours.fileno(), lambda: said.append(1), reading=False, writing=True)
+poll_loop.wait(20)
 print(said)
 """)
         == "[1]"
@@ -50,9 +50,9 @@ print(said)
 def test_a_file_that_hung_up_is_answered() -> None:
     assert (
         ring("""
-bell.serve(ours.fileno(), lambda: said.append(ours.recv(9)))
+poll_loop.register(ours.fileno(), lambda: said.append(ours.recv(9)))
 theirs.close()
-bell.wait(20)
+poll_loop.wait(20)
 print(said)
 """)
         == "[b'']"
@@ -62,11 +62,11 @@ print(said)
 def test_a_forgotten_file_is_not_answered() -> None:
     assert (
         ring("""
-bell.serve(ours.fileno(), lambda: said.append(1))
-bell.forget(ours.fileno())
-bell.forget(ours.fileno())
+poll_loop.register(ours.fileno(), lambda: said.append(1))
+poll_loop.unregister(ours.fileno())
+poll_loop.unregister(ours.fileno())
 theirs.send(b"hello")
-bell.wait(0.05)
+poll_loop.wait(0.05)
 print(said)
 """)
         == "[]"
@@ -78,10 +78,10 @@ def test_an_answer_may_forget_the_next_one() -> None:
         ring("""
 more, others = socket.socketpair()
 handles = sorted([ours.fileno(), more.fileno()])
-bell.serve(handles[0], lambda: (said.append("first"), bell.forget(handles[1])))
-bell.serve(handles[1], lambda: said.append("second"))
+poll_loop.register(handles[0], lambda: (said.append("first"), poll_loop.unregister(handles[1])))
+poll_loop.register(handles[1], lambda: said.append("second"))
 theirs.send(b"x"); others.send(b"x")
-bell.wait(20)
+poll_loop.wait(20)
 print(said)
 """)
         == "['first']"
@@ -93,9 +93,9 @@ def test_files_above_1024_are_served() -> None:
         ring("""
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 high = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, 3000)
-bell.serve(high, lambda: said.append(os.read(high, 9)))
+poll_loop.register(high, lambda: said.append(os.read(high, 9)))
 theirs.send(b"hello")
-bell.wait(20)
+poll_loop.wait(20)
 print(high >= 3000, said)
 """)
         == "True [b'hello']"
@@ -104,14 +104,14 @@ print(high >= 3000, said)
 
 @pytest.mark.parametrize("served", [True, False])
 def test_signals_ring_beside_the_files(served: bool) -> None:
-    serve = "bell.serve(ours.fileno(), lambda: said.append(ours.recv(9))); theirs.send(b'x')" if served else ""
+    serve = "poll_loop.register(ours.fileno(), lambda: said.append(ours.recv(9))); theirs.send(b'x')" if served else ""
     assert ring(f"""
 {serve}
 os.kill(os.getpid(), signal.SIGTERM)
-bell.wait(20)
-print(bell.stops, said)
+poll_loop.wait(20)
+print(poll_loop.stops, said)
 """) == ("1 [b'x']" if served else "1 []")
 
 
 def test_a_wait_ends_with_its_time() -> None:
-    assert ring("bell.wait(0.01); bell.wait(-1); print('done')") == "done"
+    assert ring("poll_loop.wait(0.01); poll_loop.wait(-1); print('done')") == "done"
