@@ -89,23 +89,23 @@ class GatewayHarness:
 
     async def send_request(self, request: bytes, *, end: bool = True) -> bytes:
         """Say it, and hear all until the gateway closes."""
-        side = await self.open_stream()
-        side.writer.write(request)
+        stream = await self.open_stream()
+        stream.writer.write(request)
         with suppress(OSError):
-            await side.writer.drain()
+            await stream.writer.drain()
             if end:
-                side.writer.write_eof()
+                stream.writer.write_eof()
         heard = b""
         with suppress(ConnectionError):
-            heard = await side.reader.read()
-        await close_stream(side)
+            heard = await stream.reader.read()
+        await close_stream(stream)
         return heard
 
     async def open_tunnel(self, target: str = "example.org:443") -> Stream:
-        side = await self.open_stream()
-        side.writer.write(format_connect(target))
-        assert await side.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
-        return side
+        stream = await self.open_stream()
+        stream.writer.write(format_connect(target))
+        assert await stream.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
+        return stream
 
     def read_log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "gateway.jsonl").read_text().splitlines()]
@@ -114,10 +114,10 @@ class GatewayHarness:
 GatewayScenario = Callable[[GatewayHarness], Coroutine[object, object, None]]
 
 
-async def close_stream(side: Stream) -> None:
-    side.writer.close()
+async def close_stream(stream: Stream) -> None:
+    stream.writer.close()
     with suppress(ConnectionError):
-        await side.writer.wait_closed()
+        await stream.writer.wait_closed()
 
 
 def format_connect(target: str) -> bytes:
@@ -131,25 +131,25 @@ async def start_gateway(
     *,
     answers: Sequence[Sequence[str]] = (("151.101.0.223",),),
     behave: ServerBehaviour = echo_bytes,
-    patience: GatewayTimeouts = SHORT_TIMEOUTS,
-    most_open: int = MAX_CONNECTIONS,
-    largest_book: int = 1 << 20,
+    timeouts: GatewayTimeouts = SHORT_TIMEOUTS,
+    max_connections: int = MAX_CONNECTIONS,
+    max_log_bytes: int = 1 << 20,
 ) -> AsyncIterator[GatewayHarness]:
     folder.mkdir(parents=True, exist_ok=True)
     upstream = RecordingServer(behave)
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
     upstream.port = server.sockets[0].getsockname()[1]
     scene = GatewayHarness(folder, upstream, list(answers))
-    book = AccessLog(str(folder / "gateway.jsonl"), folder.name, largest=largest_book)
-    counter = RequestContext(
-        orders=read_options(str(folder), {"port": 61128, "hosts": list(hosts)}),
-        book=book,
+    access_log = AccessLog(str(folder / "gateway.jsonl"), folder.name, largest=max_log_bytes)
+    context = RequestContext(
+        options=read_options(str(folder), {"port": 61128, "hosts": list(hosts)}),
+        access_log=access_log,
         resolve=scene.resolve,
         connect=scene.connect,
-        patience=patience,
-        most_open=most_open,
+        timeouts=timeouts,
+        max_connections=max_connections,
     )
-    listener = await start_listener(counter, socket.create_server(("127.0.0.1", 0)))
+    listener = await start_listener(context, socket.create_server(("127.0.0.1", 0)))
     scene.port = listener.sockets[0].getsockname()[1]
     try:
         yield scene
@@ -157,7 +157,7 @@ async def start_gateway(
         listener.close()
         server.close()
         await _wait_for_tasks()
-        book.close()
+        access_log.close()
 
 
 async def _wait_for_tasks() -> None:

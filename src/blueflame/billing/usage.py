@@ -89,11 +89,6 @@ class UsageReader:
             self._count.ended = self._count.told
 
 
-def reader_for(api: str, streamed: bool) -> UsageReader:  # noqa: ARG001  what comes decides, not what was asked for
-    """A reader for one answer. `api` is one of APIS."""
-    return UsageReader(api)
-
-
 def _parse_object(data: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(data)

@@ -1,7 +1,4 @@
-"""gateway.jsonl: one line for every request, written when it ends.
-
-No headers, no paths, no queries: they hold secrets.
-"""
+"""gateway.jsonl: one line per request, written when it ends. No headers, paths or queries: they hold secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ def _format_now() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class AccessEntry:
-    """One request, from its first byte to its end."""
+    """One request."""
 
     began: str = field(default_factory=_format_now)
     kind: str = ""
@@ -36,7 +33,7 @@ class AccessEntry:
 
 
 class AccessLog:
-    """`problem` is said when a line could not be written: nothing more is let through then."""
+    """The log file. `problem` says why a line could not be written: nothing more is let through then."""
 
     def __init__(self, path: str, attempt: str, *, largest: int = MAX_LOG_BYTES) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -55,7 +52,7 @@ class AccessLog:
             self._write(entry)
 
     def close(self) -> None:
-        """The warden is gone or wants it so: whoever is still connected gets a line, too."""
+        """End the entries of open connections, too."""
         for entry in list(self.open_entries.values()):
             if entry.decision == "allow":
                 entry.details = "cut off: the attempt ended"

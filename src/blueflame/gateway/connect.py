@@ -1,12 +1,11 @@
-"""From a listed name to a connection: resolved once, every address checked, and connected to the very address checked.
+"""Connect to a listed host: resolve it once, check every address, connect to a checked address.
 
-A second look-up between check and connection would be a door: a name server may answer differently each time.
+A second lookup between check and connection would open a hole: a name server may answer differently each time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -16,9 +15,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from blueflame.gateway.access_log import AccessLog
 from blueflame.gateway.model_api.handler import ModelHandler
 from blueflame.gateway.options import AllowRule, GatewayOptions, find_rule, is_ip_literal, list_allowed_ports
-from blueflame.gateway.relay import GatewayTimeouts, Stream
+from blueflame.gateway.relay import GatewayTimeouts, Stream, describe_os_error
 from blueflame.gateway.request import MAX_HEAD_BYTES, RequestRefused
 
+# A listed name that leads into the machine or its network is refused. The tables of the ipaddress module differ between
+# Python versions; what is refused here must not.
 RESERVED_IPV4 = tuple(
     IPv4Network(text)
     for text in (
@@ -39,7 +40,7 @@ RESERVED_IPV4 = tuple(
         "240.0.0.0/4",
     )
 )
-PUBLIC_IPV6 = IPv6Network("2000::/3")  # all that was ever given out for the public net
+PUBLIC_IPV6 = IPv6Network("2000::/3")  # all that was ever assigned for public use
 RESERVED_IPV6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 NAT64 = IPv6Network("64:ff9b::/96")  # carries an IPv4 address in its last 32 bits
 PRIVATE_IPV4 = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"))
@@ -47,7 +48,7 @@ PRIVATE_IPV6 = IPv6Network("fc00::/7")
 
 
 def is_public(text: str) -> bool:
-    """False as well for what is no address at all."""
+    """Whether the text is a public address; False for what is not an address."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -65,12 +66,12 @@ def _is_public_ipv6(address: IPv6Address) -> bool:
     return (
         address.scope_id is None
         and address in PUBLIC_IPV6
-        and not any(address in network for network in RESERVED_IPV6)  # mapped, 6to4 and Teredo are not in or are here
+        and not any(address in network for network in RESERVED_IPV6)  # 6to4 and Teredo; mapped ones are not in 2000::/3
     )
 
 
 def is_private_use(text: str) -> bool:
-    """Somebody's own network, which a person may list by its literal address; never the machine itself or its link."""
+    """Whether it is in a private network, which may be listed by literal address; never this machine or its link."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -88,24 +89,25 @@ def is_same_address(one: str, other: str) -> bool:
 
 
 MAX_ADDRESSES = 6
+MAX_CONNECTIONS = 64
 
 Address = tuple[str, int]
 Resolver = Callable[[str, int], Awaitable[list[Address]]]
 Connector = Callable[[Address], Awaitable[Stream]]
 
 
-def find_allowing_rule(orders: GatewayOptions, host: str, port: int) -> AllowRule:
-    """The rule of the allow list that lets this host be reached at this port."""
-    rule = find_rule(orders.rules, host, port)
+def find_allowing_rule(options: GatewayOptions, host: str, port: int) -> AllowRule:
+    """Find the rule of the allow list for this host and port, or refuse."""
+    rule = find_rule(options.rules, host, port)
     if rule is not None:
         return rule
-    others = list_allowed_ports(orders.rules, host)
+    others = list_allowed_ports(options.rules, host)
     if others:
         listed = " and ".join(str(other) for other in others)
         raise RequestRefused(
             403,
             "port_not_allowed",
-            f"{host} may be reached at port {listed} only, not {port};"
+            f"{host} is allowed at port {listed} only, not {port};"
             f" a person can allow it: sandbox.allowed_hosts: [{format_allow_entry(host, port)}]",
         )
     raise RequestRefused(
@@ -117,7 +119,7 @@ def find_allowing_rule(orders: GatewayOptions, host: str, port: int) -> AllowRul
 
 
 def format_allow_entry(host: str, port: int) -> str:
-    """How the host is written in the allow list."""
+    """Format the host as the allow list writes it."""
     return f"[{host}]" if port == 443 and ":" in host else host if port == 443 else format_authority(host, port)
 
 
@@ -126,37 +128,35 @@ def format_authority(host: str, port: int) -> str:
 
 
 async def resolve_public_addresses(
-    orders: GatewayOptions, host: str, port: int, resolve: Resolver, patience: GatewayTimeouts
+    options: GatewayOptions, host: str, port: int, resolve: Resolver, timeouts: GatewayTimeouts
 ) -> list[Address]:
-    """All addresses of the host; refused when a single one of them is not for the public."""
-    found = [(host, port)] if is_ip_literal(host) else await _resolve_host(host, port, resolve, patience)
+    """Resolve the host; refuse it when one of its addresses is not public."""
+    found = [(host, port)] if is_ip_literal(host) else await _resolve_host(host, port, resolve, timeouts)
     for address, _ in found:
-        if not (orders.private or is_public(address) or _is_listed(orders, address, port)):
+        if not (options.private or is_public(address) or _is_listed(options, address, port)):
             raise RequestRefused(
                 403,
                 "address_not_public",
-                f"{host} leads to {address[:60]}, which is no public address; if it is a server of your own network,"
-                f" a person can list that very address, too:"
+                f"{host} resolves to {address[:60]}, which is not a public address; if it is a server of your network,"
+                f" a person can list that address, too:"
                 f" sandbox.allowed_hosts: [{format_allow_entry(address[:60], port)}]",
             )
     return found[:MAX_ADDRESSES]
 
 
-def _is_listed(orders: GatewayOptions, address: str, port: int) -> bool:
-    rule = find_rule(orders.rules, address, port) if is_private_use(address) else None
+def _is_listed(options: GatewayOptions, address: str, port: int) -> bool:
+    rule = find_rule(options.rules, address, port) if is_private_use(address) else None
     return rule is not None and not rule.wildcard
 
 
-async def _resolve_host(host: str, port: int, resolve: Resolver, patience: GatewayTimeouts) -> list[Address]:
+async def _resolve_host(host: str, port: int, resolve: Resolver, timeouts: GatewayTimeouts) -> list[Address]:
     try:
-        async with asyncio.timeout(patience.resolve):
+        async with asyncio.timeout(timeouts.resolve):
             found = await resolve(host, port)
     except TimeoutError:
-        raise RequestRefused(504, "name_not_found", f"the address of {host} was not found in time; try again") from None
+        raise RequestRefused(504, "name_not_found", f"{host} cannot be resolved: timed out; try again") from None
     except (OSError, UnicodeError) as e:
-        raise RequestRefused(
-            502, "name_not_found", f"the address of {host} cannot be found: {_describe_error(e)}"
-        ) from e
+        raise RequestRefused(502, "name_not_found", f"{host} cannot be resolved: {describe_os_error(e)}") from e
     if not found:
         raise RequestRefused(502, "name_not_found", f"{host} has no address")
     return list(dict.fromkeys(found))
@@ -169,30 +169,30 @@ async def resolve_with_system(host: str, port: int) -> list[Address]:
 
 
 async def connect_to_first(
-    orders: GatewayOptions, host: str, addresses: list[Address], connect: Connector, patience: GatewayTimeouts
+    options: GatewayOptions, host: str, addresses: list[Address], connect: Connector, timeouts: GatewayTimeouts
 ) -> Stream:
-    """To the first address that answers."""
+    """Connect to the first address that answers."""
     why = "no address answered"
     for address in addresses:
         try:
-            async with asyncio.timeout(patience.connect):
-                side = await connect(address)
+            async with asyncio.timeout(timeouts.connect):
+                stream = await connect(address)
         except TimeoutError:
-            why = "it does not answer"
+            why = "timed out"
         except OSError as e:
-            why = _describe_error(e)
+            why = describe_os_error(e)
         else:
-            _check_not_this_machine(orders, host, side)
-            return side
-    raise RequestRefused(502, "unreachable", f"{host} cannot be reached: {why}; try again, or go on without it")
+            _check_not_this_machine(options, host, stream)
+            return stream
+    raise RequestRefused(502, "unreachable", f"{host} cannot be reached: {why}; try again, or continue without it")
 
 
-def _check_not_this_machine(orders: GatewayOptions, host: str, side: Stream) -> None:
-    """The machine's own public address is no way into its services either."""
-    here, there = (str(side.writer.get_extra_info(end, ("",))[0]) for end in ("sockname", "peername"))
-    if is_same_address(here, there) and not orders.private:
-        side.writer.transport.abort()
-        raise RequestRefused(403, "address_not_public", f"{host} leads to {there}, which is this machine itself")
+def _check_not_this_machine(options: GatewayOptions, host: str, stream: Stream) -> None:
+    """Refuse the machine's own public address: it would lead to its services."""
+    here, there = (str(stream.writer.get_extra_info(end, ("",))[0]) for end in ("sockname", "peername"))
+    if is_same_address(here, there) and not options.private:
+        stream.writer.transport.abort()
+        raise RequestRefused(403, "address_not_public", f"{host} resolves to {there}, which is this machine itself")
 
 
 async def connect_with_system(address: Address) -> Stream:
@@ -206,33 +206,24 @@ async def connect_with_system(address: Address) -> Stream:
     return Stream(reader=reader, writer=writer)
 
 
-def _describe_error(e: Exception) -> str:
-    if isinstance(e, OSError) and e.errno and e.errno > 0:
-        return os.strerror(e.errno)  # asyncio's own words name the address twice
-    return (e.strerror if isinstance(e, OSError) else None) or type(e).__name__
-
-
-MAX_CONNECTIONS = 64
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """The two ways into the world, `resolve` and `connect`, can be others in tests."""
+    """What every request is served with. Tests replace `resolve` and `connect`."""
 
-    orders: GatewayOptions
-    book: AccessLog
+    options: GatewayOptions
+    access_log: AccessLog
     resolve: Resolver = resolve_with_system
     connect: Connector = connect_with_system
-    patience: GatewayTimeouts = field(default_factory=GatewayTimeouts)
-    most_open: int = MAX_CONNECTIONS
+    timeouts: GatewayTimeouts = field(default_factory=GatewayTimeouts)
+    max_connections: int = MAX_CONNECTIONS
     model: ModelHandler | None = None
 
 
-async def connect_to_host(counter: RequestContext, host: str, port: int) -> tuple[str, Stream]:
-    """The rule that allows it, and the connection."""
-    orders, patience = counter.orders, counter.patience
-    rule = find_allowing_rule(orders, host, port)
-    if counter.book.problem:
-        raise RequestRefused(503, "record_full", f"nothing more can be let through: {counter.book.problem}")
-    addresses = await resolve_public_addresses(orders, host, port, counter.resolve, patience)
-    return rule.text, await connect_to_first(orders, host, addresses, counter.connect, patience)
+async def connect_to_host(context: RequestContext, host: str, port: int) -> tuple[str, Stream]:
+    """Return the rule that allows the host, and a connection to it."""
+    options, timeouts = context.options, context.timeouts
+    rule = find_allowing_rule(options, host, port)
+    if context.access_log.problem:
+        raise RequestRefused(503, "record_full", f"no more requests are served: {context.access_log.problem}")
+    addresses = await resolve_public_addresses(options, host, port, context.resolve, timeouts)
+    return rule.text, await connect_to_first(options, host, addresses, context.connect, timeouts)

@@ -1,6 +1,6 @@
-"""`GET http://host/...`: unencrypted, so only where the person has listed the host with that very port.
+"""`GET http://host/...`: unencrypted, so only for hosts listed with that port.
 
-Exactly one request goes to the host that was checked, with a Host header made from the checked name.
+Exactly one request goes to the checked host, with a Host header made from the checked name.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DROPPED_HEADERS = frozenset(
 _LENGTH = re.compile(rb"[0-9]{1,12}")
 
 
-async def forward_request(counter: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
+async def forward_request(context: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
     entry.kind = "http"
     scheme, authority, path = parse_absolute_url(head.target)
     if scheme != "http":
-        raise build_malformed_refusal("only http:// is asked for in this way; https is reached by CONNECT")
+        raise build_malformed_refusal("only http:// can be requested in this way; use CONNECT for https")
     entry.host, entry.port = host, port = parse_authority(authority, port=HTTP_PORT)
-    _check_http_allowed(counter.orders, host, port)
+    _check_http_allowed(context.options, host, port)
     size = _read_content_length(head)
-    rule, upstream = await connect_to_host(counter, host, port)
+    rule, upstream = await connect_to_host(context, host, port)
     entry.set_decision("allow", rule, "")
 
     async def send(sent: CountBytes) -> None:
@@ -44,24 +44,24 @@ async def forward_request(counter: RequestContext, head: RequestHead, client: St
         await _send_body(client, upstream, size, sent)
 
     try:
-        await relay_both_ways(client, upstream, entry, send, counter.patience.idle)
+        await relay_both_ways(client, upstream, entry, send, context.timeouts.idle)
     finally:
-        await close_stream(upstream, counter.patience)
+        await close_stream(upstream, context.timeouts)
 
 
-def _check_http_allowed(orders: GatewayOptions, host: str, port: int) -> None:
-    if port == HTTPS_PORT or find_rule(orders.rules, host, port) is None:
+def _check_http_allowed(options: GatewayOptions, host: str, port: int) -> None:
+    if port == HTTPS_PORT or find_rule(options.rules, host, port) is None:
         raise RequestRefused(
             403,
             "plain_http",
-            f"http://{host} is refused: only https goes out; use https://{host}, or a person can allow it:"
+            f"http://{host} is not allowed: only https goes out; use https://{host}, or a person can allow it:"
             f" sandbox.allowed_hosts: [{format_authority(host, port)}]",
         )
 
 
 def _read_content_length(head: RequestHead) -> int:
     if head.get_all("transfer-encoding"):
-        raise RequestRefused(411, "malformed_request", "send the body with a Content-Length; chunks are not passed on")
+        raise RequestRefused(411, "malformed_request", "chunked bodies are not forwarded: send a Content-Length")
     sizes = head.get_all("content-length")
     if len(sizes) > 1 or not all(_LENGTH.fullmatch(size) for size in sizes):
         raise build_malformed_refusal("the Content-Length is not one plain number")
@@ -79,7 +79,7 @@ def _format_request(head: RequestHead, authority: str, path: str) -> bytes:
 
 
 async def _send_body(client: Stream, upstream: Stream, size: int, sent: CountBytes) -> None:
-    """That much and no more: what follows would be a request that nobody has checked."""
+    """Send that many bytes and no more: what follows would be a request that was not checked."""
     while size and (data := await client.reader.read(min(size, CHUNK_BYTES))):
         size -= len(data)
         sent(len(data))

@@ -1,7 +1,9 @@
-"""What a gateway is told, and the allow list's own language. Light: the warden reads it before it forks.
+"""The options of a gateway, read strictly, and the allow list syntax. Light: the warden reads it before it forks.
 
-example.org          this very name, port 443          *.example.net       every name below it, not example.net itself
-example.org:8443  another port                      10.1.2.3:443      a literal address, also when it is a private one
+example.org        this name, port 443      *.example.net    every name below it, not example.net itself
+example.org:8443   another port             10.1.2.3:443     a literal address, also a private one
+
+Secrets are passed separately and only named here: launch.json is a file.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _ENTRY = re.compile(r"(?P<wild>\*\.)?(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[1-9
 
 
 class AllowRule:
-    """One entry of the allow list; `text` is how the person wrote it."""
+    """One entry of the allow list; `text` is as written in the configuration."""
 
     __slots__ = ("host", "port", "text", "wildcard")
 
@@ -43,7 +45,7 @@ class AllowRule:
 
 
 class GatewayOptions:
-    """`private`: only tests may lead to addresses that are not public."""
+    """`private` allows addresses that are not public, for tests."""
 
     __slots__ = ("attempt", "folder", "model", "private", "rules")
 
@@ -58,7 +60,7 @@ class GatewayOptions:
 
 
 def read_options(folder: str, gateway: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> GatewayOptions:
-    """Raises ValueError: a gateway that is asked for something it does not know must not start."""
+    """Read and check. Raises ValueError: a gateway with unknown options must not start."""
     unknown = sorted(set(gateway) - set(KEYS))
     if unknown:
         raise ValueError(f"gateway: {unknown[0]!r} is not one of {', '.join(KEYS)}")
@@ -79,7 +81,7 @@ def parse_allow_rule(text: object) -> AllowRule:
     host = normalize_host(found["host"]) if found else None
     if found is None or host is None or (found["wild"] and is_ip_literal(host)):
         raise ValueError(
-            f"gateway: {text!r:.80} in sandbox.allowed_hosts is no host;"
+            f"gateway: {text!r:.80} in sandbox.allowed_hosts is not a host;"
             " write example.org, *.example.net or example.org:8443"
         )
     port = int(found["port"] or HTTPS_PORT)
@@ -89,7 +91,7 @@ def parse_allow_rule(text: object) -> AllowRule:
 
 
 def normalize_host(text: str) -> str | None:
-    """The one spelling of a name or literal address by which rules are compared; None for anything odd."""
+    """Return the one spelling by which hosts are compared; None if it is not a valid host."""
     if not text.isascii():  # lower() turns some letters of other scripts into ASCII
         return None
     name = text.lower()
@@ -111,7 +113,7 @@ def find_rule(rules: tuple[AllowRule, ...], host: str, port: int) -> AllowRule |
 
 
 def list_allowed_ports(rules: tuple[AllowRule, ...], host: str) -> list[int]:
-    """At which ports the host may be reached, so that a refusal can say so."""
+    """List the allowed ports of the host, for the message of a refusal."""
     return sorted({rule.port for rule in rules if rule.matches(host)})
 
 
@@ -216,7 +218,7 @@ class ModelOptions:
 
 
 def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOptions | None:
-    """Raises ValueError: a door that is asked for something it does not know must not open."""
+    """Read and check. Raises ValueError for anything unknown."""
     if value is None:
         return None
     try:
@@ -246,7 +248,7 @@ def _read_prices(value: object) -> tuple[dict[str, Any], ...]:
 
 
 def _read_price_row(value: object, what: str) -> dict[str, Any]:
-    """A row as billing/prices reads it; `above` is how many tokens a call must read at least to be priced by it."""
+    """Read a row for billing/prices; it applies to calls that read more than `above` tokens."""
     read = read_object(value, what)
     check_keys(read, ("model", *PRICE_COLUMNS, "above"), what)
     model = read_string(read.get("model", "fallback"), f"{what}: model")

@@ -1,8 +1,9 @@
-"""Bytes from one side to the other: never more in memory than the slower side takes, either side may finish first."""
+"""Relay bytes between two streams: bounded memory, and either side may finish first."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ SendRequest = Callable[[CountBytes], Coroutine[object, object, None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """One connection, seen from here."""
+    """One TCP connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -36,7 +37,7 @@ class GatewayTimeouts:
 
 
 async def relay_both_ways(client: Stream, upstream: Stream, entry: AccessEntry, send: SendRequest, idle: float) -> None:
-    """Until both sides have said all. `send` passes on what the client says, and tells how much that was."""
+    """Relay until both sides have finished. `send` passes on the client's bytes and counts them."""
     now = asyncio.get_running_loop().time
     async with asyncio.timeout(idle) as quiet:
 
@@ -52,7 +53,7 @@ async def relay_both_ways(client: Stream, upstream: Stream, entry: AccessEntry, 
 
 
 async def copy_until_eof(source: Stream, target: Stream, heard: CountBytes) -> None:
-    """Until the source has said all; the target is told so and may go on talking."""
+    """Copy until the source ends, and pass that end on; the other direction may continue."""
     while data := await source.reader.read(CHUNK_BYTES):
         heard(len(data))
         target.writer.write(data)
@@ -61,7 +62,7 @@ async def copy_until_eof(source: Stream, target: Stream, heard: CountBytes) -> N
 
 
 async def _run_both(one: Coroutine[object, object, None], other: Coroutine[object, object, None]) -> None:
-    """Until both are done; when one fails the other ends with it."""
+    """Run both; when one fails, cancel the other."""
     tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     try:
         await asyncio.gather(*tasks)
@@ -71,25 +72,31 @@ async def _run_both(one: Coroutine[object, object, None], other: Coroutine[objec
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def close_stream(side: Stream, patience: GatewayTimeouts) -> None:
-    """What is written already may still get through, but nobody keeps us by not reading it."""
-    side.writer.close()
+async def close_stream(stream: Stream, timeouts: GatewayTimeouts) -> None:
+    """Close; what is written already may still be sent, but not for ever."""
+    stream.writer.close()
     try:
-        async with asyncio.timeout(patience.linger):
-            await side.writer.wait_closed()
+        async with asyncio.timeout(timeouts.linger):
+            await stream.writer.wait_closed()
     except (OSError, TimeoutError):
-        side.writer.transport.abort()
+        stream.writer.transport.abort()
 
 
-async def send_last_bytes(side: Stream, data: bytes, patience: GatewayTimeouts) -> None:
-    """The last words to a client. What it still sends is read for a moment: closing at once would tear them up."""
+async def send_last_bytes(stream: Stream, data: bytes, timeouts: GatewayTimeouts) -> None:
+    """Send the end of an answer. Read on for a moment: a reset on unread input would discard it at the client."""
     try:
-        async with asyncio.timeout(min(1.0, patience.linger)):
-            side.writer.write(data)
-            await side.writer.drain()
-            side.writer.write_eof()
+        async with asyncio.timeout(min(1.0, timeouts.linger)):
+            stream.writer.write(data)
+            await stream.writer.drain()
+            stream.writer.write_eof()
             read = 0
-            while read < 4 * MAX_HEAD_BYTES and (part := await side.reader.read(MAX_HEAD_BYTES)):
+            while read < 4 * MAX_HEAD_BYTES and (part := await stream.reader.read(MAX_HEAD_BYTES)):
                 read += len(part)
     except (OSError, TimeoutError):
         pass
+
+
+def describe_os_error(e: Exception) -> str:
+    if isinstance(e, OSError) and e.errno and e.errno > 0:
+        return os.strerror(e.errno)  # asyncio's own message names the address twice
+    return (e.strerror if isinstance(e, OSError) else None) or type(e).__name__

@@ -1,4 +1,4 @@
-"""The head of a request, read strictly: anything that two readers could take in two ways is refused."""
+"""Read the head of a request strictly: refuse what two readers could take in two ways (request smuggling)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?")
 
 
 class RequestRefused(Exception):
-    """Why a request is not served: an HTTP status, a rule's stable name, and words that somebody can act on."""
+    """Why a request is not served: an HTTP status, the stable name of a rule, and a message with the fix."""
 
     def __init__(self, status: int, rule: str, words: str) -> None:
         super().__init__(words)
@@ -42,11 +42,11 @@ class RequestHead:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """`data` ends with the empty line."""
+    """Parse `data`, which ends with the empty line."""
     first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _FIRST_LINE.fullmatch(first)
     if found is None:
-        raise build_malformed_refusal("this is no HTTP/1.1 request; only HTTP is spoken here")
+        raise build_malformed_refusal("not an HTTP/1.1 request; only HTTP is served here")
     if len(lines) > MAX_HEADERS:
         raise build_malformed_refusal(f"the request has more than {MAX_HEADERS} headers")
     method, target, minor = (part.decode("ascii") for part in found.groups())
@@ -61,13 +61,11 @@ def _parse_header(line: bytes) -> tuple[str, bytes]:
 
 
 def parse_authority(text: str, *, port: int | None) -> tuple[str, int]:
-    """Host and port; without a `port` to fall back to, one must be written."""
+    """Parse host and port; without a default `port`, one must be written."""
     found = _AUTHORITY.fullmatch(text)
     host = normalize_host(found[1]) if found else None
     if found is None or host is None:
-        raise build_malformed_refusal(
-            f"{text[:80]!r} is no host name that this gateway takes; write a name such as example.org"
-        )
+        raise build_malformed_refusal(f"{text[:80]!r} is not a valid host name; write a name such as example.org")
     number = int(found[2]) if found[2] else port
     if number is None or number > 65535:
         raise build_malformed_refusal(f"{text[:80]!r} has no port; write {host}:443")
@@ -75,9 +73,9 @@ def parse_authority(text: str, *, port: int | None) -> tuple[str, int]:
 
 
 def parse_absolute_url(target: str) -> tuple[str, str, str]:
-    """Scheme, authority, and what is asked of that host."""
+    """Parse an absolute URL into scheme, authority, and path with query."""
     found = _ABSOLUTE.fullmatch(target)
     if found is None:
-        raise build_malformed_refusal("the request's target is neither a path nor an address")
+        raise build_malformed_refusal("the request target is neither a path nor a URL")
     path = found[3] or "/"
     return found[1].lower(), found[2], path if path.startswith("/") else f"/{path}"

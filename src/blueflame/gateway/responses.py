@@ -1,4 +1,4 @@
-"""What the gateway itself says. The reason phrase holds the words, since that is all that most clients show."""
+"""Answers of the gateway itself. The reason phrase repeats the message: most clients show only that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from blueflame.gateway.connect import RequestContext
 from blueflame.gateway.request import RequestHead, RequestRefused
 
 TUNNEL_ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-TLS_ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied: a client shows that much at least
+TLS_ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied, which clients show
 PHRASES = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
 MAX_PHRASE_LENGTH = 400
 
@@ -39,15 +39,15 @@ NO_MODEL = (
 NOT_HERE = "there is nothing at this path; GET / lists what can be reached from here"
 
 
-def build_status_page(counter: RequestContext, head: RequestHead, entry: AccessEntry) -> bytes:
+def build_status_page(context: RequestContext, head: RequestHead, entry: AccessEntry) -> bytes:
     entry.kind = "local"
     if head.target.partition("?")[0] != "/":
-        raise RequestRefused(404, "no_such_page", NO_MODEL if counter.model is None else NOT_HERE)
+        raise RequestRefused(404, "no_such_page", NO_MODEL if context.model is None else NOT_HERE)
     if head.method not in ("GET", "HEAD"):
-        raise RequestRefused(405, "no_such_page", "this page can only be read: use GET")
+        raise RequestRefused(405, "no_such_page", "this page is read-only: use GET")
     entry.set_decision("allow", "page", "")
-    hosts = [rule.text for rule in counter.orders.rules]
-    content: dict[str, object] = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
-    if counter.orders.model is not None:
-        content["models"] = [f"/{api}/" for api in counter.orders.model.apis]
+    hosts = [rule.text for rule in context.options.rules]
+    content: dict[str, object] = {"gateway": "blueflame", "attempt": context.options.attempt, "hosts": hosts}
+    if context.options.model is not None:
+        content["models"] = [f"/{api}/" for api in context.options.model.apis]
     return format_json_response(200, content, with_body=head.method == "GET")

@@ -1,4 +1,4 @@
-"""The gateway's process: listeners come in over the control socket, and the end of that socket is ours.
+"""The gateway's process: it receives listeners over the control socket and ends with that socket.
 
 Forked from the warden before anything else runs; asyncio is imported here and not there.
 """
@@ -29,43 +29,43 @@ BACKLOG = 128
 MAX_LOG_BYTES = 256 * 1024
 
 
-def run(control: socket.socket, orders: GatewayOptions, resolve: Resolver = resolve_with_system) -> None:
-    """Until the other end of the control socket is closed, whoever closed it. The caller must end the process then:
-    the loop is not closed, since that would wait for a name server that does not answer."""
-    book = AccessLog(f"{orders.folder}/gateway.jsonl", orders.attempt)
+def run(control: socket.socket, options: GatewayOptions, resolve: Resolver = resolve_with_system) -> None:
+    """Serve until the other end of the control socket is closed. The caller must end the process then: the loop is
+    not closed, since that would wait for a name server that does not answer."""
+    access_log = AccessLog(f"{options.folder}/gateway.jsonl", options.attempt)
     try:
-        asyncio.new_event_loop().run_until_complete(_serve_until_closed(control, orders, book, resolve))
+        asyncio.new_event_loop().run_until_complete(_serve_until_closed(control, options, access_log, resolve))
     finally:
-        book.close()
+        access_log.close()
 
 
 async def _serve_until_closed(
-    control: socket.socket, orders: GatewayOptions, book: AccessLog, resolve: Resolver
+    control: socket.socket, options: GatewayOptions, access_log: AccessLog, resolve: Resolver
 ) -> None:
-    if orders.model is None:
-        await _accept_listeners(control, RequestContext(orders=orders, book=book, resolve=resolve))
+    if options.model is None:
+        await _accept_listeners(control, RequestContext(options=options, access_log=access_log, resolve=resolve))
         return
-    ledger, patience = UsageLog(orders.folder, orders.attempt), GatewayTimeouts()
-    door = ModelHandler(orders.model, ledger, orders.attempt, StatusReporter(control), patience=patience)
+    usage_log, timeouts = UsageLog(options.folder, options.attempt), GatewayTimeouts()
+    door = ModelHandler(options.model, usage_log, options.attempt, StatusReporter(control), timeouts=timeouts)
     servers = await _accept_listeners(
-        control, RequestContext(orders=orders, book=book, resolve=resolve, patience=patience, model=door)
+        control, RequestContext(options=options, access_log=access_log, resolve=resolve, timeouts=timeouts, model=door)
     )
     for server in servers:
         server.close()
     await door.close()
-    ledger.close()
+    usage_log.close()
 
 
-async def _accept_listeners(control: socket.socket, counter: RequestContext) -> list[asyncio.Server]:
-    """The servers, which go on until they are closed."""
+async def _accept_listeners(control: socket.socket, context: RequestContext) -> list[asyncio.Server]:
+    """Return the servers, which run until they are closed."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_failure)
     control.setblocking(False)
     arrivals: asyncio.Queue[socket.socket | None] = asyncio.Queue()
     loop.add_reader(control, lambda: _receive_listener(control, arrivals))
-    servers = []  # kept: a server that nobody holds is closed
+    servers = []  # kept: a server without a reference is closed
     while (listener := await arrivals.get()) is not None:
-        servers.append(await start_listener(counter, listener))
+        servers.append(await start_listener(context, listener))
     return servers
 
 
@@ -83,60 +83,62 @@ def _receive_listener(control: socket.socket, arrivals: asyncio.Queue[socket.soc
         arrivals.put_nowait(None)
 
 
-async def start_listener(counter: RequestContext, listener: socket.socket) -> asyncio.Server:
+async def start_listener(context: RequestContext, listener: socket.socket) -> asyncio.Server:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve_connection(counter, Stream(reader=reader, writer=writer))
+        await serve_connection(context, Stream(reader=reader, writer=writer))
 
     return await asyncio.start_server(serve, sock=listener, limit=MAX_HEAD_BYTES, backlog=BACKLOG)
 
 
-async def serve_connection(counter: RequestContext, client: Stream) -> None:
-    """One connection, one request, one line in the book."""
-    entry = counter.book.open_entry()
+async def serve_connection(context: RequestContext, client: Stream) -> None:
+    """Serve one connection: one request, one line in the access log."""
+    entry = context.access_log.open_entry()
     try:
-        await _route_request(counter, client, entry)
+        await _route_request(context, client, entry)
     except TunnelRefused as e:
         entry.set_decision("block", e.rule, e.words)
-        await send_last_bytes(client, b"" if e.rule == "not_tls" else TLS_ACCESS_DENIED, counter.patience)
+        await send_last_bytes(client, b"" if e.rule == "not_tls" else TLS_ACCESS_DENIED, context.timeouts)
     except RequestRefused as e:
         entry.set_decision("block" if e.status < 500 else "error", e.rule, e.words)
-        await send_last_bytes(client, format_refusal(e), counter.patience)
+        await send_last_bytes(client, format_refusal(e), context.timeouts)
     except TimeoutError:
-        entry.details = f"closed: nothing was said for {counter.patience.idle:g} seconds"
+        entry.details = f"closed: idle for {context.timeouts.idle:g} seconds"
         client.writer.transport.abort()
-    except OSError as e:  # one side went away in the middle; the other must not take that for a proper end
+    except OSError as e:  # one side disconnected in the middle; the other must not take that for a proper end
         entry.details = f"cut off: {e.strerror or type(e).__name__}"
         client.writer.transport.abort()
     finally:
-        await close_stream(client, counter.patience)
-        counter.book.close_entry(entry)  # last: whoever does not read what we said still takes up a place
+        await close_stream(client, context.timeouts)
+        context.access_log.close_entry(entry)  # last: a client that does not read the answer still counts as open
 
 
-async def _route_request(counter: RequestContext, client: Stream, entry: AccessEntry) -> None:
-    if len(counter.book.open_entries) > counter.most_open:
+async def _route_request(context: RequestContext, client: Stream, entry: AccessEntry) -> None:
+    if len(context.access_log.open_entries) > context.max_connections:
         raise RequestRefused(
-            503, "too_many_connections", f"more than {counter.most_open} connections are open; close some and try again"
+            503,
+            "too_many_connections",
+            f"more than {context.max_connections} connections are open; close some and try again",
         )
-    head = await _read_head(client.reader, counter.patience.head)
+    head = await _read_head(client.reader, context.timeouts.head)
     if head.method == "CONNECT":
-        await open_tunnel(counter, head, client, entry)
-    elif counter.model is not None and (route := find_route(head)) is not None:
-        await counter.model.handle_request(head, route, client, entry)
+        await open_tunnel(context, head, client, entry)
+    elif context.model is not None and (route := find_route(head)) is not None:
+        await context.model.handle_request(head, route, client, entry)
     elif head.target.startswith("/"):
-        await send_last_bytes(client, build_status_page(counter, head, entry), counter.patience)
+        await send_last_bytes(client, build_status_page(context, head, entry), context.timeouts)
     else:
-        await forward_request(counter, head, client, entry)
+        await forward_request(context, head, client, entry)
 
 
-async def _read_head(reader: asyncio.StreamReader, patience: float) -> RequestHead:
+async def _read_head(reader: asyncio.StreamReader, seconds: float) -> RequestHead:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(seconds):
             first = await reader.readexactly(1)
             if not first.isupper():
-                raise build_malformed_refusal("this is no HTTP/1.1 request; only HTTP is spoken here")
+                raise build_malformed_refusal("not an HTTP/1.1 request; only HTTP is served here")
             return parse_head(first + await reader.readuntil(b"\r\n\r\n"))
     except TimeoutError:
-        raise RequestRefused(408, "too_slow", f"the request was not complete within {patience:g} seconds") from None
+        raise RequestRefused(408, "too_slow", f"the request was not complete within {seconds:g} seconds") from None
     except asyncio.LimitOverrunError:
         raise RequestRefused(
             431, "malformed_request", f"the request's head is larger than {MAX_HEAD_BYTES} bytes"
@@ -146,11 +148,11 @@ async def _read_head(reader: asyncio.StreamReader, patience: float) -> RequestHe
 
 
 def _log_failure(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What should not happen, into gateway.log, which must not grow for ever."""
+    """Write an unexpected failure to gateway.log, up to a limit."""
     if os.fstat(sys.stderr.fileno()).st_size > MAX_LOG_BYTES:
         return
-    trouble = context.get("exception")
+    failure = context.get("exception")
     print(f"gateway: {context.get('message', '')}", file=sys.stderr)
-    if isinstance(trouble, BaseException):
-        traceback.print_exception(trouble, limit=20, file=sys.stderr)
+    if isinstance(failure, BaseException):
+        traceback.print_exception(failure, limit=20, file=sys.stderr)
     sys.stderr.flush()

@@ -1,4 +1,8 @@
-"""CONNECT host:port. At port 443 the client must then speak TLS to the very host it named, or no byte of it goes on."""
+"""CONNECT host:port. At port 443 the client must start TLS with the host it named, or none of its bytes go on.
+
+A shared front end would otherwise serve any of its sites to a tunnel for one of them. The ClientHello is read strictly:
+what is unusual is refused.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ ENCRYPTED_NAME_EXTENSIONS = {0xFE0D: "ECH", 0xFFCE: "ESNI"}  # the name that cou
 
 
 class FieldReader:
-    """Reads fields off the front; whatever does not fit is refused."""
+    """Read fields from the front; refuse a field that does not fit."""
 
     __slots__ = ("_at", "_data")
 
@@ -39,7 +43,7 @@ class FieldReader:
         return int.from_bytes(self.read_bytes(count))
 
     def read_field(self, count: int) -> bytes:
-        """A field that is preceded by its length in `count` bytes."""
+        """Read a field that is preceded by its length in `count` bytes."""
         return self.read_bytes(self.read_number(count))
 
     @property
@@ -52,7 +56,7 @@ def _build_refusal(what: str) -> RequestRefused:
 
 
 def extract_client_hello(data: bytes) -> bytes | None:
-    """The ClientHello in the records at the front of `data`; None while some of it is still to come."""
+    """Extract the ClientHello from the records at the front of `data`; None while it is incomplete."""
     hello = b""
     at = 0
     while True:
@@ -72,7 +76,7 @@ def extract_client_hello(data: bytes) -> bytes | None:
 
 
 def _check_start(record: bytes, hello: bytes) -> None:
-    """As early as can be: nobody waits for the rest of what is no hello."""
+    """Refuse as early as possible: do not wait for the rest of what is not a ClientHello."""
     if record and (
         record[0] != HANDSHAKE or (len(record) > 1 and record[1] != 3) or (len(record) > 2 and record[2] > 4)
     ):
@@ -90,7 +94,7 @@ def _strip_handshake_header(hello: bytes) -> bytes:
 
 
 def read_server_name(hello: bytes) -> str | None:
-    """None when the hello names no server. Refuses one that hides it."""
+    """Read the server name, None without one. Refuse a ClientHello that encrypts it."""
     cursor = FieldReader(hello)
     if cursor.read_number(2) != 0x0303 and hello[:2] not in (b"\3\1", b"\3\2"):
         raise _build_refusal("an unknown version")
@@ -131,43 +135,43 @@ MAX_OPENING_BYTES = 2 * MAX_HELLO_BYTES  # records cut into tiny pieces are most
 
 
 class TunnelRefused(RequestRefused):
-    """Refused after the tunnel was announced: HTTP can say no more."""
+    """Refused after the tunnel was established: too late for an HTTP answer."""
 
 
-async def open_tunnel(counter: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
+async def open_tunnel(context: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
     entry.kind = "connect"
     entry.host, entry.port = host, port = parse_authority(head.target, port=None)
-    rule, upstream = await connect_to_host(counter, host, port)
+    rule, upstream = await connect_to_host(context, host, port)
     entry.set_decision("allow", rule, "")
 
     async def send(sent: CountBytes) -> None:
-        first = await read_first_bytes(client.reader, host, port, counter.patience.hello)
+        first = await read_first_bytes(client.reader, host, port, context.timeouts.hello)
         sent(len(first))
         upstream.writer.write(first)
         await copy_until_eof(client, upstream, sent)
 
     try:
         client.writer.write(TUNNEL_ESTABLISHED)
-        await relay_both_ways(client, upstream, entry, send, counter.patience.idle)
+        await relay_both_ways(client, upstream, entry, send, context.timeouts.idle)
     except RequestRefused as e:
         raise TunnelRefused(e.status, e.rule, e.words) from e
     finally:
-        await close_stream(upstream, counter.patience)
+        await close_stream(upstream, context.timeouts)
 
 
-async def read_first_bytes(reader: asyncio.StreamReader, host: str, port: int, patience: float) -> bytes:
-    """What may be passed on first: at port 443 a TLS hello to this host; elsewhere a hello must be to it, too."""
+async def read_first_bytes(reader: asyncio.StreamReader, host: str, port: int, seconds: float) -> bytes:
+    """Read what is passed on first: at port 443 a ClientHello for this host; elsewhere a ClientHello must be, too."""
     if port != HTTPS_PORT:
-        begun = await reader.read(1 << 16)  # in some protocols the server speaks first: no hurry
+        begun = await reader.read(1 << 16)  # without a timeout: in some protocols the server sends first
         if begun[:1] != bytes([HANDSHAKE]):
             return begun
     else:
         begun = b""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(seconds):
             return await _read_checked_hello(reader, host, begun)
     except TimeoutError:
-        raise RequestRefused(408, "not_tls", f"no TLS ClientHello came within {patience:g} seconds") from None
+        raise RequestRefused(408, "not_tls", f"no TLS ClientHello came within {seconds:g} seconds") from None
 
 
 async def _read_checked_hello(reader: asyncio.StreamReader, host: str, begun: bytes) -> bytes:

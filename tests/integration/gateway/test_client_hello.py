@@ -69,13 +69,13 @@ def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
     hello = build_client_hello("example.org")
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
+        stream = await there.open_tunnel()
         for at in range(0, len(hello), 50):
-            side.writer.write(hello[at : at + 50])
-            await side.writer.drain()
+            stream.writer.write(hello[at : at + 50])
+            await stream.writer.drain()
             await asyncio.sleep(0)
-        assert await side.reader.readexactly(len(hello)) == hello
-        await close_stream(side)
+        assert await stream.reader.readexactly(len(hello)) == hello
+        await close_stream(stream)
 
     run_scenario(folder, scene)
 
@@ -86,11 +86,11 @@ def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(fo
         await reader.read(100)
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel("git.example.org:22")
-        assert await side.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
-        side.writer.write(b"SSH-2.0-client\r\n")
-        await side.reader.read()
-        await close_stream(side)
+        stream = await there.open_tunnel("git.example.org:22")
+        assert await stream.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
+        stream.writer.write(b"SSH-2.0-client\r\n")
+        await stream.reader.read()
+        await close_stream(stream)
         await there.send_request(format_connect("git.example.org:22") + build_client_hello("evil.example"))
 
     there = run_scenario(folder, scene, "git.example.org:22", behave=greet)
@@ -107,11 +107,13 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         context.load_cert_chain(certificate, key)
         server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
         there.upstream.port = server.sockets[0].getsockname()[1]
-        side = await there.open_tunnel()
-        await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org")
-        side.writer.write(b"hush\n")
-        assert await side.reader.readuntil(b"\n") == b"HUSH\n"
-        await close_stream(side)
+        stream = await there.open_tunnel()
+        await stream.writer.start_tls(
+            ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org"
+        )
+        stream.writer.write(b"hush\n")
+        assert await stream.reader.readuntil(b"\n") == b"HUSH\n"
+        await close_stream(stream)
         server.close()
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

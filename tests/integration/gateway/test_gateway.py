@@ -20,12 +20,12 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     hello = build_client_hello("example.org")
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
-        side.writer.write(hello)
-        assert await side.reader.readexactly(len(hello)) == hello
-        side.writer.write(b"more")
-        assert await side.reader.readexactly(4) == b"more"
-        await close_stream(side)
+        stream = await there.open_tunnel()
+        stream.writer.write(hello)
+        assert await stream.reader.readexactly(len(hello)) == hello
+        stream.writer.write(b"more")
+        assert await stream.reader.readexactly(4) == b"more"
+        await close_stream(stream)
 
     there = run_scenario(folder, scene)
 
@@ -126,7 +126,7 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
 def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
     async def scene(there: GatewayHarness) -> None:
         answer = await there.send_request(format_connect("example.org:443"))
-        assert b"no public address" in answer
+        assert b"not a public address" in answer
 
     there = run_scenario(folder, scene, answers=[addresses])
 
@@ -194,7 +194,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> Non
 def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         assert (await there.send_request(format_connect("example.org:443"))).startswith(
-            b"HTTP/1.1 502 the address of example.org cannot"
+            b"HTTP/1.1 502 example.org cannot be resolved"
         )
 
     assert run_scenario(folder, scene, answers=[]).read_log()[0]["rule"] == "name_not_found"

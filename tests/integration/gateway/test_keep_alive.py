@@ -15,7 +15,7 @@ import pytest
 from blueflame.gateway.access_log import AccessLog
 from blueflame.gateway.connect import RequestContext
 from blueflame.gateway.model_api.backoff import WaitTimes
-from blueflame.gateway.model_api.handler import ModelHandler as ModelDoor
+from blueflame.gateway.model_api.handler import ModelHandler
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import UsageLog
 from blueflame.gateway.options import read_options
@@ -31,7 +31,7 @@ from support.model_providers import (
     stream_events,
 )
 
-SOON = WaitTimes(first=1.0, longest=1.0, look=0.1, soothe=0.1, ping=0.1)
+SOON = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1)
 LIMITED = answer_json(429, build_error(), retry_after_ms="700")
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
@@ -44,18 +44,20 @@ def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
     ends = asyncio.Event()
 
     async def serve() -> None:
-        orders = read_options(str(folder), {"hosts": [], "model": build_model_options(url, **more)}, {"key": SECRET})
-        assert orders.model is not None
-        book, ledger = AccessLog(str(folder / "gateway.jsonl"), "a"), UsageLog(str(folder), "a")
-        door = ModelDoor(orders.model, ledger, "a", StatusReporter(None), patience=GatewayTimeouts(), pace=SOON)
-        server = await start_listener(RequestContext(orders=orders, book=book, model=door), listener)
+        options = read_options(str(folder), {"hosts": [], "model": build_model_options(url, **more)}, {"key": SECRET})
+        assert options.model is not None
+        access_log, usage_log = AccessLog(str(folder / "gateway.jsonl"), "a"), UsageLog(str(folder), "a")
+        door = ModelHandler(
+            options.model, usage_log, "a", StatusReporter(None), timeouts=GatewayTimeouts(), wait_times=SOON
+        )
+        server = await start_listener(RequestContext(options=options, access_log=access_log, model=door), listener)
         await ends.wait()
         server.close()
         await door.close()
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
         await asyncio.sleep(0)  # connections that were cut are closed in the loop's next turn
-        ledger.close()
-        book.close()
+        usage_log.close()
+        access_log.close()
 
     serving = Thread(target=loop.run_until_complete, args=(serve(),))
     serving.start()
@@ -106,9 +108,9 @@ def test_whoever_waits_for_one_answer_is_told_nothing_before_it(tmp_path: Path) 
     ("target", "ping"),
     [
         ("/anthropic/v1/messages", PING),
-        ("/openai/responses", b": the model is waited for\n\n"),
-        ("/openai/chat/completions", b": the model is waited for\n\n"),
-        ("/gemini/v1beta/models/gemini-test:streamGenerateContent?alt=sse", b": the model is waited for\n\n"),
+        ("/openai/responses", b": waiting for the model\n\n"),
+        ("/openai/chat/completions", b": waiting for the model\n\n"),
+        ("/gemini/v1beta/models/gemini-test:streamGenerateContent?alt=sse", b": waiting for the model\n\n"),
     ],
 )
 def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:

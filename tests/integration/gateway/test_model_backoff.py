@@ -37,10 +37,10 @@ def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: 
     assert (line["status"], line["tries"], line["refused"], line["input"]) == (200, 2, "", 100)
 
 
-@pytest.mark.parametrize("trouble", [answer_json(529, build_error("overloaded_error")), break_connection])
-def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa: ANN401 (a play)
+@pytest.mark.parametrize("failure", [answer_json(529, build_error("overloaded_error")), break_connection])
+def test_an_outage_is_waited_out(tmp_path: Path, failure: Any) -> None:  # noqa: ANN401 (a play)
     with (
-        start_provider(trouble, FINE) as far,
+        start_provider(failure, FINE) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         _pool() as pool,
     ):
@@ -49,7 +49,7 @@ def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa:
         assert calling.result().status == 200
         assert door.read_status()["parked"] is None
 
-    assert parked["kind"] == ("network" if trouble is break_connection else "outage")
+    assert parked["kind"] == ("network" if failure is break_connection else "outage")
     assert parked["until"] is None
     assert len(far.asked) == 2
 
@@ -160,10 +160,10 @@ def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: s
 
 
 def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
-    orders = {"rate_limit_wait": 9000.0}
+    options = {"rate_limit_wait": 9000.0}
     with (
         start_provider(LIMITED) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, **options)) as door,
     ):
         talk = door.start_call()
         door.wait_until_parked()
@@ -176,10 +176,10 @@ def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_attempt_ends_the_waiting(tmp_path: Path) -> None:
-    orders = {"rate_limit_wait": 9000.0}
+    options = {"rate_limit_wait": 9000.0}
     with (
         start_provider(LIMITED) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, **options)) as door,
         door.start_call(),
     ):
         door.wait_until_parked()

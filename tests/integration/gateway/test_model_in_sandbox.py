@@ -42,9 +42,9 @@ def folder() -> Iterator[Path]:
 
 def test_an_agent_in_a_box_reaches_its_model_and_is_metered(who: SystemUser, folder: Path) -> None:
     with start_provider(answer_json(200, build_message())) as far:
-        orders = build_model_options(far.url)
-        orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}
-        gateway = {"port": 61128, "hosts": [], "model": orders}
+        options = build_model_options(far.url)
+        options["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}
+        gateway = {"port": 61128, "hosts": [], "model": options}
         ended = run_warden_as(who, write_sandboxed_launch(folder, "bash", "-c", CALL, net="doors", gateway=gateway))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)

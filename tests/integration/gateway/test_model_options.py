@@ -42,10 +42,10 @@ ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret
     ],
 )
 def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
-    orders = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
+    options = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
 
     with pytest.raises(ValueError, match=told) as refused:
-        start_gateway(str(tmp_path), orders, SECRETS)
+        start_gateway(str(tmp_path), options, SECRETS)
     assert SECRET not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.gateway.model_api.response import ChunkDecoder
+from blueflame.gateway.model_api.body import ChunkDecoder
 from support.model_gateways import SECRET, TOKEN, RunningGateway, build_model_options, start_model_gateway
 from support.model_providers import (
     Provider,
@@ -325,13 +325,13 @@ def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: Runn
 
 
 def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp_path: Path) -> None:
-    orders = build_model_options(far.url)
-    del orders["apis"]["openai"]
-    with start_model_gateway(tmp_path / "a", orders) as door:
+    options = build_model_options(far.url)
+    del options["apis"]["openai"]
+    with start_model_gateway(tmp_path / "a", options) as door:
         heard = door.send_call("/openai/responses")
 
     assert heard.status == 404
-    assert "no way to the openai API" in heard.content["error"]["message"]
+    assert "the openai API is not available" in heard.content["error"]["message"]
 
 
 def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> None:
@@ -340,9 +340,9 @@ def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> No
     def log_in(token: str, expires: float) -> None:
         login.write_text(json.dumps({"claudeAiOauth": {"accessToken": token, "expiresAt": expires * 1000}}))
 
-    orders = build_model_options(far.url)
-    orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
-    with start_model_gateway(tmp_path / "a", orders, secrets={}) as door:
+    options = build_model_options(far.url)
+    options["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
+    with start_model_gateway(tmp_path / "a", options, secrets={}) as door:
         unread = door.send_call()
         for token in ("first", "second"):
             log_in(token, time.time() + 3600)

@@ -51,12 +51,12 @@ def test_a_stranger_hears_nothing(
 ) -> None:
     """Nobody has signed for it, or it was signed for another name."""
     context, trusted = certificate
-    orders = {"outage_wait": 0.0}
+    options = {"outage_wait": 0.0}
     with (
         start_provider(FINE, tls=context) as far,
         start_model_gateway(
             tmp_path / "a",
-            build_model_options(f"https://{host}:{far.port}", **orders),
+            build_model_options(f"https://{host}:{far.port}", **options),
             SSL_CERT_FILE=trusted if trusts else "/dev/null",
         ) as door,
     ):

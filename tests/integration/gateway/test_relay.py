@@ -45,21 +45,21 @@ def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
     load = bytes(range(256)) * 64 * 1024  # 16 MB
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
+        stream = await there.open_tunnel()
 
         async def say() -> None:
-            side.writer.write(hello)
+            stream.writer.write(hello)
             for at in range(0, len(load), 1 << 18):
-                side.writer.write(load[at : at + (1 << 18)])
-                await side.writer.drain()
-            side.writer.write_eof()
+                stream.writer.write(load[at : at + (1 << 18)])
+                await stream.writer.drain()
+            stream.writer.write_eof()
 
         saying = asyncio.ensure_future(say())
-        assert await side.reader.read() == hello + load
+        assert await stream.reader.read() == hello + load
         await saying
-        await close_stream(side)
+        await close_stream(stream)
 
-    (line,) = run_scenario(folder, scene, patience=replace(SHORT_TIMEOUTS, idle=60.0)).read_log()
+    (line,) = run_scenario(folder, scene, timeouts=replace(SHORT_TIMEOUTS, idle=60.0)).read_log()
 
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + len(load)
 
@@ -72,20 +72,20 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
     never = asyncio.Event()
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
-        side.writer.write(build_client_hello("example.org"))
+        stream = await there.open_tunnel()
+        stream.writer.write(build_client_hello("example.org"))
         with pytest.raises((TimeoutError, ConnectionError)):
             async with asyncio.timeout(20):
                 for _ in range(1000):
-                    side.writer.write(bytes(1 << 18))
-                    await side.writer.drain()
+                    stream.writer.write(bytes(1 << 18))
+                    await stream.writer.drain()
         never.set()
-        side.writer.transport.abort()
+        stream.writer.transport.abort()
 
     (line,) = run_scenario(folder, scene, behave=deaf).read_log()
 
     assert line["bytes_up"] < 100 << 20
-    assert "nothing was said" in line["details"]
+    assert "closed: idle" in line["details"]
 
 
 def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
@@ -96,36 +96,36 @@ def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
         writer.transport.abort()
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
-        side.writer.write(build_client_hello("example.org"))
-        assert await side.reader.read() == b""
-        await close_stream(side)
+        stream = await there.open_tunnel()
+        stream.writer.write(build_client_hello("example.org"))
+        assert await stream.reader.read() == b""
+        await close_stream(stream)
 
     assert "cut off" in run_scenario(folder, scene, behave=tear).read_log()[0]["details"]
 
 
 def test_a_silent_tunnel_is_closed(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        side = await there.open_tunnel()
+        stream = await there.open_tunnel()
         hello = build_client_hello("example.org")
-        side.writer.write(hello)
+        stream.writer.write(hello)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await side.reader.readexactly(len(hello) + 1)
-        await close_stream(side)
+            await stream.reader.readexactly(len(hello) + 1)
+        await close_stream(stream)
 
-    assert "nothing was said for 0.5 seconds" in run_scenario(folder, scene).read_log()[0]["details"]
+    assert "idle for 0.5 seconds" in run_scenario(folder, scene).read_log()[0]["details"]
 
 
 def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         sides = [await there.open_tunnel() for _ in range(3)]
         assert (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 more than 3 connections")
-        for side in sides:
-            await close_stream(side)
+        for stream in sides:
+            await close_stream(stream)
         while not (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200"):
             await asyncio.sleep(0.01)
 
-    run_scenario(folder, scene, most_open=3)
+    run_scenario(folder, scene, max_connections=3)
 
 
 def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> None:
@@ -134,7 +134,7 @@ def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> No
             assert b"200" in answer
         assert b"the gateway's record is full" in answer
 
-    there = run_scenario(folder, scene, largest_book=2000)
+    there = run_scenario(folder, scene, max_log_bytes=2000)
 
     assert (folder / "gateway.jsonl").stat().st_size <= 2000
     assert there.upstream.connections < 10

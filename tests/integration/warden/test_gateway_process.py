@@ -229,7 +229,7 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
     [
         (
             {"hosts": ["example.org", "http://example.org/"]},
-            "'http://example.org/' in sandbox.allowed_hosts is no host",
+            "'http://example.org/' in sandbox.allowed_hosts is not a host",
         ),
         ({"hosts": "example.org"}, "hosts must be a list"),
         ({"hosts": [], "budget": 3}, "'budget' is not one of"),

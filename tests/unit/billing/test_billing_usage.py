@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.billing.usage import APIS, Usage, UsageReader, reader_for
+from blueflame.billing.usage import APIS, Usage, UsageReader
 
 
 def sse(*events: dict[str, Any] | str, end: str = "\n") -> bytes:
@@ -23,7 +23,7 @@ def sse(*events: dict[str, Any] | str, end: str = "\n") -> bytes:
 
 
 def used(api: str, *chunks: bytes, largest: int | None = None) -> Usage:
-    reader = UsageReader(api, largest=largest) if largest else reader_for(api, streamed=True)
+    reader = UsageReader(api, **({"largest": largest} if largest else {}))
     for chunk in chunks:
         reader.feed(chunk)
     return reader.usage
@@ -186,7 +186,7 @@ def test_an_event_that_is_too_large_still_says_its_usage(places: list[int]) -> N
 
 
 def test_memory_stays_bounded_however_much_comes() -> None:
-    reader = reader_for("anthropic", streamed=True)
+    reader = UsageReader("anthropic")
     reader.feed(sse(START) + b'data: {"x": "')
     for _ in range(400):
         reader.feed(b"y" * 100_000)
@@ -223,7 +223,7 @@ def test_comments_and_data_in_several_lines_are_understood() -> None:
 
 
 def test_a_last_event_without_its_empty_line_counts_when_the_answer_is_over() -> None:
-    reader = reader_for("openai-chat", streamed=True)
+    reader = UsageReader("openai-chat")
     reader.feed(CHAT.rstrip())
     assert not reader.usage.complete
     reader.finish()

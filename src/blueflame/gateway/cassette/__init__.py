@@ -1,1 +1,1 @@
-"""Recorded model answers: matched, merged, kept in a file."""
+"""Recorded model answers: `file` writes and reads them, `match` finds the answer to a request, `merge` joins deltas."""

@@ -1,6 +1,6 @@
-"""Cassettes: the model's answers kept in a file, and given from it again. JSON lines, one for each exchange.
+"""Cassettes: the model's answers recorded in a file and replayed from it. JSON lines, one per exchange.
 
-No headers, no requests, no credential: what is kept is what the model said, under whose key, and where it belongs.
+No headers, requests or credentials: only the answer, the attempt's key, and its place in the conversation.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FIELDS: Mapping[str, type] = {
 
 
 class CassetteRecorder:
-    """Several gateways write to one cassette at once: each line is one write at its end.
+    """Appends answers. Several gateways may write to one cassette: each line is one write.
 
-    `problem` says why it could not be written; the agent's call is not held up by that.
+    `problem` says why it could not be written; the agent's call continues.
     """
 
     def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class CassetteRecorder:
             raise WorldError(f"cannot write the cassette {path}: {e.strerror}; name another file") from e
 
     def add(self, api: str, request_body: bytes, response: bytes, streamed: bool) -> None:
-        """An answer with status 200; one that did not come to its end is not kept."""
+        """Add an answer with status 200, unless it is incomplete."""
         place = locate_request(api, request_body, self._places)
         kept = parse_streamed_answer(api, response) if streamed else parse_whole_answer(api, response)
         if place is None or kept is None:
@@ -78,7 +78,7 @@ class CassetteRecorder:
 
 
 class CassettePlayer:
-    """Gives the recorded answers of one attempt. The same question after a retry gets the same answer."""
+    """Replays the recorded answers of one attempt. The same request after a retry gets the same answer."""
 
     def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
         self._places = Placeholders(places)
@@ -87,7 +87,7 @@ class CassettePlayer:
         self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that stands for it
 
     def find_answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
-        """In chunks, streamed ones as events. None when the cassette has no answer to it."""
+        """Return the answer in chunks, a streamed one as events; None if there is none."""
         place = locate_request(api, request_body, self._places)
         if place is None:
             return None
@@ -101,7 +101,7 @@ class CassettePlayer:
         return format_chunks(self._places.resolve(line["response"]), streamed=line["streamed"])
 
     def _match_thread(self, place: RequestPosition, mine: list[int]) -> str:
-        """The recorded conversation that began with the same words; else the next one that nobody has begun."""
+        """Match the recorded conversation with the same beginning; else the next one that is not matched yet."""
         recorded = list(dict.fromkeys(self._lines[n]["thread"] for n in mine))
         if place.thread in recorded:
             return self._threads.setdefault(place.thread, place.thread)
@@ -113,7 +113,7 @@ class CassettePlayer:
         return self._threads[place.thread]
 
     def _pick_line(self, turn: int, thread: list[int]) -> int | None:
-        """An answer to this very turn that was not given yet, else the one that was; else the next in order."""
+        """Pick an answer to this turn that was not used yet, else the used one; else the next in order."""
         exact = [n for n in thread if self._lines[n]["turn"] == turn]
         fresh = [n for n in exact if n not in self._taken]
         if exact:
@@ -122,7 +122,7 @@ class CassettePlayer:
 
 
 def _read_lines(path: str, key: str) -> list[dict[str, Any]]:
-    """Of this attempt; where it was not recorded, of an earlier one for the same role and subject."""
+    """Read the lines of this attempt; if it was not recorded, of an earlier one for the same role and subject."""
     found: dict[int, list[dict[str, Any]]] = {}
     family, _, n = key.rpartition("/")
     wanted = int(n) if n.isdecimal() else 0

@@ -1,6 +1,6 @@
-"""What a cassette keeps of one exchange with a model, and which recorded answer a request gets.
+"""What a cassette stores of an exchange with a model, and where a request is in its conversation.
 
-An answer is kept with the pieces of each block put together and with placeholders for what differs between runs.
+An answer is stored with the deltas of each block joined, and with placeholders for what differs between runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MODEL_ITEM_TYPES = frozenset({"function_call", "custom_tool_call", "local_shell_
 
 
 class Placeholders:
-    """Texts that differ between runs, and the placeholders that stand for them: `{{worktree}}` for /abs/path.
+    """Placeholders for texts that differ between runs: `{{worktree}}` for /abs/path.
 
-    A placeholder that was in the text before gets a mark of its own, so that it comes back as it was.
+    A placeholder that the text itself contains is escaped with a mark and comes back unchanged.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -43,11 +43,11 @@ class Placeholders:
         self._to_give = re.compile(marked) if texts else None
 
     def insert(self, value: Json) -> Json:
-        """As it is written to the cassette."""
+        """Replace texts by placeholders, for the cassette."""
         return value if self._to_keep is None else _replace_everywhere(value, self._insert_in_text)
 
     def resolve(self, value: Json) -> Json:
-        """As an agent gets it, in this run's own places."""
+        """Replace placeholders by the texts of this run."""
         return value if self._to_give is None else _replace_everywhere(value, self._resolve_in_text)
 
     def _insert_in_text(self, text: str) -> str:
@@ -65,13 +65,13 @@ class Placeholders:
 
 
 def _shift_marks(found: re.Match[str], more: str) -> str:
-    """One mark more to keep, one less to give."""
+    """Add a mark when inserting placeholders, remove one when resolving them."""
     marks = found["marks"] + more if more else found["marks"][1:]
     return f"{{{{{marks}{found['name']}}}}}"
 
 
 def _replace_everywhere(value: Json, change: TextChange) -> Json:
-    """In every text, and in texts that hold JSON (the input of a tool) in what it means, not in how it is spelled."""
+    """Change every text; in texts that are JSON (the input of a tool) change the values."""
     if isinstance(value, str):
         return _replace_in_text(value, change)
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def _replace_in_text(text: str, change: TextChange) -> str:
 
 
 def parse_json(data: str | bytes) -> Json:
-    """None for what is none."""
+    """Parse JSON; None if it is invalid."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -108,7 +108,7 @@ class RequestPosition:
 
 
 def locate_request(api: str, body: bytes, places: Placeholders) -> RequestPosition | None:
-    """None for a body that is no request of this API."""
+    """Locate a request in its conversation; None if the body is not a request."""
     request = parse_json(body)
     if not isinstance(request, dict):
         return None
@@ -153,7 +153,7 @@ def _list_texts(item: Mapping[str, Any]) -> Iterable[str]:
 
 
 def parse_streamed_answer(api: str, response: bytes) -> list[Json] | None:
-    """A streamed answer as [name, data] pairs, blocks put together; None when it did not come to its end."""
+    """Parse a streamed answer into [name, data] pairs with joined deltas; None if it is incomplete."""
     parts = AnswerParser()
     pairs = [
         [part.name, _parse_event_data(part.data)] for part in (*parts.feed(response), *parts.finish()) if not part.cut
@@ -186,7 +186,7 @@ ANSWER_LISTS = {"anthropic": "content", "openai-responses": "output", "openai-ch
 
 
 def parse_whole_answer(api: str, response: bytes) -> Json | None:
-    """An answer that was not streamed (or is Gemini's list of chunks); None when it is not one."""
+    """Parse an answer that was not streamed (or Gemini's list of chunks); None if it is not one."""
     value = parse_json(response)
     last = value[-1] if isinstance(value, list) and value else value
     if not isinstance(last, dict) or not isinstance(last.get(ANSWER_LISTS[api]), list):
@@ -197,7 +197,7 @@ def parse_whole_answer(api: str, response: bytes) -> Json | None:
 
 
 def format_chunks(kept: Json, *, streamed: bool) -> tuple[bytes, ...]:
-    """As it goes over the wire: each event a chunk, or the whole body."""
+    """Format for the wire: each event a chunk, or the whole body."""
     if not streamed:
         return (json.dumps(kept).encode(),)
     return tuple(_format_event(name, data) for name, data in kept)

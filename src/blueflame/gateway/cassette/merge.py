@@ -1,4 +1,4 @@
-"""Puts the pieces of one block of a streamed answer together, so that what was cut in two is whole again."""
+"""Join the deltas of each block of a streamed answer, so that a text cut in two is whole again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EventPair = list[Any]  # [name of the event, its data]
 
 
 class TextPiece(NamedTuple):
-    """Part of a text: which one, and where it is held. `opens` when the event says more than that and must stay."""
+    """A delta: the key of its text, and the field that holds it. `opens` when its event has more and must stay."""
 
     key: Hashable
     holder: dict[str, Any]
@@ -18,7 +18,7 @@ class TextPiece(NamedTuple):
 
 
 def merge_pieces(api: str, pairs: list[EventPair]) -> list[EventPair]:
-    """Pieces are added to the first of their kind; events that say nothing (pings) are left out."""
+    """Append each delta to the first of its text; drop pings."""
     find = PIECE_FINDERS[api]
     kept: list[EventPair] = []
     first: dict[Hashable, tuple[dict[str, Any], str]] = {}
@@ -35,7 +35,7 @@ def merge_pieces(api: str, pairs: list[EventPair]) -> list[EventPair]:
             holder[field] += piece.holder[piece.field]
             _copy_usage(kept[-1][1], data)
             continue
-        if api == "gemini":  # its texts have no numbers: only what follows at once belongs together
+        if api == "gemini":  # its texts have no index: only consecutive ones belong together
             first.clear()
         if piece is not None:
             first[piece.key] = (piece.holder, piece.field)
@@ -44,7 +44,7 @@ def merge_pieces(api: str, pairs: list[EventPair]) -> list[EventPair]:
 
 
 def _copy_usage(into: object, data: Mapping[str, Any]) -> None:
-    """Each chunk of Gemini's has the count so far; the last one counts."""
+    """Keep Gemini's last count: each chunk has the count so far."""
     if "usageMetadata" in data and isinstance(into, dict):
         into["usageMetadata"] = data["usageMetadata"]
 

@@ -1,7 +1,7 @@
-"""Calls that cannot be answered now wait here: until the provider said, or a little longer each time.
+"""Wait before the next try of a call: until the time the provider named, or twice as long each time.
 
-A rate limit is the account's, so that it is shared: a file tells the other gateways of the runtime when to come again.
-Whoever gets through first removes it, and so may the orchestrator: "try now".
+A rate limit belongs to the account, so it is shared: a file tells the other gateways of the runtime when to try again.
+The first call that succeeds removes it; the orchestrator may remove it, too, to make them try now.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from blueflame.gateway.options import ModelOptions
 
 @dataclass(frozen=True, slots=True)
 class WaitTimes:
-    """Seconds between two tries when nobody says when; each wait is twice the one before, and up to a quarter more."""
+    """Seconds. Without a time from the provider each wait is twice the one before, plus up to a quarter."""
 
     first: float = 2.0
     longest: float = 60.0
-    look: float = 1.0  # between two looks at the shared file
-    over: float = 600.0  # after which nobody speaks of the same trouble any more
-    soothe: float = 60.0  # after which a client that waits for a stream is told that somebody is there, and how often
-    ping: float = 15.0
+    poll: float = 1.0  # between two reads of the shared file
+    forget: float = 600.0  # without a failure of the kind, after which its period is over
+    first_ping: float = 60.0  # after which a client that waits for a stream gets pings
+    ping: float = 15.0  # between two pings
 
 
 class WaitExceeded(Exception):
-    """It has waited for as long as it may, or would have to wait for longer."""
+    """The call has waited as long as it may, or would have to wait longer."""
 
-    def __init__(self, trouble: ProviderFailure) -> None:
-        super().__init__(trouble.reason)
-        self.trouble = trouble
+    def __init__(self, failure: ProviderFailure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
 
 
 @dataclass(slots=True, eq=False)
 class CallWait:
-    """One call's waiting, over all its tries."""
+    """The waits of one call, over all its tries."""
 
     since: dict[str, float] = field(default_factory=dict)
     tries: int = 0
@@ -49,19 +49,19 @@ class CallWait:
 
 @dataclass(slots=True)
 class FailurePeriod:
-    """Trouble of one kind, whichever call has met it: a client that loses patience and asks again gains no time."""
+    """Failures of one kind in a row, whichever call met them: a client that gives up and asks again gains no time."""
 
     since: float
     seen: float
 
 
 class RateLimitWait:
-    def __init__(self, orders: ModelOptions, attempt: str, teller: StatusReporter, pace: WaitTimes) -> None:
-        self._orders = orders
+    def __init__(self, options: ModelOptions, attempt: str, reporter: StatusReporter, wait_times: WaitTimes) -> None:
+        self._options = options
         self._attempt = attempt
-        self._teller = teller
-        self._pace = pace
-        self._spells: dict[str, FailurePeriod] = {}
+        self._reporter = reporter
+        self._wait_times = wait_times
+        self._periods: dict[str, FailurePeriod] = {}
         self._parked: dict[int, dict[str, object]] = {}
         self._told: dict[str, object] | None = None
 
@@ -69,98 +69,98 @@ class RateLimitWait:
         found = self._read_shared()
         return found is None or _to_float(found.get("until")) <= time.time()
 
-    async def wait_for_shared_limit(self, stay: CallWait) -> None:
-        """Waits while another gateway of the runtime has met a limit of the account. Raises GaveUp."""
+    async def wait_for_shared_limit(self, wait: CallWait) -> None:
+        """Wait while another gateway reports a limit of the account. Raises WaitExceeded."""
         while (found := self._read_shared()) is not None and (until := _to_float(found.get("until"))) > time.time():
             words = str(found.get("reason", ""))[:MAX_REASON_LENGTH] or "the account's rate limit is reached"
-            trouble = ProviderFailure(RATE_LIMIT, words, until, 429)
-            self._check_deadline(stay, trouble, until)
-            self._add_waiting(stay, trouble)
-            await asyncio.sleep(min(self._pace.look, max(0.0, until - time.time())))
+            failure = ProviderFailure(RATE_LIMIT, words, until, 429)
+            self._check_deadline(wait, failure, until)
+            self._add_waiting(wait, failure)
+            await asyncio.sleep(min(self._wait_times.poll, max(0.0, until - time.time())))
 
-    async def wait_for_retry(self, stay: CallWait, trouble: ProviderFailure) -> None:
-        """Until the next try. Raises GaveUp."""
-        again = self._check_deadline(stay, trouble, self._schedule_retry(stay, trouble))
-        self._add_waiting(stay, trouble)
-        shares = trouble.kind == RATE_LIMIT and self._write_shared(stay, trouble, again)
+    async def wait_for_retry(self, wait: CallWait, failure: ProviderFailure) -> None:
+        """Wait until the next try. Raises WaitExceeded."""
+        again = self._check_deadline(wait, failure, self._schedule_retry(wait, failure))
+        self._add_waiting(wait, failure)
+        shares = failure.kind == RATE_LIMIT and self._write_shared(wait, failure, again)
         while (left := again - time.time()) > 0:
-            await asyncio.sleep(min(self._pace.look, left))
+            await asyncio.sleep(min(self._wait_times.poll, left))
             if shares and self._read_shared() is None:
-                return  # somebody got through, or wants us to try
+                return  # another call succeeded, or the orchestrator wants a try now
 
-    def stop_waiting(self, stay: CallWait) -> None:
-        """It waits no longer, whatever became of it."""
-        if self._parked.pop(id(stay), None) is not None:
-            for spell in self._spells.values():
-                spell.seen = time.time()
+    def stop_waiting(self, wait: CallWait) -> None:
+        """Report that the call no longer waits."""
+        if self._parked.pop(id(wait), None) is not None:
+            for period in self._periods.values():
+                period.seen = time.time()
             self._report_longest()
 
     def record_success(self, sent_at: float) -> None:
-        """A call was answered: a limit that was met before it was sent is over for all."""
-        self._spells.clear()
+        """End a limit for all gateways that was met before this answered call was sent."""
+        self._periods.clear()
         found = self._read_shared()
         if found is not None and _to_float(found.get("since")) <= sent_at:
             with suppress(OSError):
-                os.unlink(self._orders.shared)  # noqa: PTH108 (the gateway is light)
+                os.unlink(self._options.shared)  # noqa: PTH108 (the gateway is light)
 
-    def _schedule_retry(self, stay: CallWait, trouble: ProviderFailure) -> float:
+    def _schedule_retry(self, wait: CallWait, failure: ProviderFailure) -> float:
         now = time.time()
-        stay.tries += 1
-        if trouble.until is not None and trouble.until > now:
-            return trouble.until + random.uniform(0, min(1.0, (trouble.until - now) / 10))  # noqa: S311 (no secret)
-        pause = min(self._pace.longest, self._pace.first * 2 ** min(stay.tries - 1, 20))
+        wait.tries += 1
+        if failure.until is not None and failure.until > now:
+            return failure.until + random.uniform(0, min(1.0, (failure.until - now) / 10))  # noqa: S311 (no secret)
+        pause = min(self._wait_times.longest, self._wait_times.first * 2 ** min(wait.tries - 1, 20))
         return float(now + pause * random.uniform(1.0, 1.25))  # noqa: S311
 
-    def _check_deadline(self, stay: CallWait, trouble: ProviderFailure, again: float) -> float:
-        """When to try again. Nobody waits for a moment that is known to come too late."""
-        limited, now = trouble.kind == RATE_LIMIT, time.time()
+    def _check_deadline(self, wait: CallWait, failure: ProviderFailure, again: float) -> float:
+        """Return when to try again. Raises WaitExceeded when that is known to be too late."""
+        limited, now = failure.kind == RATE_LIMIT, time.time()
         kind = RATE_LIMIT if limited else OUTAGE
-        since = min(self._track_failure(kind, now).since, stay.since.setdefault(kind, now))
-        last = since + (self._orders.rate_limit_wait if limited else self._orders.outage_wait)
-        if now >= last or (trouble.until is not None and trouble.until > last):
-            self._teller.report_gave_up({"kind": trouble.kind, "reason": trouble.reason})
-            raise WaitExceeded(trouble)
+        since = min(self._track_failure(kind, now).since, wait.since.setdefault(kind, now))
+        last = since + (self._options.rate_limit_wait if limited else self._options.outage_wait)
+        if now >= last or (failure.until is not None and failure.until > last):
+            self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason})
+            raise WaitExceeded(failure)
         return min(again, last)
 
     def _track_failure(self, kind: str, now: float) -> FailurePeriod:
-        spell = self._spells.get(kind)
-        if spell is None or now - spell.seen > self._pace.over:
-            spell = self._spells[kind] = FailurePeriod(now, now)
-        spell.seen = now
-        return spell
+        period = self._periods.get(kind)
+        if period is None or now - period.seen > self._wait_times.forget:
+            period = self._periods[kind] = FailurePeriod(now, now)
+        period.seen = now
+        return period
 
-    def _add_waiting(self, stay: CallWait, trouble: ProviderFailure) -> None:
-        since = min(stay.since.values())
-        why = {"kind": trouble.kind, "reason": trouble.reason, "until": trouble.until, "since": since}
-        self._parked[id(stay)] = dict(why)
+    def _add_waiting(self, wait: CallWait, failure: ProviderFailure) -> None:
+        since = min(wait.since.values())
+        why = {"kind": failure.kind, "reason": failure.reason, "until": failure.until, "since": since}
+        self._parked[id(wait)] = dict(why)
         self._report_longest()
 
     def _report_longest(self) -> None:
-        """The longest wait of all that are parked, when that has changed."""
+        """Report the longest wait of all calls, when it has changed."""
         longest = max(self._parked.values(), key=lambda why: _to_float(why["until"]), default=None)
         if longest is None and self._told is not None:
-            self._teller.report_resumed()
+            self._reporter.report_resumed()
         elif longest is not None and longest != self._told:
-            self._teller.report_parked(longest)
+            self._reporter.report_parked(longest)
         self._told = longest
 
     def _read_shared(self) -> dict[str, object] | None:
-        if not self._orders.shared:
+        if not self._options.shared:
             return None
         try:
-            with open(self._orders.shared, "rb") as file:  # noqa: PTH123
+            with open(self._options.shared, "rb") as file:  # noqa: PTH123
                 found = json.loads(file.read(65536))
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else None
 
-    def _write_shared(self, stay: CallWait, trouble: ProviderFailure, again: float) -> bool:
-        """`until` is when we try again, so that nobody waits for ever on a gateway that has ended."""
-        path = self._orders.shared
+    def _write_shared(self, wait: CallWait, failure: ProviderFailure, again: float) -> bool:
+        """Write the shared file. `until` is our next try: a gateway that has ended holds the others up no longer."""
+        path = self._options.shared
         if not path:
             return False
-        since = stay.since[RATE_LIMIT]
-        content = {"kind": trouble.kind, "reason": trouble.reason, "until": again, "since": since}
+        since = wait.since[RATE_LIMIT]
+        content = {"kind": failure.kind, "reason": failure.reason, "until": again, "since": since}
         draft = f"{path}.{os.getpid()}.draft"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
@@ -168,7 +168,7 @@ class RateLimitWait:
                 file.write(json.dumps({**content, "attempt": self._attempt}))
             os.replace(draft, path)  # noqa: PTH105
         except OSError:
-            return False  # the others will find out by themselves
+            return False  # the others will meet the limit themselves
         return True
 
 

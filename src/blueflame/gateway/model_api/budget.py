@@ -1,4 +1,4 @@
-"""Budgets: before each call, may it go on? No budget is overshot by more than one call, however many go at once."""
+"""Reserve budget before each call: no budget is exceeded by more than one call, however many run at once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
 
 CENT = 10_000
-BYTES_PER_TOKEN = 4  # of a request, roughly; only to guess what a call will cost
+BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
 
 
 @dataclass(eq=False)
 class OpenCall:
-    """A call under way. `reader` knows what it has used so far."""
+    """A call that has reserved budget. `reader` knows what it has used so far."""
 
     body: bytes
     named: str = ""  # the model, where the path tells it
@@ -31,7 +31,7 @@ class OpenCall:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Read only when somebody wants to know: a request may be large, and nobody is to wait for that."""
+        """The request as JSON, parsed only when needed: it may be large."""
         try:
             found = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -44,34 +44,34 @@ class OpenCall:
 
 
 class BudgetReservation:
-    def __init__(self, limits: tuple[BudgetLimit, ...], prices: PriceList, teller: StatusReporter) -> None:
+    def __init__(self, limits: tuple[BudgetLimit, ...], prices: PriceList, reporter: StatusReporter) -> None:
         self._limits = limits
         self._prices = prices
-        self._teller = teller
+        self._reporter = reporter
         self._used = {"usd": 0, "tokens": 0}
         self._largest: dict[str, int] | None = None
-        self._flights: list[OpenCall] = []
+        self._open_calls: list[OpenCall] = []
         self._changed = asyncio.Event()
 
-    async def wait_to_reserve(self, flight: OpenCall) -> None:
-        """When those before it have ended. Raises Denied when a budget is used up."""
-        while not self.try_reserve(flight):
+    async def wait_to_reserve(self, open_call: OpenCall) -> None:
+        """Wait until earlier calls have ended. Raises CallDenied when a budget is used up."""
+        while not self.try_reserve(open_call):
             self._changed.clear()
             await self._changed.wait()
 
-    def try_reserve(self, flight: OpenCall) -> bool:
-        """It is under way from now on; or not yet. Raises Denied when a budget is used up."""
+    def try_reserve(self, open_call: OpenCall) -> bool:
+        """Reserve, or return False when it must wait. Raises CallDenied when a budget is used up."""
         self._refuse_if_used_up()
         if not all(self._has_room(limit) for limit in self._limits):
             return False
-        self._flights.append(flight)
+        self._open_calls.append(open_call)
         return True
 
-    def settle(self, flight: OpenCall, priced: PricedUsage) -> None:
-        """It has ended, and used this. Of nothing that was used nothing can be learned."""
-        if flight not in self._flights:  # it was never let go
+    def settle(self, open_call: OpenCall, priced: PricedUsage) -> None:
+        """Replace the reservation of an ended call by what it used."""
+        if open_call not in self._open_calls:  # it was never let go
             return
-        self._flights.remove(flight)
+        self._open_calls.remove(open_call)
         spent = _list_amounts(priced)
         for unit, amount in spent.items():
             self._used[unit] += amount
@@ -82,7 +82,9 @@ class BudgetReservation:
 
     def _refuse_if_used_up(self) -> None:
         for limit in self._limits:
-            used = self._used[limit.unit] + sum(self._measure_spend(flight)[limit.unit] for flight in self._flights)
+            used = self._used[limit.unit] + sum(
+                self._measure_spend(open_call)[limit.unit] for open_call in self._open_calls
+            )
             if used >= limit.limit:
                 words = (
                     f"The budget of this {limit.name} is used up: {_format_amount(limit.unit, used)} of"
@@ -90,27 +92,27 @@ class BudgetReservation:
                     " No further call is answered; commit what you have and stop."
                 )
                 why = {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit, "words": words}
-                self._teller.report_refused(why)
+                self._reporter.report_refused(why)
                 raise CallDenied(BUDGET_STATUS, "budget", words)
 
     def _has_room(self, limit: BudgetLimit) -> bool:
-        """With all who are under way, each as large as the largest so far. The very first goes alone."""
-        if not self._flights:
+        """Whether one more fits, if each open call becomes as large as the largest so far. The first runs alone."""
+        if not self._open_calls:
             return True
         if self._largest is None:
             return False
-        expected = sum(self._estimate_spend(flight, self._largest)[limit.unit] for flight in self._flights)
+        expected = sum(self._estimate_spend(open_call, self._largest)[limit.unit] for open_call in self._open_calls)
         return self._used[limit.unit] + expected < limit.limit
 
-    def _measure_spend(self, flight: OpenCall) -> dict[str, int]:
-        usage = flight.read_usage()
+    def _measure_spend(self, open_call: OpenCall) -> dict[str, int]:
+        usage = open_call.read_usage()
         return _list_amounts(self._prices.price_usage(usage)) if usage.complete else {"usd": 0, "tokens": 0}
 
-    def _estimate_spend(self, flight: OpenCall, largest: dict[str, int]) -> dict[str, int]:
-        usage = flight.read_usage()
+    def _estimate_spend(self, open_call: OpenCall, largest: dict[str, int]) -> dict[str, int]:
+        usage = open_call.read_usage()
         if usage.complete:
-            return self._measure_spend(flight)
-        asked = Usage(model=flight.model, input=len(flight.body) // BYTES_PER_TOKEN)
+            return self._measure_spend(open_call)
+        asked = Usage(model=open_call.model, input=len(open_call.body) // BYTES_PER_TOKEN)
         guesses = (
             largest,
             _list_amounts(self._prices.price_usage(usage)),

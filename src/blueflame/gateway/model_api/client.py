@@ -1,4 +1,4 @@
-"""The agent's end of a call: what is said to it, and whether it still listens."""
+"""The agent's side of a call: its state, the response to it, and whether the agent is still connected."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ DROPPED_RESPONSE_HEADERS = frozenset(
         *("transfer-encoding", "upgrade", "content-length", "set-cookie", "alt-svc"),
     )
 )
-DRAIN_SECONDS = 5.0  # seconds after the agent has gone: what its call has used is still to be learned
+DRAIN_SECONDS = 5.0  # after a disconnect: the provider's usage is still to be read
 DRAIN_SECONDS_AT_END = 1.5
 
 
 class AgentDisconnected(Exception):
-    """The agent has gone, or its attempt ends: there is nobody to wait for an answer."""
+    """The agent has disconnected, or its attempt ends."""
 
 
 class AgentConnection:
     """One connection of an agent, after its request has been read."""
 
-    def __init__(self, side: Stream, version: str) -> None:
-        self._side = side
+    def __init__(self, stream: Stream, version: str) -> None:
+        self._stream = stream
         self._chunks = version == "1.1"
         self._left = asyncio.Event()
-        self._ends_at: float | None = None  # by when the talk with its provider is cut
+        self._ends_at: float | None = None  # when the exchange with its provider is cut off
         self._leash: asyncio.Timeout | None = None
-        self.begun = False  # a status has been said
+        self.begun = False  # a status has been sent
         self.down = 0
 
     async def wait_for_disconnect(self) -> None:
-        """An agent that has said all and hangs up wants no answer any more."""
+        """Wait until the agent closes its side: it wants no answer then."""
         try:
-            while await self._side.reader.read(65536):
-                pass  # one request for each connection: what follows is not for us
+            while await self._stream.reader.read(65536):
+                pass  # one request per connection: what follows is ignored
         except OSError:
             pass
         self.limit_remaining(DRAIN_SECONDS)
 
     def limit_remaining(self, seconds: float) -> None:
-        """It has gone, or its attempt ends: whoever waits for it stops, whoever answers it has some seconds."""
+        """Stop what waits for the agent; give what answers it this many seconds."""
         until = asyncio.get_running_loop().time() + seconds
         self._ends_at = until if self._ends_at is None else min(until, self._ends_at)
         self._left.set()
@@ -63,7 +63,7 @@ class AgentConnection:
             self._leash.reschedule(self._ends_at)
 
     def start_response(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
-        """`final` for an error that no client is to come back from."""
+        """Send the status and headers. `final` tells the client not to retry."""
         self.begun = True
         kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in DROPPED_RESPONSE_HEADERS]
         own = ["x-should-retry: false"] if final else []
@@ -76,25 +76,25 @@ class AgentConnection:
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
         if not self._left.is_set():
             try:
-                await self._side.writer.drain()
+                await self._stream.writer.drain()
             except OSError:
                 self.limit_remaining(DRAIN_SECONDS)
 
     def end_response(self) -> None:
-        """Only now does the agent know that the answer is whole."""
+        """Tell the agent that the answer is complete."""
         if self._chunks:
             self._write(b"0\r\n\r\n")
 
     def abort(self) -> None:
-        """It must not take what it got for the whole answer."""
-        self._side.writer.transport.abort()
+        """Reset the connection, so that the agent does not take a part for the whole answer."""
+        self._stream.writer.transport.abort()
 
     def _write(self, data: bytes) -> None:
-        if not self._side.writer.is_closing():
-            self._side.writer.write(data)
+        if not self._stream.writer.is_closing():
+            self._stream.writer.write(data)
 
     async def run_while_connected(self, waiting: Coroutine[object, object, T]) -> T:
-        """For all waiting before the provider is asked. Raises Left."""
+        """Wait before the provider is asked. Raises AgentDisconnected."""
         work, leaving = asyncio.ensure_future(waiting), asyncio.ensure_future(self._left.wait())
         try:
             await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +108,7 @@ class AgentConnection:
 
     @asynccontextmanager
     async def limit_after_disconnect(self) -> AsyncIterator[None]:
-        """For all talk with the provider: when the agent has gone, it goes on for a short while. Raises Left."""
+        """Limit the exchange with the provider once the agent has disconnected. Raises AgentDisconnected."""
         try:
             async with asyncio.timeout_at(self._ends_at) as leash:
                 self._leash = leash
@@ -123,9 +123,9 @@ class AgentConnection:
 
 
 @asynccontextmanager
-async def watch_agent(side: Stream, version: str, agents: set[AgentConnection]) -> AsyncIterator[AgentConnection]:
-    """For as long as it lasts, the agent is one of `agents`."""
-    agent = AgentConnection(side, version)
+async def watch_agent(stream: Stream, version: str, agents: set[AgentConnection]) -> AsyncIterator[AgentConnection]:
+    """Watch for a disconnect; the agent is one of `agents` meanwhile."""
+    agent = AgentConnection(stream, version)
     watching = asyncio.ensure_future(agent.wait_for_disconnect())
     agents.add(agent)
     try:
@@ -138,16 +138,16 @@ async def watch_agent(side: Stream, version: str, agents: set[AgentConnection]) 
 
 @dataclass(kw_only=True, eq=False)
 class ProviderCall:
-    """A call under way. `body` is what goes out, `asked` what the agent said."""
+    """One call of the agent. `asked` is its body, `body` what is sent to the provider."""
 
     route: ModelRoute
     head: RequestHead
     api: ProviderApi
     asked: bytes
     body: bytes
-    flight: OpenCall
+    open_call: OpenCall
     entry: AccessEntry
-    stay: CallWait = field(default_factory=CallWait)
+    wait: CallWait = field(default_factory=CallWait)
     began: float = field(default_factory=time.monotonic)
     first_byte: float = 0.0
     sent_at: float = 0.0
@@ -162,10 +162,10 @@ class ProviderCall:
 
     @property
     def streams(self) -> bool:
-        return bool(self.wire) and (self.route.streams or self.flight.content.get("stream") is True)
+        return bool(self.wire) and (self.route.streams or self.open_call.content.get("stream") is True)
 
     def build_record(self) -> CallRecord:
-        """For the record, now that it has ended."""
+        """Build the line for the usage log, when it has ended."""
         ms = [round((at - self.began) * 1000) for at in (time.monotonic(), self.first_byte or self.began)]
         return CallRecord(
             api=self.route.api,

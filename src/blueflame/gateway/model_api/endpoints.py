@@ -1,4 +1,4 @@
-"""Which paths of an API are passed on. An unknown one could spend without being metered."""
+"""Which paths of an API are forwarded. An unknown one could spend without being metered."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from blueflame.gateway.request import RequestHead
 
 class EndpointKind(Enum):
     METERED = "metered"  # a model answers, and that costs
-    FREE = "free"  # costs nothing, so that it is passed on without a line in the record
-    OURS = "ours"  # answered here: clients ask whether anybody is there
+    FREE = "free"  # costs nothing: forwarded without a line in the usage log
+    OURS = "ours"  # answered here: clients check that the server is up
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Endpoint:
     method: str
     path: re.Pattern[str]
     kind: EndpointKind
-    wire: str = ""  # how its answers tell their usage; a name of billing/usage
+    wire: str = ""  # the format of its answers, as billing/usage names it
 
 
 def _build_endpoints(*rows: tuple[str, str, EndpointKind, str]) -> tuple[Endpoint, ...]:
@@ -52,23 +52,23 @@ ENDPOINTS: dict[str, tuple[Endpoint, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
-    """What is asked for. `path` and `query` are the provider's, without what was for us alone."""
+    """The endpoint of a request. `path` and `query` are the provider's, without the token."""
 
     api: str
     path: str
     query: str
-    shown: str  # the key in the query, if the client shows its token there
+    shown: str  # the key in the query, if the client sends its token there
     endpoint: Endpoint | None
-    model: str = ""  # as far as the path tells it
+    model: str = ""  # if the path names it
 
     @property
     def streams(self) -> bool:
-        """Events, by its path; other APIs say so in the body."""
+        """Whether the path asks for events; other APIs say so in the body."""
         return self.path.endswith(":streamGenerateContent") and "alt=sse" in self.query.split("&")
 
 
 def find_route(head: RequestHead) -> ModelRoute | None:
-    """None when it is no path of a model API. A route without an endpoint is of an API, but not known."""
+    """Find the route; None for a path outside the model APIs, a route without endpoint for an unknown path in one."""
     path, _, query = head.target.partition("?")
     api, slash, rest = path[1:].partition("/")
     if api not in ENDPOINTS:

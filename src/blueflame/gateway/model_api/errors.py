@@ -1,4 +1,4 @@
-"""Errors of our own in each API's own shape, so that a client shows our words and not that it did not understand."""
+"""The gateway's own errors in the format of each API, so that a client shows our message."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ GEMINI = {
     503: "UNAVAILABLE",
 }
 BUDGET_STATUS = 402
-"""Ends claude 2.1.325 at once with our words as its result; it tries 400 six times and 401 for minutes (both run)."""
+"""Ends claude 2.1.325 at once with our message as its result; it retries 400 six times and 401 for minutes (tested)."""
 
 
 class CallDenied(Exception):
-    """A call that is answered here, with an error that its client understands. `rule` is for the record."""
+    """A call that is answered here with an error its client understands. `rule` is for the log."""
 
     def __init__(self, status: int, rule: str, words: str) -> None:
         super().__init__(words)
@@ -59,8 +59,8 @@ def _build_error(api: str, status: int, words: str) -> Mapping[str, object]:
 
 
 PINGS = {"anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
-COMMENT = b": the model is waited for\n\n"
-"""What a client passes over in a stream. It only hears that somebody is there."""
+COMMENT = b": waiting for the model\n\n"
+"""Ignored by clients of event streams; it keeps the connection alive."""
 
 
 def format_ping(wire: str) -> bytes:
@@ -68,7 +68,7 @@ def format_ping(wire: str) -> bytes:
 
 
 def format_error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
-    """An error in a stream that has begun. `body` is the provider's own error, if there is one."""
+    """Format an error in a stream that has begun. `body` is the provider's error, if any."""
     api = wire.partition("-")[0]
     try:
         content = json.loads(body)
@@ -84,7 +84,7 @@ def format_error_event(wire: str, status: int, body: bytes, words: str) -> bytes
 
 
 def format_error_response(api: str, status: int, words: str) -> bytes:
-    """A whole answer. Clients are told not to come again: whoever waits, waits here."""
+    """Format a whole answer that tells clients not to retry: the gateway does the waiting."""
     body = format_error_body(api, status, words)
     head = (
         f"HTTP/1.1 {status} Refused by the gateway",

@@ -1,4 +1,4 @@
-"""Why a provider did not answer, told apart: its limits, its outages, the network in between."""
+"""Why a provider did not answer (rate limit, outage, network), and when a call may be tried again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from blueflame.gateway.model_api.response import ProviderAnswer
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _SPAN = re.compile(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m(?!s))?(?:([0-9.]+)s)?(?:([0-9.]+)ms)?")
 _SECONDS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
-MAX_WAIT_SECONDS = 40 * 86400.0  # what is further away is a mistake
+MAX_WAIT_SECONDS = 40 * 86400.0  # more is a mistake
 _LIMITED = "anthropic-ratelimit-"
 _KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 
 
 def find_reset_time(headers: Mapping[str, str], body: bytes, now: float) -> float | None:
-    """The moment (seconds since the epoch), None when nothing is said. Names of headers in lower case."""
+    """Find when to try again (seconds since the epoch), None if unknown. Header names are in lower case."""
     found = _pick_first(
         _read_retry_after(headers, now),
         _parse_number(headers.get("anthropic-ratelimit-unified-reset", "")),
@@ -51,7 +51,7 @@ def _read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _read_anthropic_reset(headers: Mapping[str, str]) -> float | None:
-    """The latest of those limits of which nothing remains; without such a one, the earliest."""
+    """The latest of the limits that are used up; without one, the earliest."""
     moments = {kind: _parse_moment(headers.get(f"{_LIMITED}{kind}-reset", "")) for kind in _KINDS}
     known = {kind: moment for kind, moment in moments.items() if moment is not None}
     empty = [moment for kind, moment in known.items() if headers.get(f"{_LIMITED}{kind}-remaining", "").strip() == "0"]
@@ -119,12 +119,12 @@ def _parse_span(text: str) -> float | None:
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
 MAX_REASON_LENGTH = 300
-PERMANENT_STATUSES = (501, 505)  # what a provider does not know, it will not know later
+PERMANENT_STATUSES = (501, 505)  # what a provider does not support, it will not support later
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderFailure:
-    """`until` is when the call may come again, if known; the rest is what the provider said."""
+    """`until` is when the call may be tried again, if known; the rest is the provider's answer."""
 
     kind: str
     reason: str
@@ -150,7 +150,7 @@ def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> Provide
 
 
 def _extract_message(body: bytes) -> str:
-    """The provider's own; every API has them at the same place."""
+    """Extract the provider's message; every API has it at the same place."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

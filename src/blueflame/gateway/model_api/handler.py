@@ -1,4 +1,4 @@
-"""One call to a model: token, endpoint, budget, the provider (again and again if need be), the answer, the record."""
+"""Serve one call to a model: token, endpoint, budget, provider (with retries), answer, usage log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from blueflame.billing.usage import reader_for
+from blueflame.billing.usage import UsageReader
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.model_api.backoff import RateLimitWait, WaitExceeded, WaitTimes
+from blueflame.gateway.model_api.body import BrokenMessage
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
 from blueflame.gateway.model_api.client import (
     DRAIN_SECONDS_AT_END,
@@ -26,7 +27,7 @@ from blueflame.gateway.model_api.errors import CallDenied, format_error_body, fo
 from blueflame.gateway.model_api.failures import NETWORK, ProviderFailure, classify_failure, is_retryable
 from blueflame.gateway.model_api.request import check_token, format_provider_request, prepare_body
 from blueflame.gateway.model_api.request_body import read_body
-from blueflame.gateway.model_api.response import BrokenAnswer, ProviderAnswer, read_whole_body
+from blueflame.gateway.model_api.response import ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCopy, stream_to_agent, wait_with_pings
 from blueflame.gateway.model_api.usage_log import PriceList, UsageLog
@@ -43,37 +44,37 @@ JSON_HEADERS = (("content-type", b"application/json"),)
 
 
 class ModelHandler:
-    """What the gateway serves its agent's calls to a model with. Made inside the running loop."""
+    """Serves the agent's calls to a model. Created inside the running loop."""
 
     def __init__(
         self,
-        orders: ModelOptions,
-        ledger: UsageLog,
+        options: ModelOptions,
+        usage_log: UsageLog,
         attempt: str,
-        teller: StatusReporter,
+        reporter: StatusReporter,
         *,
-        patience: GatewayTimeouts,
-        pace: WaitTimes | None = None,
+        timeouts: GatewayTimeouts,
+        wait_times: WaitTimes | None = None,
     ) -> None:
-        self._orders = orders
-        self._ledger = ledger
-        self._patience = patience
-        self._prices = PriceList(orders)
-        self._purse = BudgetReservation(orders.budgets, self._prices, teller)
-        self._pace = pace or WaitTimes()
-        self._lot = RateLimitWait(orders, attempt, teller, self._pace)
-        self._connections = ProviderConnections(patience, tls=any(api.upstream.tls for api in orders.apis.values()))
+        self._options = options
+        self._usage_log = usage_log
+        self._timeouts = timeouts
+        self._prices = PriceList(options)
+        self._budget = BudgetReservation(options.budgets, self._prices, reporter)
+        self._wait_times = wait_times or WaitTimes()
+        self._rate_limit = RateLimitWait(options, attempt, reporter, self._wait_times)
+        self._connections = ProviderConnections(timeouts, tls=any(api.upstream.tls for api in options.apis.values()))
         self._closes = False
         self._agents: set[AgentConnection] = set()
         self._calls: set[ProviderCall] = set()
-        self._recorder, self._player = _open_cassettes(orders)
+        self._recorder, self._player = _open_cassettes(options)
 
     async def close(self) -> None:
-        """The attempt ends: who waits leaves, who is being answered has a moment to say what it used."""
+        """End waiting calls; give those being answered a moment to report their usage."""
         self._closes = True
         for agent in list(self._agents):
             agent.limit_remaining(DRAIN_SECONDS_AT_END)
-        give_up = time.monotonic() + 2 * DRAIN_SECONDS_AT_END  # each of them has its own limit; none may keep us
+        give_up = time.monotonic() + 2 * DRAIN_SECONDS_AT_END  # each has its own limit; none may hold this up
         while self._calls and time.monotonic() < give_up:
             await asyncio.sleep(0.005)
         self._connections.close()
@@ -84,23 +85,23 @@ class ModelHandler:
             await self._serve_call(head, route, client, entry)
         except CallDenied as e:
             entry.set_decision("block", e.rule, e.words)
-            await send_last_bytes(client, format_error_response(route.api, e.status, e.words), self._patience)
+            await send_last_bytes(client, format_error_response(route.api, e.status, e.words), self._timeouts)
 
     async def _serve_call(self, head: RequestHead, route: ModelRoute, client: Stream, entry: AccessEntry) -> None:
         kind = route.endpoint.kind if route.endpoint is not None else None
         if kind is EndpointKind.OURS:
             entry.set_decision("allow", "page", "")
-            await send_last_bytes(client, EMPTY_OK, self._patience)
+            await send_last_bytes(client, EMPTY_OK, self._timeouts)
             return
-        check_token(head, route, self._orders.token)
-        api = self._orders.apis.get(route.api)
+        check_token(head, route, self._options.token)
+        api = self._options.apis.get(route.api)
         if api is None or kind is None:
             raise CallDenied(404, "no_such_endpoint", _describe_unknown_endpoint(route, head, known=api is not None))
         entry.host, entry.port = api.upstream.host, api.upstream.port
         asked = await read_body(client, head)
         body = prepare_body(route, asked) if kind is EndpointKind.METERED else asked
-        flight = OpenCall(asked, route.model)
-        call = ProviderCall(route=route, head=head, api=api, asked=asked, body=body, flight=flight, entry=entry)
+        open_call = OpenCall(asked, route.model)
+        call = ProviderCall(route=route, head=head, api=api, asked=asked, body=body, open_call=open_call, entry=entry)
         entry.up = len(asked)
         entry.set_decision("allow", route.api, "")
         async with watch_agent(client, head.version, self._agents) as agent:
@@ -110,24 +111,24 @@ class ModelHandler:
             entry.down = agent.down
 
     async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
-        if self._ledger.problem:
-            raise CallDenied(403, "record_full", f"nothing more can be let through: {self._ledger.problem}")
+        if self._usage_log.problem:
+            raise CallDenied(403, "record_full", f"no more calls are served: {self._usage_log.problem}")
         self._calls.add(call)
         try:
-            if not self._purse.try_reserve(call.flight):
-                await agent.run_while_connected(self._purse.wait_to_reserve(call.flight))
+            if not self._budget.try_reserve(call.open_call):
+                await agent.run_while_connected(self._budget.wait_to_reserve(call.open_call))
             await self._run_call(call, agent)
         except CallDenied as e:
             call.status, call.refused = e.status, e.rule
             raise
         except AgentDisconnected:
-            call.refused = "left"  # before it was its turn
+            call.refused = "left"  # before its turn
         finally:
             self._settle_call(call)
             self._calls.discard(call)
 
     async def _run_call(self, call: ProviderCall, agent: AgentConnection) -> None:
-        """Ask, wait and ask again until there is an answer to pass on, or no patience left."""
+        """Ask the provider until there is an answer to send, or the wait is exceeded."""
         try:
             if self._player is not None:
                 await self._send_recorded(call, agent)
@@ -135,12 +136,12 @@ class ModelHandler:
                 await self._ask_until_answered(call, agent)
         except WaitExceeded as e:
             call.refused = "gave_up"
-            call.entry.set_decision("error", e.trouble.kind, e.trouble.reason)
-            await self._send_error(call, agent, e.trouble)
+            call.entry.set_decision("error", e.failure.kind, e.failure.reason)
+            await self._send_error(call, agent, e.failure)
         except AgentDisconnected:
-            call.entry.details = "cut off: the agent went away, or its attempt ended"
+            call.entry.details = "cut off: the agent disconnected, or its attempt ended"
             agent.abort()
-        except BrokenAnswer as e:
+        except BrokenMessage as e:
             call.entry.details = f"cut off: {e}"
             agent.abort()
         except CallDenied as e:
@@ -149,25 +150,25 @@ class ModelHandler:
             call.status, call.refused = e.status, e.rule
             await self._send_error_event(call, agent, b"", e.words)
         finally:
-            self._lot.stop_waiting(call.stay)
+            self._rate_limit.stop_waiting(call.wait)
 
     async def _ask_until_answered(self, call: ProviderCall, agent: AgentConnection) -> None:
         while True:
-            if not self._lot.is_clear():
-                await self._wait_with_pings(call, agent, self._lot.wait_for_shared_limit(call.stay))
+            if not self._rate_limit.is_clear():
+                await self._wait_with_pings(call, agent, self._rate_limit.wait_for_shared_limit(call.wait))
             async with agent.limit_after_disconnect():
                 found = await self._ask_provider(call)
                 if isinstance(found, ProviderAnswer):
-                    self._lot.stop_waiting(call.stay)
+                    self._rate_limit.stop_waiting(call.wait)
                     await self._send_answer(call, agent, found)
                     return
-            await self._wait_with_pings(call, agent, self._lot.wait_for_retry(call.stay, found))
+            await self._wait_with_pings(call, agent, self._rate_limit.wait_for_retry(call.wait, found))
 
     async def _wait_with_pings(
         self, call: ProviderCall, agent: AgentConnection, waiting: Coroutine[object, object, None]
     ) -> None:
         try:
-            await agent.run_while_connected(wait_with_pings(waiting, call, agent, self._pace))
+            await agent.run_while_connected(wait_with_pings(waiting, call, agent, self._wait_times))
         except AgentDisconnected:
             call.refused = "parked"
             raise
@@ -186,15 +187,15 @@ class ModelHandler:
         return classify_failure(answer, await self._read_error_body(call, answer), time.time())
 
     async def _read_error_body(self, call: ProviderCall, answer: ProviderAnswer) -> bytes:
-        """Of an error, as far as it comes."""
+        """Read the body of an error, as far as it arrives."""
         try:
-            async with asyncio.timeout(self._patience.idle):
+            async with asyncio.timeout(self._timeouts.idle):
                 body = await read_whole_body(answer, MAX_ERROR_BYTES)
         except (OSError, TimeoutError):
-            answer.side.writer.transport.abort()
+            answer.stream.writer.transport.abort()
             return b""
         except asyncio.CancelledError:
-            answer.side.writer.transport.abort()
+            answer.stream.writer.transport.abort()
             raise
         self._connections.keep_or_close(call.api.upstream, answer)
         return body
@@ -202,7 +203,7 @@ class ModelHandler:
     async def _send_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
         call.first_byte = time.monotonic()
         if answer.status < 400:
-            self._lot.record_success(call.sent_at)
+            self._rate_limit.record_success(call.sent_at)
         if agent.begun and not (
             answer.status == 200 and answer.get_header("content-type").startswith("text/event-stream")
         ):
@@ -213,8 +214,8 @@ class ModelHandler:
             agent.start_response(answer.status, answer.headers, final=False)
         copy = self._build_copy(call, answer.get_header("content-encoding").lower())
         with ExitStack() as undo:
-            undo.callback(answer.side.writer.transport.abort)
-            await stream_to_agent(answer.iterate_body(), agent, copy, self._patience.idle)
+            undo.callback(answer.stream.writer.transport.abort)
+            await stream_to_agent(answer.iterate_body(), agent, copy, self._timeouts.idle)
             undo.pop_all()
         self._connections.keep_or_close(call.api.upstream, answer)
         if self._recorder is not None and call.wire and answer.status < 300:
@@ -226,61 +227,61 @@ class ModelHandler:
         assert self._player is not None
         found = self._player.find_answer(call.wire, call.asked) if call.wire else None
         if found is None:
-            raise CallDenied(404, "not_recorded", f"the cassette {self._orders.replay} holds no answer to this call")
+            raise CallDenied(404, "not_recorded", f"the cassette {self._options.replay} holds no answer to this call")
         call.status, call.tries, call.first_byte = 200, 1, time.monotonic()
         chunks = list(found)
         streamed = not b"".join(chunks)[:64].lstrip().startswith((b"{", b"["))
         agent.start_response(200, EVENT_STREAM_HEADERS if streamed else JSON_HEADERS, final=False)
-        await stream_to_agent(_iterate_chunks(chunks), agent, self._build_copy(call, ""), self._patience.idle)
+        await stream_to_agent(_iterate_chunks(chunks), agent, self._build_copy(call, ""), self._timeouts.idle)
         self._finish_call(call, agent)
 
-    async def _send_error(self, call: ProviderCall, agent: AgentConnection, trouble: ProviderFailure) -> None:
-        call.status = trouble.status or 503
+    async def _send_error(self, call: ProviderCall, agent: AgentConnection, failure: ProviderFailure) -> None:
+        call.status = failure.status or 503
         if agent.begun:
-            await self._send_error_event(call, agent, trouble.body, trouble.reason)
+            await self._send_error_event(call, agent, failure.body, failure.reason)
             return
-        if trouble.body:
-            agent.start_response(call.status, trouble.headers, final=True)
-            await agent.send_piece(trouble.body)
+        if failure.body:
+            agent.start_response(call.status, failure.headers, final=True)
+            await agent.send_piece(failure.body)
         else:
             agent.start_response(call.status, JSON_HEADERS, final=True)
-            await agent.send_piece(format_error_body(call.route.api, call.status, trouble.reason))
+            await agent.send_piece(format_error_body(call.route.api, call.status, failure.reason))
         self._finish_call(call, agent)
 
     async def _send_error_event(self, call: ProviderCall, agent: AgentConnection, body: bytes, words: str) -> None:
-        """The client waits for a stream and has had its status: only an event can say it now."""
+        """Send an error as an event: the status of the stream has been sent already."""
         await agent.send_piece(format_error_event(call.wire, call.status, body, words))
         self._finish_call(call, agent)
 
     def _build_copy(self, call: ProviderCall, encoding: str) -> AnswerCopy:
         if call.wire:
-            call.flight.reader = reader_for(call.wire, True)  # what comes decides
-        return AnswerCopy(encoding, call.flight.reader, kept=self._recorder is not None and bool(call.wire))
+            call.open_call.reader = UsageReader(call.wire)
+        return AnswerCopy(encoding, call.open_call.reader, kept=self._recorder is not None and bool(call.wire))
 
     def _finish_call(self, call: ProviderCall, agent: AgentConnection) -> None:
-        """The account is settled before the agent knows that the answer is whole and asks again."""
+        """Settle before the agent sees the end of the answer and sends its next call."""
         if call.wire:
             self._settle_call(call)
         agent.end_response()
 
     def _settle_call(self, call: ProviderCall) -> None:
-        """Once: what it used goes into the record and off the budgets."""
+        """Write the usage to the log and take it off the budgets, once."""
         if call.settled:
             return
         call.settled = True
-        usage = call.flight.read_usage()
+        usage = call.open_call.read_usage()
         if not usage.model:
-            usage = replace(usage, model=call.flight.model)
+            usage = replace(usage, model=call.open_call.model)
         if call.refused or call.status >= 400:
-            usage = replace(usage, complete=True)  # nothing was used, and that is known
+            usage = replace(usage, complete=True)  # known: nothing was used
         priced = self._prices.price_usage(usage)
-        self._purse.settle(call.flight, priced)
-        self._ledger.write(call.build_record(), priced)
+        self._budget.settle(call.open_call, priced)
+        self._usage_log.write(call.build_record(), priced)
 
 
 def _describe_unknown_endpoint(route: ModelRoute, head: RequestHead, *, known: bool) -> str:
     if not known:
-        return f"this attempt has no way to the {route.api} API; its runtime did not ask for one"
+        return f"the {route.api} API is not available to this attempt: its runtime does not use it"
     paths = ", ".join(
         f"{row.method} {row.path.pattern}" for row in ENDPOINTS[route.api] if row.kind is not EndpointKind.OURS
     )
@@ -292,11 +293,11 @@ async def _iterate_chunks(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _open_cassettes(orders: ModelOptions) -> tuple[CassetteRecorder | None, CassettePlayer | None]:
-    if not orders.record and not orders.replay:
+def _open_cassettes(options: ModelOptions) -> tuple[CassetteRecorder | None, CassettePlayer | None]:
+    if not options.record and not options.replay:
         return None, None
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
 
-    if orders.replay:
-        return None, CassettePlayer(orders.replay, orders.key, orders.places)
-    return CassetteRecorder(orders.record, orders.key, orders.places), None
+    if options.replay:
+        return None, CassettePlayer(options.replay, options.key, options.places)
+    return CassetteRecorder(options.record, options.key, options.places), None

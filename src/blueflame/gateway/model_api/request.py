@@ -1,4 +1,4 @@
-"""The request as the provider gets it: the agent's own, without its token and with the person's credential."""
+"""The request as the provider gets it: the agent's, without its token and with the person's credential."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ OAUTH_BETA = "oauth-2025-04-20"
 
 
 def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
-    """Every place is looked at, and the time it takes tells nothing."""
+    """Check every place a client may send the token in, in constant time."""
     shown = [value.decode("latin-1") for name in TOKEN_HEADERS for value in head.get_all(name)]
     words = [value[7:].strip() if value[:7].lower() == "bearer " else value for value in (*shown, unquote(route.shown))]
     fits = [hmac.compare_digest(word.encode(), token.encode()) for word in words]
     if not any(fits):
-        raise CallDenied(401, "wrong_token", "the key that was shown is not this attempt's; nobody else is served here")
+        raise CallDenied(401, "wrong_token", "wrong key: this gateway serves only its own attempt")
 
 
 def format_provider_request(head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes) -> bytes:
-    """Made anew for each try: a login may have been renewed meanwhile."""
+    """Format the request, for each try again: a login may have been renewed meanwhile."""
     listed = {
         name.strip().lower() for value in head.get_all("connection") for name in value.decode("latin-1").split(",")
     }
@@ -89,9 +89,9 @@ def read_login(path: str) -> str:
 
 
 def prepare_body(route: ModelRoute, body: bytes) -> bytes:
-    """The body as it goes out. Usage must come with the answer, or nobody could count it."""
+    """Return the body to send. The answer must report usage, or it could not be metered."""
     if route.api != "openai":
-        return body  # these always tell; not to read a large request saves the agent some milliseconds
+        return body  # these always report usage; not parsing a large request saves milliseconds
     content = _parse_json_object(body)
     if content.get("background"):
         raise CallDenied(400, "not_metered", "background responses cannot be metered; ask without background")
@@ -109,5 +109,5 @@ def _parse_json_object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise CallDenied(400, "malformed_request", "the body of the request is no JSON object")
+        raise CallDenied(400, "malformed_request", "the body of the request is not a JSON object")
     return found

@@ -1,4 +1,4 @@
-"""Lines to the warden, over the control socket: why a call waits, that it goes on, that a budget is used up."""
+"""Lines to the warden over the control socket: why a call waits, that it continues, that a budget is used up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 class StatusReporter:
-    """Says each refusal and each giving up once: an agent that asks again and again has nothing new to tell."""
+    """Reports each refusal and each exceeded wait once, however often the agent retries."""
 
     def __init__(self, control: socket.socket | None) -> None:
         self._control = control
@@ -34,5 +34,5 @@ class StatusReporter:
 
     def _send_line(self, line: str) -> None:
         if self._control is not None:
-            with suppress(OSError):  # the warden has gone: nobody is left to be told
+            with suppress(OSError):  # the warden has ended
                 self._control.sendall(line.encode() + b"\n")

@@ -1,4 +1,7 @@
-"""An answer on its way to the agent: every piece the moment it comes, and a copy of it to whoever counts."""
+"""Stream an answer to the agent and a copy of it to the usage reader; send pings while the agent waits.
+
+Without pings a client takes the connection for dead: claude 2.1.325 asks once more after six minutes, then fails.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from collections.abc import AsyncIterator, Coroutine
 
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.model_api.backoff import WaitTimes
+from blueflame.gateway.model_api.body import BrokenMessage
 from blueflame.gateway.model_api.client import AgentConnection, ProviderCall
 from blueflame.gateway.model_api.errors import format_ping
-from blueflame.gateway.model_api.response import BrokenAnswer
 
 PLAIN = ("", "identity")
 _GZIP_OR_ZLIB = 47
 
 
 class AnswerCopy:
-    """What was passed on, as text again: some providers compress although they were asked not to."""
+    """A decompressed copy of the answer: some providers compress although they were asked not to."""
 
     def __init__(self, encoding: str, reader: UsageReader | None, *, kept: bool) -> None:
         self._unpack = None if encoding in PLAIN else zlib.decompressobj(_GZIP_OR_ZLIB)
@@ -49,7 +52,7 @@ class AnswerCopy:
 
 
 async def stream_to_agent(pieces: AsyncIterator[bytes], agent: AgentConnection, copy: AnswerCopy, idle: float) -> None:
-    """Until the answer's proper end. Raises Broken for any other, also for a silence that is too long."""
+    """Stream until the answer's proper end. Raises BrokenMessage for any other end and for a long silence."""
     now = asyncio.get_running_loop().time
     try:
         async with asyncio.timeout(idle) as quiet:
@@ -58,7 +61,7 @@ async def stream_to_agent(pieces: AsyncIterator[bytes], agent: AgentConnection, 
                 copy.add(piece)
                 quiet.reschedule(now() + idle)
     except TimeoutError:
-        raise BrokenAnswer(f"nothing was said for {idle:g} seconds") from None
+        raise BrokenMessage(f"idle for {idle:g} seconds") from None
     copy.finish()
 
 
@@ -66,13 +69,13 @@ EVENT_STREAM_HEADERS = (("content-type", b"text/event-stream"), ("cache-control"
 
 
 async def wait_with_pings(
-    waiting: Coroutine[object, object, None], call: ProviderCall, agent: AgentConnection, pace: WaitTimes
+    waiting: Coroutine[object, object, None], call: ProviderCall, agent: AgentConnection, wait_times: WaitTimes
 ) -> None:
-    """Wait, and keep the agent's client quiet meanwhile. One that wants no stream can be told nothing."""
+    """Wait, with pings to an agent that wants a stream; no other can be sent any."""
     work = asyncio.ensure_future(waiting)
     try:
         while not work.done():
-            quiet = pace.ping if agent.begun else max(0.0, call.began + pace.soothe - time.monotonic())
+            quiet = wait_times.ping if agent.begun else max(0.0, call.began + wait_times.first_ping - time.monotonic())
             await asyncio.wait((work,), timeout=quiet)
             if work.done():
                 break

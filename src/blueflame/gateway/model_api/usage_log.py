@@ -1,6 +1,6 @@
-"""usage.jsonl: one line for every call to a model, written when it ends or is refused.
+"""usage.jsonl: one line per call to a model, written when it ends or is refused.
 
-It is locked for as long as this gateway lives, so that a later warden can wait for its last line.
+It is locked while this gateway runs, so that a later warden can wait for its last line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class PricedUsage:
 
 
 class PriceList:
-    def __init__(self, orders: ModelOptions) -> None:
-        self._rows = tuple(parse_row(row) for row in orders.prices)
-        self._fallback = parse_row({**orders.fallback, "model": "fallback"})
+    def __init__(self, options: ModelOptions) -> None:
+        self._rows = tuple(parse_row(row) for row in options.prices)
+        self._fallback = parse_row({**options.fallback, "model": "fallback"})
 
     def price_usage(self, usage: Usage) -> PricedUsage:
         row = self.find_row(usage)
@@ -53,7 +53,7 @@ class CallRecord:
 
 
 class UsageLog:
-    """`problem` is said when a line could not be written: nothing more is let through then."""
+    """The log file. `problem` says why a line could not be written: nothing more is let through then."""
 
     def __init__(self, folder: str, attempt: str) -> None:
         self._file = os.open(f"{folder}/{FILE_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

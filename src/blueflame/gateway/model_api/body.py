@@ -1,0 +1,84 @@
+"""Bodies of HTTP/1.1 messages, piece by piece as they arrive: by length, in chunks, or until the connection ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+from blueflame.gateway.relay import Stream
+
+PIECE_BYTES = 256 * 1024
+MAX_CHUNK_LINE_BYTES = 16 * 1024
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+
+
+class BrokenMessage(OSError):
+    """Not valid HTTP/1.1, or ended in the middle."""
+
+
+class BodyTooLarge(Exception):
+    """A chunk was announced that exceeds the limit."""
+
+
+async def iterate_body(stream: Stream, size: int | None, decoder: ChunkDecoder | None) -> AsyncIterator[bytes]:
+    """Yield what each read adds. Without `size` and `decoder` the connection's end ends the body."""
+    left = size
+    while left != 0 and not (decoder and decoder.done):
+        data = await stream.reader.read(PIECE_BYTES if left is None else min(left, PIECE_BYTES))
+        if not data and (decoder or left):
+            raise BrokenMessage("the connection ended in the middle of the body")
+        if not data:
+            return
+        left = None if left is None else left - len(data)
+        if piece := decoder.feed(data) if decoder else data:
+            yield piece
+
+
+class ChunkDecoder:
+    """Remove the framing of chunks. All chunks of one read are one piece, and none waits for another."""
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
+        self._announced = 0
+        self._left = 0  # bytes of the chunk that are still to come
+        self._ends_line = False  # the line end after a chunk follows
+        self._in_trailers = False
+        self.rest = b""
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what `data` adds to the body."""
+        data, at, found = self.rest + data, 0, []
+        while not self.done:
+            if self._left:
+                part = data[at : at + self._left]
+                found.append(part)
+                at += len(part)
+                self._left -= len(part)
+                self._ends_line = True
+            end = data.find(b"\n", at)
+            if self._left or end < 0:
+                break
+            self._read_line(data[at : end + 1])
+            at = end + 1
+        self.rest = data[at:]
+        if not self.done and not self._left and len(self.rest) > MAX_CHUNK_LINE_BYTES:
+            raise BrokenMessage("the line before a chunk is too long")
+        return b"".join(found)
+
+    def _read_line(self, line: bytes) -> None:
+        if self._in_trailers:
+            self.done = line == b"\r\n"
+        elif self._ends_line:
+            if line != b"\r\n":
+                raise BrokenMessage("a chunk is longer than announced")
+            self._ends_line = False
+        else:
+            size = _CHUNK_SIZE.fullmatch(line)
+            if size is None:
+                raise BrokenMessage("the size of a chunk is malformed")
+            self._left = int(size[1], 16)
+            self._announced += self._left
+            self._in_trailers = self._left == 0
+            if self._max_bytes is not None and self._announced > self._max_bytes:
+                raise BodyTooLarge
