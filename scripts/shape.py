@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 BROAD = ("Exception", "BaseException")
 OLD_WORDS = re.compile(
-    r"\b(whoever|somebody|nobody|anew|mend(s|ed|ing)?|to be had|in vain|is none|beforehand|as it stands|put down"
+    r"\b(whoever|somebody|nobody|anew|mend(s|ed|ing)?|to be had|in vain|is (?-i:none)|beforehand|as it stands|put down"
     r"|told)\b",
     re.IGNORECASE,
 )
