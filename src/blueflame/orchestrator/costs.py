@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blueflame.model.attempt import AttemptRecord
+from blueflame.model.health import HealthReport
 from blueflame.model.spend import NO_SPEND
-from blueflame.orchestrator.engine.health import HealthReport
 from blueflame.session.accounts import UNKNOWN_MODEL, CostEntry, split_by_model
 from blueflame.session.state import Session
 from blueflame.system.clock import find_local_day

@@ -18,10 +18,11 @@ from blueflame.config.load import load_config
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
+from blueflame.model.health import HealthReport
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
-from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
+from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.engine.presence import RunningCommand, find_running_commands
 from blueflame.orchestrator.loop import Observer

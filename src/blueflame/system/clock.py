@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime
 from typing import NamedTuple
@@ -18,6 +17,8 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # only processes that have a loop need it
+
         await asyncio.sleep(seconds)
 
 

@@ -5,7 +5,6 @@ A pid alone says nothing: it is recycled, and a zombie answers to it. A process 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from contextlib import suppress
@@ -87,6 +86,8 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 async def _watch_until_gone(known: ProcessIdentity, handle: int) -> None:
+    import asyncio  # 50 ms: most callers only ask for a pid
+
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     try:
@@ -103,6 +104,8 @@ async def _watch_until_gone(known: ProcessIdentity, handle: int) -> None:
 
 
 async def _poll_until_gone(known: ProcessIdentity) -> None:
+    import asyncio
+
     while read_process_state(known) is not ProcessState.DEAD:
         await asyncio.sleep(POLL_SECONDS)
 

@@ -10,9 +10,9 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
+from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
-from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.estimate import CostRange
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked

@@ -12,10 +12,10 @@ from blueflame.cli.render.cost import render_cost
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
+from blueflame.model.health import Health, HealthReport
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.costs import list_costs
-from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.accounts import forecast_cost
 from blueflame.session.estimate import estimate_cost
 from blueflame.text.format import format_dollars

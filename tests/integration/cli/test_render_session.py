@@ -9,8 +9,8 @@ from blueflame.cli.render.status import render_commands, render_gates, render_st
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Spend
-from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.session.consequences import consequences_of
 from blueflame.session.estimate import estimate_cost

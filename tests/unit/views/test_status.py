@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from blueflame.model.event import SessionEnded
-from blueflame.orchestrator.engine.health import Health, HealthReport
+from blueflame.model.health import Health, HealthReport
 from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
 from support.recorded_session import Story

@@ -14,7 +14,7 @@ from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
     from blueflame.model.event import JournalEntry
-    from blueflame.orchestrator.engine.health import HealthReport
+    from blueflame.model.health import HealthReport
     from blueflame.orchestrator.project import Project
     from blueflame.session.accounts import CostEntry
 

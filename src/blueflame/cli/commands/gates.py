@@ -10,8 +10,6 @@ from blueflame.cli.output import print_json
 
 def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """List the open gates and how to answer them."""
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.status import render_gates
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.views.session import build_gates_json
@@ -23,5 +21,8 @@ def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: 
     if as_json:
         print_json({"session": found.id, "gates": build_gates_json(waiting)})
     else:
+        from blueflame.cli.console import make_console, print_view
+        from blueflame.cli.render.status import render_gates
+
         print_view(make_console(), render_gates(waiting))
     return 0

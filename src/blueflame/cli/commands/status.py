@@ -10,14 +10,12 @@ from blueflame.cli.options import CONFIG, JSON, SESSION
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from blueflame.orchestrator.engine.health import HealthReport
+    from blueflame.model.health import HealthReport
     from blueflame.orchestrator.engine.presence import RunningCommand
 
 
 def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Show open gates, running agents and all tasks of a session."""
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.status import render_commands, render_status
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal
     from blueflame.system.clock import SystemClock
@@ -38,6 +36,9 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
         state = build_session_json(found, now=now, checkups=checkups)
         print_json(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
         return 0
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.status import render_commands, render_status
+
     console = make_console()
     print_view(console, render_status(build_status_view(found, now=now, checkups=checkups), now=now))
     if commands:

@@ -11,7 +11,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.cli.render.session import render_task_lines
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.engine.health import Health
+from blueflame.model.health import Health
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.text.format import format_clock, format_duration
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from blueflame.agents.runtime import Runtime
 from blueflame.model.attempt import AttemptRecord
+from blueflame.model.health import Health, HealthReport
 from blueflame.model.settings import LimitSettings
-from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptStatus,
@@ -27,31 +26,6 @@ MAX_BYTES_PER_PROBE = (
     8 * 1024 * 1024
 )  # bytes of new output that one visit reads; a flood is caught up with visit by visit
 WARDEN_MARGIN_SECONDS = 15.0  # seconds after its time is up in which a warden must have ended an agent
-
-
-class Health(StrEnum):
-    STARTING = "starting"  # intended, or its checkout is being made ready
-    WORKING = "working"
-    SILENT = "silent"  # at work, and has said nothing for limits.stall_timeout
-    PARKED = "parked"  # at work, and waits for its model
-    STOPPING = "stopping"  # it was asked to end
-    ENDED = "ended"
-    LOST = "lost"  # it was started, and nobody watches over it any more
-    UNKNOWN = "unknown"  # we cannot tell; never to be taken for well
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthReport:
-    """What was found when an agent was looked at."""
-
-    state: Health
-    why: str = ""
-    warden_pid: int | None = None
-    agent_pid: int | None = None
-    warden_since: float | None = None
-    last_output: float | None = None
-    said: str = ""
-    spend: Spend = NO_SPEND
 
 
 class HealthMonitor:

@@ -25,8 +25,9 @@ from blueflame.documents.exports import (
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
+from blueflame.model.health import HealthReport
 from blueflame.model.task import TaskRecord
-from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
+from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import ProjectPaths
