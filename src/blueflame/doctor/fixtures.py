@@ -21,9 +21,9 @@ from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import read_outcome
 from blueflame.sandbox import SandboxContext, SandboxRequest, Toolchains, build_sandbox
-from blueflame.sandbox.cleanup import make_temporary_folder
-from blueflame.system.background_process import BackgroundProcess, start_background
+from blueflame.sandbox.prepare import make_temporary_folder
 from blueflame.system.files import build_file_error
+from blueflame.system.process import BackgroundProcess, start_background
 
 BuildSandbox: TypeAlias = Callable[[SandboxContext, SandboxRequest], SandboxSpec]
 PROBES_FILE = Path(__file__).with_name("probes.py")

@@ -37,8 +37,7 @@ from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
 from blueflame.policy.compile import compile_policy
 from blueflame.sandbox import SandboxContext, SandboxRequest, prepare_sandbox
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
-from blueflame.system.background_process import BackgroundProcess, start_background
-from blueflame.system.process import run
+from blueflame.system.process import BackgroundProcess, run, start_background
 from blueflame.telemetry.audit import Audit, read_audit
 from blueflame.warden.resource_limits import read_free_mb
 from blueflame.watcher.policy_file import find_shfmt, save_policy

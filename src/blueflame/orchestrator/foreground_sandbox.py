@@ -29,9 +29,8 @@ from blueflame.sandbox import (
     prepare_sandbox,
 )
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
-from blueflame.sandbox.cleanup import make_temporary_folder
-from blueflame.sandbox.person_checkout import PersonCheckout
-from blueflame.sandbox.protected_files import ProtectedFiles, find_protected_files
+from blueflame.sandbox.person_checkout import PersonCheckout, ProtectedFiles, find_protected_files
+from blueflame.sandbox.prepare import make_temporary_folder
 from blueflame.sandbox.redirects import StandardFiles, relay_files
 from blueflame.system.layout import STATE_FOLDER
 from blueflame.warden import cgroup

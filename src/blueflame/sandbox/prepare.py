@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -165,3 +168,25 @@ def _make_mount_point(path: Path, *, is_folder: bool) -> None:
     mode = path.lstat().st_mode
     if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
         raise WorldError(f"{path} must be a plain {'folder' if is_folder else 'file'}; remove it and start again")
+
+
+@contextmanager
+def make_temporary_folder() -> Iterator[Path]:
+    """Ours alone, and gone at the end. Not tempfile's own: before Python 3.11.8 its removal changes the permissions of
+    whatever a link in there leads to."""
+    folder = Path(tempfile.mkdtemp(prefix="blueflame-"))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def remove_tree(folder: Path) -> None:
+    """Also folders that were made unwritable; links are removed, not followed."""
+    for place, names, _ in os.walk(folder, onerror=None):
+        for name in names:
+            below = Path(place, name)
+            if not below.is_symlink():
+                with suppress(OSError):
+                    below.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

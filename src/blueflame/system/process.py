@@ -13,35 +13,14 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from blueflame.model.errors import ProcessFailed
-from blueflame.system import interrupts
 from blueflame.system.environment import remove_model_keys
-from blueflame.system.process_identity import (
-    ProcessIdentity,
-    ProcessState,
-    read_identity,
-    read_process_state,
-    wait_until_gone,
-)
-
-__all__ = [
-    "ProcessIdentity",
-    "ProcessResult",
-    "ProcessState",
-    "read_identity",
-    "read_process_state",
-    "read_tail",
-    "run",
-    "run_bytes",
-    "run_capped",
-    "start_detached",
-    "wait_until_gone",
-]
 
 
 class ProcessResult(NamedTuple):
@@ -214,7 +193,7 @@ def _run_child(
     stderr: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
-    with interrupts.defer_interrupts() as let_in:
+    with defer_interrupts() as let_in:
         child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
         with child, ExitStack() as undo:
             undo.callback(child.wait)  # Popen itself does not wait after an interrupt
@@ -266,3 +245,95 @@ def _build_timeout_error(argv: Sequence[str], cwd: Path, timeout: float | None) 
 
 def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundProcess:
+    """In a session of its own, of which it is the first."""
+
+    _process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.is_running
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """It alone, at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def kill_group(self) -> None:
+        """With its whole group, when it has not ended already."""
+        if self.is_running:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def start_background(
+    argv: Sequence[str],
+    *,
+    log: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    handles: Sequence[int] = (),
+) -> BackgroundProcess:
+    """Without input, its output in `log`; `handles` are open files of ours that it gets. Raises ProcessFailed."""
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log else os.open(os.devnull, os.O_WRONLY)
+    try:
+        started = subprocess.Popen(
+            argv,
+            cwd="/",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+            pass_fds=handles,
+        )
+    except OSError as e:
+        raise ProcessFailed(f"cannot run {argv[0]}: {e.strerror}") from e
+    finally:
+        os.close(sink)
+    return BackgroundProcess(started)
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[Callable[[], None]]:
+    """Nobody is interrupted until `let_in` is called: a child started meanwhile is in safe hands by then.
+
+    An exception raised within Popen would lose the only handle of a child that already runs.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not _is_main_thread() or not callable(before):
+        yield lambda: None
+        return
+    pending: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+
+    def let_in() -> None:
+        signal.signal(signal.SIGINT, before)
+        if pending:
+            signal.raise_signal(pending.pop())
+
+    try:
+        yield let_in
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_main_thread() -> bool:
+    """Python lets only the main thread touch signals, and interrupts only that one."""
+    return threading.current_thread() is threading.main_thread()

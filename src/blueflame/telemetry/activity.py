@@ -17,7 +17,7 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.audit import BLOCK
 from blueflame.model.errors import WorldError
-from blueflame.system.tail import STEP_BYTES, FileTail
+from blueflame.system.lines import STEP_BYTES, FileTail
 from blueflame.telemetry.progress import ProgressReader
 
 DOING_BY_WARDEN_STATE: Mapping[str, AgentState] = {

@@ -10,7 +10,7 @@ from blueflame.agents.runtime import CallNotRun, Runtime, Signal, TextOutput, Us
 from blueflame.model.attempt import Attempt
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.telemetry.usage_tail import UsageTail
+from blueflame.telemetry.usage import UsageTail
 
 STEP_BYTES = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
 

@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 from blueflame.agents.runtime import OutputProblem, Runtime, Signal, TextOutput, UsageReport, read_new_signals
 from blueflame.model.audit import ALLOW, ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.system.tail import STEP_BYTES, FileTail
+from blueflame.system.lines import STEP_BYTES, FileTail
 from blueflame.telemetry.activity import shorten_paths
-from blueflame.telemetry.usage import USAGE_FILE
-from blueflame.telemetry.usage_tail import MeteredCall, UsageTail
+from blueflame.telemetry.usage import USAGE_FILE, MeteredCall, UsageTail
 
 MAX_STEP_BYTES = 1024 * 1024  # bytes of output that are read at a time
 

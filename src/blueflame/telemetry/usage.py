@@ -1,6 +1,6 @@
 """What an attempt has used, by the gateway's own book (usage.jsonl), and what it cost in the end.
 
-For a look at a running attempt, again and again, there is telemetry/usage_tail.
+For a look at a running attempt, again and again, there is telemetry/usage.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.files import build_file_error
+from blueflame.system.lines import STEP_BYTES, FileTail
 
 USAGE_FILE = "usage.jsonl"
 MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
@@ -164,3 +165,49 @@ def _parse_line(raw: bytes) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredCall:
+    at: str
+    model: str
+    spend: Spend
+    refused: str  # why it was not let through: budget, parked; "" when it was
+
+
+class UsageTail:
+    """One for each view of each attempt. `spend` is None until the gateway has written its first line."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tail = FileTail(folder / USAGE_FILE)
+        self.spend: Spend | None = None
+
+    def read_calls(self, *, most: int = STEP_BYTES) -> Iterator[MeteredCall]:
+        for line in self._tail.read_objects(most=most):
+            refused = str(line.get("refused", ""))
+            call = MeteredCall(
+                at=str(line.get("at", "")),
+                model=str(line.get("model", "")),
+                spend=NO_SPEND if refused else _parse_spend(line),
+                refused=refused,
+            )
+            self.spend = (self.spend or NO_SPEND) + call.spend
+            yield call
+
+    def read_new(self, *, most: int = STEP_BYTES) -> None:
+        for _call in self.read_calls(most=most):
+            pass
+
+
+def _parse_spend(line: Mapping[str, Any]) -> Spend:
+    return Spend(
+        micro_usd=_parse_count(line.get("micro_usd")),
+        input_tokens=_parse_count(line.get("input")),
+        output_tokens=_parse_count(line.get("output")),
+        cache_read_tokens=_parse_count(line.get("cache_read")),
+        cache_write_tokens=_parse_count(line.get("cache_write")),
+    )
+
+
+def _parse_count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import resource
 
-from blueflame.text.strict_json import read_integer, read_strings
-from blueflame.warden import wall_options as walls
+from blueflame.text.strict_json import (
+    check_keys,
+    read_absolute_path,
+    read_integer,
+    read_object,
+    read_string,
+    read_strings,
+)
 from blueflame.warden.attempt_folder import read_json
 
 TYPE_CHECKING = False
@@ -81,11 +87,11 @@ class LaunchFile:
         self.memory_mb = read_integer(read.get("memory_mb", 0), "memory_mb")
         self.processes = read_integer(read.get("processes", 0), "processes")
         self.min_free_disk_mb = read_integer(read.get("min_free_disk_mb", 0), "min_free_disk_mb")
-        self.sandbox = walls.parse_sandbox(read.get("sandbox"))
+        self.sandbox = parse_sandbox(read.get("sandbox"))
         self.survey = read_strings(read["survey"], "survey") if read.get("survey") else []
-        self.watch = walls.parse_watch(read.get("watch"))
-        self.gateway = walls.parse_gateway(read.get("gateway"))
-        self.terminal = walls.parse_terminal(read.get("terminal"))
+        self.watch = parse_watch(read.get("watch"))
+        self.gateway = parse_gateway(read.get("gateway"))
+        self.terminal = parse_terminal(read.get("terminal"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
             raise ValueError("sandbox: net is none, so that neither watch nor gateway could be reached from inside")
         if self.survey and self.sandbox is None:
@@ -121,3 +127,72 @@ def _parse_limits(value: Mapping[str, Any]) -> dict[int, int]:
     if unknown:
         raise ValueError(f"limits: {unknown[0]} is not one of {', '.join(RLIMITS)}")
     return {RLIMITS[name]: int(value[name]) for name in sorted(value)}
+
+
+NETWORKS = ("none", "doors", "host")
+DIALECTS = ("claude", "codex", "gemini")  # as in policy/dialects, which a warden that watches nobody does not load
+WATCH_TEXT_KEYS = ("policy", "audit", "agent", "hook", "shfmt")
+
+
+class SandboxOptions:
+    """`argv` is the box's own command, ending where the program's follows."""
+
+    __slots__ = ("argv", "net", "seccomp")
+
+    def __init__(self, read: Mapping[str, Any]) -> None:
+        check_keys(read, ("argv", "seccomp", "net"), "sandbox")
+        self.argv = read_strings(read.get("argv"), "sandbox: argv")
+        self.seccomp = "" if read.get("seccomp") is None else read_absolute_path(read["seccomp"], "sandbox: seccomp")
+        self.net = str(read.get("net"))
+        if self.net not in NETWORKS:
+            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETWORKS)}")
+
+
+def parse_sandbox(value: object) -> SandboxOptions | None:
+    return None if value is None else SandboxOptions(read_object(value, "sandbox"))
+
+
+def parse_watch(value: object) -> dict[str, Any] | None:
+    """As it stands, for the hook_server, once everything is there and of the right kind."""
+    if value is None:
+        return None
+    read = read_object(value, "watch")
+    check_keys(read, ("port", "mounts", "dialect", *WATCH_TEXT_KEYS), "watch")
+    read_integer(read.get("port"), "watch: port", most=65535, least=1)
+    for name in WATCH_TEXT_KEYS:
+        read_string(read.get(name), f"watch: {name}")
+    read_absolute_path(read["hook"], "watch: hook")
+    if read.get("dialect", DIALECTS[0]) not in DIALECTS:
+        raise ValueError(f"watch: dialect is {read['dialect']!r:.80}, not one of {', '.join(DIALECTS)}")
+    mounts = read_object(read.get("mounts", {}), "watch: mounts")
+    for inside, outside in mounts.items():
+        read_absolute_path(inside, "watch: mounts")
+        read_absolute_path(outside, f"watch: mounts: {inside}")
+    return read
+
+
+def parse_gateway(value: object) -> dict[str, Any] | None:
+    """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
+    if value is None:
+        return None
+    read = read_object(value, "gateway")
+    check_keys(read, ("port", "hosts", "allow_private", "model"), "gateway")
+    read_integer(read.get("port"), "gateway: port", most=65535, least=1)
+    hosts = read.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+        raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
+    if read.get("model") is not None:
+        read_object(read["model"], "gateway: model")
+    return read
+
+
+def parse_terminal(value: object) -> tuple[int, int] | None:
+    """Rows and columns that an agent's own terminal has until somebody connects with another size."""
+    if value is None:
+        return None
+    read = read_object(value, "terminal")
+    check_keys(read, ("rows", "columns"), "terminal")
+    rows, columns = (
+        read_integer(read.get(name), f"terminal: {name}", most=1000, least=1) for name in ("rows", "columns")
+    )
+    return rows, columns

@@ -14,7 +14,10 @@ Both have a `problem`: "" while they work, else the reason why not; the attempt 
 # ruff: noqa: PTH119 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
+import json
 import os
+import select
+import time
 
 from blueflame.warden.launch_file import CannotStart
 from blueflame.warden.spawn import PROCESS_HEADROOM
@@ -63,7 +66,6 @@ def _create_cgroup(attempt: SupervisedAttempt) -> Cgroup | None:
 def _start_gateway(attempt: SupervisedAttempt, settings: dict[str, Any]) -> None:
     try:
         from blueflame.warden.gateway_process import start_gateway
-        from blueflame.warden.secrets import read_secrets
 
         attempt.gateway = start_gateway(attempt.folder, settings, read_secrets() if settings.get("model") else None)
     except (ImportError, OSError, ValueError) as e:
@@ -120,3 +122,39 @@ def stop_services(attempt: SupervisedAttempt) -> dict[str, Any]:
     if attempt.monitor is not None and attempt.monitor.group is not None:
         attempt.monitor.group.remove()
     return recorded
+
+
+MAX_BYTES = 1 << 20
+READ_TIMEOUT = 10.0
+
+
+def read_secrets(handle: int = 0) -> dict[str, str]:
+    """Once. An engine that died before it had said all closes the pipe. Raises ValueError for what makes no sense."""
+    data = _read_pipe(handle)
+    if not data.strip():
+        return {}
+    try:
+        found = json.loads(data)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("what came on stdin is no object of secrets")  # never its content: this is recorded
+    return found
+
+
+def _read_pipe(handle: int) -> bytes:
+    parts: list[bytes] = []
+    try:
+        if os.isatty(handle):
+            return b""
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        give_up = time.monotonic() + READ_TIMEOUT
+        while sum(map(len, parts)) < MAX_BYTES and poll.poll(max(0.0, give_up - time.monotonic()) * 1000):
+            part = os.read(handle, 65536)
+            if not part:
+                break
+            parts.append(part)
+    except OSError:  # nobody has opened it for us
+        return b""
+    return b"".join(parts)

@@ -15,13 +15,13 @@ from blueflame.warden.process_tree import LINUX, list_descendants, signal_group,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from blueflame.warden.attempt_folder import StatusFile
     from blueflame.warden.gateway_process import GatewayProcess
     from blueflame.warden.launch_file import LaunchFile
     from blueflame.warden.output import Spool
     from blueflame.warden.poll_loop import PollLoop
     from blueflame.warden.resource_limits import ResourceMonitor
     from blueflame.warden.spawn import ChildProcess
-    from blueflame.warden.status import StatusFile
     from blueflame.watcher.server import HookServer
 
 POLL_SECONDS = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes

@@ -29,7 +29,7 @@ from blueflame.orchestrator.engine.interface import (
     Unknown,
 )
 from blueflame.orchestrator.engine.local import LocalEngine, read_outcome
-from blueflame.system.process import read_identity
+from blueflame.system.process_identity import read_identity
 
 SESSION = "ses-20260101-000000"
 ATTEMPT = f"{SESSION}.task-001.worker.1"

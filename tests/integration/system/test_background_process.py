@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from blueflame.model.errors import ProcessFailed
-from blueflame.system.background_process import start_background
+from blueflame.system.process import start_background
 from support.command_line import until
 
 

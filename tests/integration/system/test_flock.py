@@ -15,7 +15,7 @@ import pytest
 
 from blueflame.model.errors import Refused, WorldError
 from blueflame.system.flock import LockHeld, format_lock_note, hold_lock, parse_lock_note, read_lock_holder
-from blueflame.system.process import read_identity
+from blueflame.system.process_identity import read_identity
 
 HOLDER = """
 import sys, time

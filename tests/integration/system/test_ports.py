@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from blueflame.model.errors import WorldError
-from blueflame.system.ports import find_port_block, is_port_free
+from blueflame.system.machine import find_port_block, is_port_free
 
 
 @pytest.fixture

@@ -17,17 +17,12 @@ from hypothesis import strategies as st
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
-from blueflame.system.process import (
-    MAX_INPUT_BYTES,
+from blueflame.system.process import MAX_INPUT_BYTES, read_tail, run, run_bytes, run_capped, start_detached
+from blueflame.system.process_identity import (
     ProcessIdentity,
     ProcessState,
     read_identity,
     read_process_state,
-    read_tail,
-    run,
-    run_bytes,
-    run_capped,
-    start_detached,
     wait_until_gone,
 )
 

@@ -19,7 +19,7 @@ from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.activity import Activity, AgentState
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.spend import Spend
-from blueflame.system.tail import MAX_TAIL_LINE_BYTES, STEP_BYTES, FileTail
+from blueflame.system.lines import MAX_TAIL_LINE_BYTES, STEP_BYTES, FileTail
 from blueflame.telemetry.activity import ActivityTracker, build_stand, shorten_paths
 from blueflame.telemetry.transcript import (
     AgentComplaint,

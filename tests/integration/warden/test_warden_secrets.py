@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from blueflame.warden.secrets import read_secrets
+from blueflame.warden.services import read_secrets
 
 
 def ear(data: bytes) -> int:

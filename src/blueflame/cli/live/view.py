@@ -17,7 +17,7 @@ from blueflame.cli.render.activity import draw_activity_line
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
-from blueflame.system.tail import STEP_BYTES
+from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
 
 MIN_FRAME_SECONDS = 0.125  # seconds between two frames at least: more is only flicker

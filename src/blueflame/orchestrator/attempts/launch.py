@@ -24,7 +24,7 @@ from blueflame.session.from_settings import list_role_skills
 from blueflame.session.stalls import KILL
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
-from blueflame.system.ports import FIRST_PORT, PORT_CEILING, find_port_block
+from blueflame.system.machine import FIRST_PORT, PORT_CEILING, find_port_block
 
 PROMPT_BUILDERS = {
     PLANNER: build_planner_prompt,

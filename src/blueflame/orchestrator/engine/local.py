@@ -35,15 +35,9 @@ from blueflame.orchestrator.engine.interface import (
 )
 from blueflame.system import flock
 from blueflame.system.files import build_file_error
-from blueflame.system.process import (
-    ProcessIdentity,
-    read_identity,
-    read_process_state,
-    read_tail,
-    start_detached,
-    wait_until_gone,
-)
-from blueflame.system.process import ProcessState as Alive
+from blueflame.system.process import read_tail, start_detached
+from blueflame.system.process_identity import ProcessIdentity, read_identity, read_process_state, wait_until_gone
+from blueflame.system.process_identity import ProcessState as Alive
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 WARDEN_CODE = (

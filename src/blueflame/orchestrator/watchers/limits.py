@@ -14,7 +14,7 @@ from blueflame.session.budget import find_nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.clock import find_local_day
-from blueflame.telemetry.usage_tail import UsageTail
+from blueflame.telemetry.usage import UsageTail
 
 MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
 RECORD_SECONDS = 3.0  # seconds within which what was said is in the session

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.sandbox import protected_files as guarding
-from blueflame.sandbox.person_checkout import find_checkout, read_checkout
-from blueflame.sandbox.protected_files import find_protected_files
+from blueflame.sandbox import person_checkout as guarding
+from blueflame.sandbox.person_checkout import find_checkout, find_protected_files, read_checkout
 
 BLOCKED = (".env*", "*.key", ".claude/**", "go.mod")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from blueflame.policy.dialects import DIALECTS
-from blueflame.warden import wall_options as walls
+from blueflame.warden import launch_file as walls
 from support.wardens import run_warden, write_launch
 
 GOOD = {"argv": ["/usr/bin/bwrap", "--"], "net": "none", "seccomp": None}
