@@ -1,1 +1,5 @@
-"""Frozen values that every other package uses; imports no other package."""
+"""Frozen values that every other package uses: tasks, attempts, events, gates, settings, errors.
+
+A type belongs here when two packages exchange it. No I/O, no decisions, and no import of another package.
+Events and what they hold are written to journals: their names and fields never change.
+"""

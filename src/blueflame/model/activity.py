@@ -1,4 +1,4 @@
-"""What one agent does now, as far as it can be seen from outside."""
+"""What one agent is doing now, as seen from outside."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from blueflame.model.spend import NO_SPEND, Budget, Spend
 
 
 class AgentState(StrEnum):
-    STARTING = "starting"  # intended, or its checkout is being made ready
+    STARTING = "starting"  # intended, or its checkout is being prepared
     SETUP = "setup"  # the setup commands run
     WORKING = "working"
-    SILENT = "silent"  # at work, and has said nothing for longer than it should
-    PARKED = "parked"  # its model cannot be had for now
-    ENDING = "ending"  # it was told to end, or its result is being looked at
+    SILENT = "silent"  # working, without output for longer than limits.stall_timeout
+    PARKED = "parked"  # its model is unavailable
+    ENDING = "ending"  # it was asked to end, or its result is being checked
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """The state an agent is in, since when and why; `until` is when it is over, if anybody knows."""
+    """The state an agent is in, since when and why; `until` is when it ends, if that is known."""
 
     state: AgentState = AgentState.STARTING
     since: float | None = None
@@ -36,7 +36,7 @@ class Activity:
     status: AgentStatus = field(default_factory=AgentStatus)
     tool: str = ""  # of its latest call
     target: str = ""
-    last_words: str = ""  # its last ones
+    last_words: str = ""  # the latest text of the agent
     spoke_last: bool = False  # the words are newer than the call
     calls: int = 0
     refused: int = 0
@@ -48,7 +48,7 @@ class Activity:
 
     @property
     def tightest_budget(self) -> Budget | None:
-        """Of its own budget and what its task, the session and the day leave to it, the one that is used up most."""
+        """The most used one of its budget and what the task, session and day budgets leave to it."""
         budgets = (self.attempt.budget, *(ceiling.budget for ceiling in self.attempt.ceilings))
         limits = [budget for budget in budgets if not budget.unlimited]
         return max(limits, key=self._compute_share, default=None)

@@ -1,4 +1,4 @@
-"""One agent's go at one subject: a task, the plan, a review, a merge."""
+"""One agent's work on one subject: a task, the plan, a review, a merge."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ PLAN_SUBJECT = "plan"
 
 
 class Ending(StrEnum):
-    """How an attempt ended, decided by exit code, commits and checks; never by what the agent says."""
+    """How an attempt ended, decided by exit code, commits and checks; never by the agent's own claim."""
 
     PASSED = "passed"
     FAILED = "failed"  # non-zero exit
-    CRASHED = "crashed"  # killed by a signal nobody of us sent
+    CRASHED = "crashed"  # killed by a signal that Blue Flame did not send
     TIMEOUT = "timeout"
     STALLED = "stalled"
     BUDGET = "budget"
-    NO_COMMITS = "no_commits"  # exit 0, but nothing to show for it
+    NO_COMMITS = "no_commits"  # exit 0, but no commit
     BAD_OUTPUT = "bad_output"  # the structured output is missing or breaks its schema
     POSTCHECK = "postcheck"  # the result breaks the policy
     UNWATCHED = "unwatched"  # the watcher was not live, or did not see every tool call
     RESOURCES = "resources"  # more memory, processes or disk than the sandbox allows
     OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
-    SETUP = "setup"  # the worktree could not be made ready
+    SETUP = "setup"  # the worktree could not be prepared
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record
 
@@ -41,7 +41,7 @@ BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, Ending.OUTAGE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What was intended, journalled before anything is started."""
+    """What is intended, journalled before anything is started."""
 
     id: str
     session: str
@@ -50,7 +50,7 @@ class Attempt:
     n: int
     agent_id: str
     cycle: int = 0
-    slot: int = 0  # no two live attempts have the same: their port blocks are told apart by it
+    slot: int = 0  # unique among live attempts: it selects their port block
     branch: str | None = None
     built_on: tuple[TaskCommit, ...] = ()
     model: str = ""
@@ -63,7 +63,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """What became of it."""
+    """How an attempt ended."""
 
     ending: Ending
     exit_code: int | None = None
@@ -77,7 +77,7 @@ class AttemptOutcome:
     spend: Spend = NO_SPEND
     seconds: float = 0.0
     cause: str = ""
-    """Whose budget it was: attempt, task, session, day. Or what was out: rate_limit, outage, network. Else empty."""
+    """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +87,10 @@ class AttemptRecord:
     started_at: float | None = None
     ended_at: float | None = None
     ended: AttemptOutcome | None = None
-    stalled_at: float | None = None  # when its present silence was told of, or a person said to wait
+    stalled_at: float | None = None  # when its present silence was reported, or a person chose to wait
     cancel_reason: str = ""
     cancelled_for_silence: bool = False
-    restarts: bool = False  # it was ended so that its task can be taken up again at once
+    restarts: bool = False  # it was ended so that its task starts again at once
     near_budget: bool = False  # a warning has been given
     base: str | None = None
     worktree: str | None = None

@@ -1,4 +1,4 @@
-"""What the watcher wrote down, what an agent shows that it did, and the fingerprint by which the two are matched."""
+"""What the watcher logged, what an agent's output shows, and the digest by which the two are matched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 ALLOW, BLOCK = "allow", "block"
 CHAIN_HASH_LENGTH = 16
-"""Hex digits of a line's hash that the next line repeats: a line that was changed or taken away shows."""
+"""Hex digits of a line's hash that the next line repeats: a changed or removed line is detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class AuditLine:
 class ObservedCall:
     """One tool call as an agent's own output shows it. `denied`: the agent says that it was refused, and not done;
     `open`: its result is still to come; `by_digest`: its program asks under another name, or under none, so that only
-    tool and input tell which line of the log is its own."""
+    tool and input identify its line in the log."""
 
     tool: str
     target: str
@@ -50,11 +50,11 @@ class ObservedCall:
 
 
 def compute_input_digest(tool_input: Mapping[str, Any]) -> str:
-    """The same for the same input, whoever wrote its JSON. Raises RecursionError on what is nested beyond reason."""
+    """The same for the same input, however its JSON is written. Raises RecursionError on too deep nesting."""
     text = json.dumps(tool_input, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def hash_audit_line(line: bytes) -> str:
-    """What the line after this one says of it. Without the line's end."""
+    """The hash of a line, without its line end, that the next line repeats."""
     return sha256(line).hexdigest()[:CHAIN_HASH_LENGTH]

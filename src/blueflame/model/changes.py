@@ -1,4 +1,4 @@
-"""What a result changed, file by file and commit by commit, and what a reviewer should look at twice."""
+"""What a result changed, file by file and commit by commit, and hints for its reviewers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """A hint, never a judgement: it says where to look, and a person decides."""
+    """A hint where to look; a person decides."""
 
     kind: str  # checks/risks.KINDS
     words: str
@@ -58,7 +58,7 @@ class Risk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weakening:
-    """One way in which a test says less than before, with the lines that show it."""
+    """One way in which a test checks less than before, with the lines that show it."""
 
     kind: str  # checks/weakened_tests.KINDS
     path: str

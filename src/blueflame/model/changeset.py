@@ -11,16 +11,16 @@ from blueflame.model.verdict import Check
 
 class ChangesetState(StrEnum):
     FORMED = "formed"  # waits to be built on the newest base
-    CONFLICTED = "conflicted"  # git cannot merge it: a merger agent is to bring it together
-    BUILT = "built"  # merged in the object store, checks green: a person may judge it
+    CONFLICTED = "conflicted"  # git cannot merge it: a merger agent is to resolve it
+    BUILT = "built"  # merged in the object store, checks passed: a person may judge it
     APPROVED = "approved"
     LANDED = "landed"
-    PROPOSED = "proposed"  # pushed, and a pull request is open: others bring it onto the base
-    UNDONE = "undone"  # it had landed, and a person took it back
+    PROPOSED = "proposed"  # pushed, and a pull request is open: others merge it
+    UNDONE = "undone"  # it had landed, and a person undid it
     REJECTED = "rejected"
     SKIPPED = "skipped"
     DEFERRED = "deferred"  # a changeset it builds on was rejected
-    EVICTED = "evicted"  # conflict, or checks red on the combined tree
+    EVICTED = "evicted"  # conflict, or checks failed on the combined tree
 
 
 LOST, RETURNED = "lost", "returned"
@@ -52,9 +52,9 @@ class MergeLoss:
     task: str
     path: str
     kind: str = LOST  # lost | returned
-    count: int = 0  # how many lines; 0 for a file that is no text
+    count: int = 0  # how many lines; 0 for a binary file
     lines: tuple[str, ...] = ()  # the first of them
-    by: str = ""  # who changed them after the task: another task, the base; empty when nobody is known to have
+    by: str = ""  # who changed them after the task: another task, the base; empty when unknown
 
     def __str__(self) -> str:
         what = f"{self.count} line{'' if self.count == 1 else 's'}" if self.count else "the content"
@@ -75,10 +75,10 @@ MAX_LINE_LENGTH = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """What git could not merge by itself: the work so far, the result that does not fit, and where."""
+    """What git could not merge: the work so far, the result that conflicts, and where."""
 
     ours: str  # a commit: the base with what was merged before
-    theirs: str  # the tip of the task that does not fit
+    theirs: str  # the tip of the task that conflicts
     task: str
     paths: tuple[str, ...]
     messages: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """How a conflict was resolved. It holds for the very trees that it was made for, and for no others."""
+    """How a conflict was resolved. Valid only for exactly the trees that it was made for."""
 
     ours: str  # a tree
     theirs: str  # a commit
@@ -98,19 +98,19 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """The very commit that would land, and the evidence for it."""
+    """The exact commit that would land, and the evidence for it."""
 
     base: str
     commit: str
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
-    losses: tuple[MergeLoss, ...] = ()  # what of the tasks' own lines is not as they left it
-    risks: tuple[Risk, ...] = ()  # where to look twice
-    weakened: tuple[Weakening, ...] = ()  # tests that say less than they did
+    losses: tuple[MergeLoss, ...] = ()  # lines of the tasks that the combined tree changed
+    risks: tuple[Risk, ...] = ()  # what a reviewer should look at
+    weakened: tuple[Weakening, ...] = ()  # tests that check less than before
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """Checks that were red and then green on the same tree."""
+        """Checks that failed and then passed on the same tree."""
         return tuple(check.name for check in self.checks if check.flaky)
 
     @property

@@ -1,18 +1,18 @@
 """
 BlueFlameError
-├── UsageError            the request, a flag or a file the person wrote is wrong; they can mend it           exit 2
+├── UsageError            the request, a flag or a file is wrong; the user can fix it                         exit 2
 │   ├── ConfigError       blueflame.yaml: carries every problem, not the first
 │   ├── PlanError         a plan (planner's or person's) breaks the rules: carries every problem
 │   └── ScriptError       a script for scripted agents is wrong
-├── Refused               we will not start here: repository unfit, another orchestrator, missing guard      exit 3
-├── WorldError            git, disk, a process or the journal failed us                                     exit 4
+├── Refused               will not start: repository unfit, another orchestrator, missing guard              exit 3
+├── WorldError            git, the disk, a process or the journal failed                                    exit 4
 │   ├── GitFailed
 │   ├── ProcessFailed
 │   ├── JournalError
-│   ├── MemoryFailed      what earlier sessions left cannot be read or written; a session goes on without it
-│   └── NotifierFailed    nobody could be told; a session goes on all the same
-├── NoAnswer              a gate needs an answer and nobody can give one (decisions ran out)                 exit 7
-└── InternalError         we are wrong: a bug                                                               exit 70
+│   ├── MemoryFailed      memory cannot be read or written; the session continues without it
+│   └── NotifierFailed    a notification could not be sent; the session continues
+├── NoAnswer              a gate needs an answer and none can be given (decisions ran out)                   exit 7
+└── InternalError         a bug in Blue Flame                                                               exit 70
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 
 class BlueFlameError(Exception):
-    """Anything Blue Flame says no with; the message names the thing, the place and what to do next."""
+    """Base of all errors. The message says what is wrong, where, and what to do."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ class UsageError(BlueFlameError):
 
 
 class _ListedProblems(UsageError):
-    """A usage error that carries all problems at once, so that they are mended in one go."""
+    """A usage error that carries all problems, so that they can be fixed at once."""
 
     def __init__(self, headline: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join([headline, *(f"  - {problem}" for problem in problems)]))

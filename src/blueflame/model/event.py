@@ -1,4 +1,4 @@
-"""What happened. The journal is a list of these; every other view is made from it.
+"""What happened. The journal is a list of events; every other view is derived from it.
 
 Names are facts in the past tense. An event holds what is needed to apply it and nothing that can be derived.
 """
@@ -16,6 +16,8 @@ from blueflame.model.spend import Unit
 from blueflame.model.task import Cause, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
 
+# --- the session and its orchestrator
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened:
@@ -31,7 +33,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStarted:
-    """A process took the session up: the first time, or after a stop or a crash."""
+    """A process began to run the session: the first time, or after a stop or a crash."""
 
     pid: int
     host: str = ""
@@ -46,36 +48,18 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStopped:
-    """Put down in good order; the session can be resumed."""
+    """Stopped cleanly; the session can be resumed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanProposed:
-    round: int
-    tasks: tuple[Task, ...]
-    origin: str  # planner | file | edit
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+class SessionEnded:
+    outcome: str  # completed | stopped | plan_rejected | max_cycles | planning_failed | abandoned
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFailed:
-    """The planner gave nothing that can be read as a plan."""
-
-    round: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanApproved:
-    tasks: tuple[Task, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplanRequested:
-    notes: str
+# --- cycles and waves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +76,53 @@ class WaveStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProceedRequested:
-    """A person said: go on with what is done."""
+    """A person asked to continue with what is done."""
 
     by: str
     kill: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CycleEnded:
+    cycle: int
+
+
+# --- the plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProposed:
+    round: int
+    tasks: tuple[Task, ...]
+    origin: str  # planner | file | edit
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFailed:
+    """The planner's output is not a plan."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApproved:
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanRequested:
+    notes: str
+
+
+# --- configuration, budgets and slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigDrifted:
-    """The configuration on disk is no longer the one the session runs with."""
+    """The configuration on disk differs from the one the session runs with."""
 
     digest: str
     changes: tuple[str, ...]
@@ -136,11 +158,14 @@ class BudgetWarned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsChanged:
-    """The machine bears fewer workers than configured, or all of them again."""
+    """The machine can run fewer workers than configured, or all of them again."""
 
     slots: int
     configured: int
     reason: str = ""
+
+
+# --- tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,83 +208,6 @@ class EditDismissed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptIntended:
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted:
-    attempt: str
-    base: str | None
-    worktree: str | None
-    warden_pid: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStalled:
-    """It has been silent for longer than limits.stall_timeout; told once for each silence."""
-
-    attempt: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptCancelled:
-    """The wish that it end; AttemptEnded says that it did."""
-
-    attempt: str
-    reason: str
-    stalled: bool = False  # it is ended because it was silent: a failure of its own, which may be tried again
-    restarts: bool = False  # its task is taken up again in the same cycle, as soon as its locks are free
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlapSeen:
-    """Two running attempts change the same file, or the same lines of it; told once for each pair, path and kind."""
-
-    tasks: tuple[str, str]
-    attempts: tuple[str, str]
-    paths: tuple[str, ...]
-    kind: str  # file | lines
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptNearsBudget:
-    """It has used the part of its budget at which a warning is due; told once."""
-
-    attempt: str
-    used: int
-    limit: int
-    unit: Unit = Unit.USD
-    budget: str = "attempt"  # attempt | task | session | day: whose budget it is
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeParked:
-    """The model cannot be had for now: agents of this runtime wait, and no new one is started. Told once for all."""
-
-    runtime: str
-    kind: str  # rate_limit | outage | network
-    reason: str
-    until: float | None = None  # when the provider says that it is over; None when nobody knows
-    agents: int = 0  # how many of them wait
-    outages: int = 0  # how many times in a row agents have given up; 0 when none has: they wait by themselves
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeResumed:
-    runtime: str
-    reason: str = ""
-    by: str = ""  # who said to try again now; empty when it is over by itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnded:
-    attempt: str
-    ended: AttemptOutcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """The diagnostics ran on a task's pinned commit."""
 
@@ -275,6 +223,89 @@ class VerdictGiven:
     verdict: Verdict
 
 
+# --- attempts and their runtimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptIntended:
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted:
+    attempt: str
+    base: str | None
+    worktree: str | None
+    warden_pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStalled:
+    """No output for longer than limits.stall_timeout; recorded once for each silence."""
+
+    attempt: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptNearsBudget:
+    """It has used the share of its budget at which a warning is due; recorded once."""
+
+    attempt: str
+    used: int
+    limit: int
+    unit: Unit = Unit.USD
+    budget: str = "attempt"  # attempt | task | session | day: whose budget it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptCancelled:
+    """The attempt is to end; AttemptEnded says that it did."""
+
+    attempt: str
+    reason: str
+    stalled: bool = False  # ended because it was silent: counts as a failure, which may be retried
+    restarts: bool = False  # its task starts again in the same cycle, as soon as its locks are free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded:
+    attempt: str
+    ended: AttemptOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapSeen:
+    """Two running attempts change the same file, or the same lines; recorded once for each pair, path and kind."""
+
+    tasks: tuple[str, str]
+    attempts: tuple[str, str]
+    paths: tuple[str, ...]
+    kind: str  # file | lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeParked:
+    """The model is unavailable: agents of this runtime wait, and no new one is started. Recorded once for all."""
+
+    runtime: str
+    kind: str  # rate_limit | outage | network
+    reason: str
+    until: float | None = None  # when the provider says that it ends; None when unknown
+    agents: int = 0  # how many of them wait
+    outages: int = 0  # how many times in a row agents have given up; 0 when none has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeResumed:
+    runtime: str
+    reason: str = ""
+    by: str = ""  # who asked to try again now; empty when it ended by itself
+
+
+# --- changesets and landing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetsFormed:
     changesets: tuple[Changeset, ...]
@@ -288,7 +319,7 @@ class ChangesetBuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetEvicted:
-    """It cannot land as it is: a conflict, or checks that are red on the combined tree."""
+    """It cannot land: a conflict, or checks that fail on the combined tree."""
 
     changeset: str
     reason: str
@@ -297,18 +328,18 @@ class ChangesetEvicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetTrimmed:
-    """Some of its tasks cannot land with the others; these go back, the rest is built and checked again."""
+    """Some of its tasks cannot land with the others: they go back, the rest is built and checked again."""
 
     changeset: str
     tasks: tuple[str, ...]  # the culprits
-    waiting: tuple[str, ...]  # members that are built on a culprit: they wait, without blame
+    waiting: tuple[str, ...]  # members that are built on a culprit: they wait, and no retry is counted
     reason: str
     paths: tuple[str, ...] = ()  # of a conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetConflicted:
-    """Git cannot merge it by itself, and a merger agent is to try."""
+    """Git cannot merge it, and a merger agent is to try."""
 
     changeset: str
     conflict: Conflict
@@ -316,7 +347,7 @@ class ChangesetConflicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictResolved:
-    """A merger brought both sides together; the changeset is built and checked again with that."""
+    """A merger resolved the conflict; the changeset is built and checked again."""
 
     changeset: str
     resolution: Resolution
@@ -331,7 +362,7 @@ class ChangesetJudged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseMoved:
-    """Somebody else moved the base branch between building and landing: build again."""
+    """The base branch was moved by others between building and landing: build again."""
 
     changeset: str
     expected: str
@@ -343,12 +374,12 @@ class Landed:
     changeset: str
     before: str
     after: str
-    checkout: str = ""  # what became of the person's checkout of the base branch
+    checkout: str = ""  # what was done with the person's checkout of the base branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestOpened:
-    """The changeset was pushed and proposed; the base branch was not moved by us."""
+    """The changeset was pushed and proposed; the base branch was not moved."""
 
     changeset: str
     commit: str
@@ -358,12 +389,15 @@ class PullRequestOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingUndone:
-    """A person took a landing back: a new commit on the base branch reverts it."""
+    """A person undid a landing: a new commit on the base branch reverts it."""
 
     changeset: str
     before: str
     after: str
     by: str = ""
+
+
+# --- gates and hooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +413,7 @@ class GateAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateWithdrawn:
-    """What it asked about has settled itself: an answer would come too late."""
+    """The question no longer matters: an answer would come too late."""
 
     gate: str
     reason: str
@@ -394,51 +428,49 @@ class HookRan:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleEnded:
-    cycle: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEnded:
-    outcome: str  # completed | stopped | plan_rejected | max_cycles | planning_failed | abandoned
-    reason: str = ""
-
-
 Event: TypeAlias = (
+    # the session and its orchestrator
     SessionOpened
     | OrchestratorStarted
     | StopRequested
     | OrchestratorStopped
+    | SessionEnded
+    # cycles and waves
+    | CycleStarted
+    | WaveStarted
+    | ProceedRequested
+    | CycleEnded
+    # the plan
     | PlanProposed
     | PlanFailed
     | PlanApproved
     | ReplanRequested
-    | CycleStarted
-    | WaveStarted
-    | ProceedRequested
+    # configuration, budgets and slots
     | ConfigDrifted
     | ConfigAdopted
     | ConfigKept
     | BudgetRaised
     | BudgetWarned
     | SlotsChanged
+    # tasks
     | TaskMoved
     | TaskEdited
     | TasksImported
     | EditRefused
     | EditDismissed
+    | Checked
+    | VerdictGiven
+    # attempts and their runtimes
     | AttemptIntended
     | AttemptStarted
     | AttemptStalled
-    | AttemptCancelled
     | AttemptNearsBudget
+    | AttemptCancelled
+    | AttemptEnded
     | OverlapSeen
     | RuntimeParked
     | RuntimeResumed
-    | AttemptEnded
-    | Checked
-    | VerdictGiven
+    # changesets and landing
     | ChangesetsFormed
     | ChangesetBuilt
     | ChangesetEvicted
@@ -450,12 +482,11 @@ Event: TypeAlias = (
     | Landed
     | PullRequestOpened
     | LandingUndone
+    # gates and hooks
     | GateOpened
     | GateAnswered
     | GateWithdrawn
     | HookRan
-    | CycleEnded
-    | SessionEnded
 )
 
 

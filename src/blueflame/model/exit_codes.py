@@ -1,4 +1,4 @@
-"""How a command of Blue Flame ends: one number per meaning, stable, so that scripts can rely on them."""
+"""Exit codes of the command line: one number per meaning, stable, so that scripts can rely on them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
-    ExitCode.OK: "All went well: everything asked for has landed, or the command did what it was told.",
+    ExitCode.OK: "Success: everything requested has landed, or the command has done its work.",
     ExitCode.NOT_LANDED: "The session ended with work that has not landed.",
     ExitCode.USAGE: "The command line, the configuration or a file given to it is wrong; nothing was changed.",
-    ExitCode.REFUSED: "Refused to start here: repository unfit, another orchestrator at work, or a guard is missing.",
+    ExitCode.REFUSED: "Refused to start: repository unfit, another orchestrator is running, or a guard is missing.",
     ExitCode.WORLD: "Git, the disk, a process or the journal failed.",
-    ExitCode.PLAN_REJECTED: "The plan was rejected; nothing has been touched.",
-    ExitCode.STOPPED: "Stopped with work left; `blueflame resume` goes on from there.",
-    ExitCode.NO_ANSWER: "A gate got no answer: the decisions file ran out, or nobody can be asked.",
+    ExitCode.PLAN_REJECTED: "The plan was rejected; nothing was changed.",
+    ExitCode.STOPPED: "Stopped with work left; `blueflame resume` continues.",
+    ExitCode.NO_ANSWER: "A gate got no answer: the decisions file has no entry for it, or there is no terminal.",
     ExitCode.INTERNAL: "A bug in Blue Flame; a crash log was written.",
     ExitCode.INTERRUPTED: "Interrupted from the keyboard.",
 }
-"""A sentence for each; the documentation is made from it."""
+"""A sentence for each; the reference is generated from it."""
 
 EXIT_CODES_BY_OUTCOME: Mapping[str, ExitCode] = {
     "completed": ExitCode.OK,
@@ -41,11 +41,11 @@ EXIT_CODES_BY_OUTCOME: Mapping[str, ExitCode] = {
     "planning_failed": ExitCode.NOT_LANDED,
     "abandoned": ExitCode.NOT_LANDED,
 }
-"""How an ended session maps to an exit code; a session that was put down without ending is Exit.STOPPED."""
+"""How an ended session maps to an exit code; a session that was stopped without ending is ExitCode.STOPPED."""
 
 
 def choose_exit_code(outcome: str | None, *, all_landed: bool) -> ExitCode:
-    """None is a session that has not ended. Landing everything counts, even when a person then said stop."""
+    """None is a session that has not ended. Landing everything is success, even if the person then stopped it."""
     if outcome is None:
         return ExitCode.STOPPED
     exit_code = EXIT_CODES_BY_OUTCOME.get(outcome, ExitCode.NOT_LANDED)

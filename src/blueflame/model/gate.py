@@ -15,8 +15,8 @@ class GateKind(StrEnum):
     VALIDATION = "validation"  # a verdict said fail: requeue, edit, drop
     VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
     BUDGET = "budget"  # the session's limit is reached, or the day's: raise or stop
-    RATE_LIMIT = "rate_limit"  # the model cannot be had for now: wait, retry or stop
-    DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
+    RATE_LIMIT = "rate_limit"  # the model is unavailable: wait, retry or stop
+    DRIFT = "drift"  # the configuration changed during the session: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
     OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
     TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
@@ -63,7 +63,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("approve", "start the work"),
         Option("edit", "change the plan in your editor"),
         Option("replan", "ask the planner again, with your notes", needs_note=True),
-        Option("quit", "end the session, nothing has been touched"),
+        Option("quit", "end the session, nothing was changed"),
     ),
     GateKind.CHANGESET: (
         Option("approve", "land it on the base branch"),
@@ -72,7 +72,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
     ),
     GateKind.SESSION: (
         Option("continue", "start the next cycle"),
-        Option("replan", "plan the rest anew", needs_note=True),
+        Option("replan", "plan the rest again", needs_note=True),
         Option("stop", "end the session here"),
     ),
     GateKind.VALIDATION: (
@@ -86,42 +86,42 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("skip", "fail the task"),
     ),
     GateKind.BUDGET: (
-        Option("raise", "raise the limit and go on", needs_note=True),
+        Option("raise", "raise the limit and continue", needs_note=True),
         Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.RATE_LIMIT: (
-        Option("wait", "leave it at that; work goes on by itself when the model can be had again"),
+        Option("wait", "keep waiting; work continues when the model is available again"),
         Option("retry", "try again now"),
         Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.DRIFT: (
-        Option("use", "go on with the changed configuration"),
-        Option("keep", "go on with the configuration the session began with"),
+        Option("use", "continue with the changed configuration"),
+        Option("keep", "continue with the configuration the session began with"),
         Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.STALL: (
-        Option("wait", "leave it at work; asked again after another limits.stall_timeout of silence"),
+        Option("wait", "let it work; asked again after another limits.stall_timeout of silence"),
         Option("kill", "end it; its task is tried again"),
     ),
     GateKind.OVERLAP: (
-        Option("wait", "end the later one; it starts again, from the other's work, when that is done"),
-        Option("split", "change the two tasks in your editor; whoever's task changes starts again"),
-        Option("reorder", "the other way round: end the earlier one, it builds on the later"),
-        Option("ignore", "let both work on; not asked again for these two"),
+        Option("wait", "end the later one; it starts again from the other's result"),
+        Option("split", "change the two tasks in your editor; a changed task starts again"),
+        Option("reorder", "end the earlier one instead; it builds on the later"),
+        Option("ignore", "let both continue; not asked again for these two"),
     ),
     GateKind.TASKS: (
-        Option("read", "read the changed file again, after you have mended it"),
-        Option("keep", "go on with the tasks as they were"),
+        Option("read", "read the changed file again, after you have fixed it"),
+        Option("keep", "continue with the unchanged tasks"),
         Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.RESUME: (
-        Option("resume", "go on with the unfinished session"),
+        Option("resume", "continue the unfinished session"),
         Option("fresh", "end it and start a new session"),
         Option("quit", "do nothing"),
     ),
     GateKind.STALE: (
-        Option("clean", "remove them; commits are kept in any case"),
+        Option("clean", "remove them; commits are kept"),
         Option("keep", "leave them where they are"),
     ),
 }
-"""Every question there is. Keys are the first letters, so they must differ within a gate."""
+"""All gates with their options. Keys are the first letters, so they must differ within a gate."""

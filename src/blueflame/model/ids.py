@@ -1,4 +1,4 @@
-"""How things are named. Every name that becomes a path or a branch is checked here, so none can climb out."""
+"""Ids, branch names and refs. Every name that becomes a path is checked here, so that none leaves its folder."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def build_session_id(now: float, taken: Container[str]) -> str:
 
 
 def build_attempt_id(session: str, subject: str, role: str, n: int) -> str:
-    """One go of one role at one subject: the key under which an attempt is started at most once."""
+    """The key under which an attempt of a role at a subject is started at most once."""
     return f"{session}.{subject}.{role}.{n}"
 
 
 def build_agent_id(role: str, attempt: str) -> str:
-    """<role>-<8 hex>, derived from the attempt: the same attempt has the same agent after a crash."""
+    """<role>-<8 hex>, derived from the attempt, so that it is the same after a crash."""
     return f"{role}-{sha256(attempt.encode()).hexdigest()[:8]}"
 
 
@@ -45,12 +45,12 @@ def build_branch_name(session: str, subject: str, n: int) -> str:
 
 
 def build_attempt_ref(session: str, subject: str, n: int) -> str:
-    """Where an attempt's commits are kept in our repository until a person cleans them up."""
+    """Keeps an attempt's commits in the repository until `blueflame cleanup`."""
     return f"refs/blueflame/attempts/{session}/{subject}/{n}"
 
 
 def build_base_ref(session: str, subject: str, n: int) -> str:
-    """Holds the commit an attempt started from, so that no garbage collection takes it away."""
+    """Keeps the commit that an attempt started from, against garbage collection."""
     return f"refs/blueflame/bases/{session}/{subject}/{n}"
 
 

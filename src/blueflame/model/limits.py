@@ -1,4 +1,4 @@
-"""What bounds a session's decisions, compiled from the settings and journalled with the session."""
+"""Limits of a session, compiled from the settings and journalled with it."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What the machine can bear now; the configured concurrency is the other bound."""
+    """How many agents the machine can run now; the configured concurrency is the other limit."""
 
     agents: int
     reason: str = ""
-    day: str = ""  # the date where the machine is
+    day: str = ""  # the machine's local date
     day_spend: Spend = NO_SPEND  # of all sessions of the repository since midnight, the present one's included

@@ -1,4 +1,4 @@
-"""What later sessions should know. Whoever wrote the words, they are data and no instruction."""
+"""What later sessions should know. The text is data, never an instruction, no matter who wrote it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCHEMA_VERSION = 1
 
 
 class Source(StrEnum):
-    """Whose words a record holds. None of them is trusted: they reach a model only between delimiters."""
+    """Who wrote the text of a record. None is trusted: it reaches a model only between delimiters."""
 
     AGENT = "agent"
     PERSON = "person"
@@ -21,7 +21,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a record comes from, and what came of it."""
+    """Where a record comes from, and how useful it was."""
 
     session: str
     task: str = ""
@@ -90,7 +90,7 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A split that worked, a person's word about a plan or a changeset, or a note from elsewhere."""
+    """A split that worked, a person's comment on a plan or a changeset, or an imported note."""
 
     key: str
     origin: Origin
@@ -113,7 +113,7 @@ RECORD_KIND_NAMES: Mapping[type, str] = {kind: name for name, kind in RECORD_TYP
 
 
 def get_headline(record: MemoryRecord) -> str:
-    """What stands for it in a list."""
+    """The line that represents a record in a list."""
     if isinstance(record, SessionSummary):
         return record.request
     return record.text if isinstance(record, Lesson) else record.title
@@ -130,12 +130,12 @@ class Decay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryContext:
-    """What a planner is told of earlier sessions."""
+    """What a planner is given from earlier sessions."""
 
     lines: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     tokens: int = 0
-    note: str = ""  # why it is less than it could be
+    note: str = ""  # why it is incomplete
 
 
 NO_MEMORY_CONTEXT = MemoryContext()

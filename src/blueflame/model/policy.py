@@ -1,4 +1,4 @@
-"""What one agent may touch, run and reach: one policy for all three walls, and the words in which they decide."""
+"""What one agent may touch, run and reach: one policy for all three walls, and the decisions they make."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 CANARY = "BlueflameCanary"
-"""The tool that nobody may use: that a call of it is refused proves that somebody is watching."""
+"""A tool that is never allowed: its refusal proves that the watcher works."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 
 SKILL = "Skill"
-"""Loads instructions that a person has chosen; what they make an agent do is judged call by call, as ever."""
+"""Loads instructions chosen by a person; the calls that follow from them are judged as any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns:
-    """Path patterns as in .gitignore, as a person wrote them, and as the regular expressions that they mean.
+    """Path patterns as in .gitignore: as written, and as regular expressions.
 
-    Compiled once, where pathspec is at hand; whoever decides needs nothing but Python's re.
+    Compiled once, where pathspec is installed; deciding needs only Python's re.
     """
 
     written: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`rule` names what decided, for machines; `details` say it to the agent: what, why, and what to do instead."""
+    """`rule` names what decided, for machines; `details` tell the agent what, why, and what to do instead."""
 
     allowed: bool
     rule: str
@@ -83,17 +83,17 @@ class PathRules(Protocol):
 
 
 class PolicyEnvironment(Protocol):
-    """What a decision needs to know of the world; everything else is pure."""
+    """What a decision needs to know about files and shell syntax; everything else is pure."""
 
     def resolve(self, path: str) -> str:
-        """The real path of an absolute one as the agent sees it: links followed, also above what is not there yet."""
+        """The real path of an absolute one as the agent sees it, links followed, also above what does not exist."""
 
     def parse(self, command: str) -> Mapping[str, Any]:
         """The syntax tree of a shell command, as shfmt's JSON. Raises Unreadable."""
 
     def read_text(self, path: str) -> str | None:
-        """A small text file in the worktree (package.json, Makefile, .git/config); None when there is none."""
+        """A small text file in the worktree (package.json, Makefile, .git/config); None when it does not exist."""
 
 
 class UnparsableCommand(Exception):
-    """A command that cannot be parsed, so nobody knows what it would do."""
+    """A command that cannot be parsed, so it is unknown what it would do."""

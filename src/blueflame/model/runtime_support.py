@@ -23,7 +23,7 @@ CAPABILITIES: Mapping[str, str] = {
     "structured_output": "plans and verdicts in the form that is asked for",
     "metering": "every token of every model call is counted",
     "budget": "no model call after the budget is gone",
-    "rate_limits": "a provider's limit is waited out, and is no failure",
+    "rate_limits": "a provider's limit is waited for, and is not a failure",
     "interactive": "a planner that talks with the person first",
     "skills": "skills and plugins for roles",
 }

@@ -1,4 +1,4 @@
-"""What a sandboxed process has around it: every place that exists for it, its network, its limits, its environment."""
+"""What a sandboxed process has: the paths that exist for it, its network, its limits, its environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 HOME = "/home/agent"
-TMP = "/tmp"  # noqa: S108 - inside the box, where it is a private folder
+TMP = "/tmp"  # noqa: S108 - inside the sandbox, where it is a private folder
 USER = "agent"
 
 
@@ -17,20 +17,20 @@ class SandboxLevel(StrEnum):
 
 
 class MountKind(StrEnum):
-    RO = "ro"  # of the machine, as it is, not to be changed
+    RO = "ro"  # of the machine, read-only
     RW = "rw"
-    FILE = "file"  # of ours, in the place of the machine's: passwd, hosts
-    TMPFS = "tmpfs"  # in memory, gone with the box
-    EMPTY = "empty"  # there is something on the machine, and inside there is an empty folder that cannot be written
+    FILE = "file"  # written by us, in place of the machine's: passwd, hosts
+    TMPFS = "tmpfs"  # in memory, gone with the sandbox
+    EMPTY = "empty"  # hidden: an empty folder that cannot be written
     DEV = "dev"
     PROC = "proc"
     SYMLINK = "symlink"
 
 
 class Network(StrEnum):
-    NONE = "none"  # not even a loopback that leads anywhere
-    DOORS = "doors"  # its own loopback with the hook and the gateway on it, nothing else
-    HOST = "host"  # as the person has it
+    NONE = "none"  # no network at all
+    DOORS = "doors"  # a private loopback with the hook and the gateway, nothing else
+    HOST = "host"  # the network of the machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """Mounts are in the order in which they are made: what is below another place comes after it."""
+    """Mounts are in the order in which they are made: a path comes after its parents."""
 
     level: SandboxLevel = SandboxLevel.STANDARD
     cwd: str
@@ -65,19 +65,19 @@ class SandboxSpec:
     bounds: ResourceLimits = ResourceLimits()
     environment: tuple[tuple[str, str], ...] = ()  # names and values; only the names are for showing
     links: tuple[tuple[str, str], ...] = ()  # made in the private home: a name in it, and where it leads to
-    notes: tuple[str, ...] = ()  # what was asked for or looked for, and is not inside
+    notes: tuple[str, ...] = ()  # what was requested and is not inside
     uid: int = 1000
     gid: int = 1000
     user: str = USER
     home: str = HOME
-    path: tuple[str, ...] = ()  # where programs are looked for
+    path: tuple[str, ...] = ()  # PATH inside
     seccomp: bool = True
-    tmpfs_bytes: int = 64 << 20  # each place in memory holds at most this
+    tmpfs_bytes: int = 64 << 20  # the most that each tmpfs holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubblewrapFeatures:
-    """The program that makes the walls, and what this version of it can do."""
+    """The installed bubblewrap, and what its version supports."""
 
     program: str = "/usr/bin/bwrap"
     disable_userns: bool = True

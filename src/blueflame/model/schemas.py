@@ -1,6 +1,6 @@
-"""What planners and validators must answer with, as JSON schemas.
+"""JSON schemas of what planners and validators must answer.
 
-Kept to the keywords that every provider's structured output takes; the stricter rules are checked when it is read.
+Only keywords that every provider's structured output supports; stricter rules are checked when the answer is read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERDICT_SCHEMA: Mapping[str, Any] = {
     "properties": {
         "status": {"type": "string", "enum": ["pass", "fail"]},
         "notes": {"type": "string", "description": "why, in a few sentences"},
-        "issues": {**_TEXTS, "description": "each thing that must be mended"},
+        "issues": {**_TEXTS, "description": "each problem that must be fixed"},
         "confidence": {"type": "number", "description": "0 (a guess) to 1 (certain)"},
     },
     "required": ["status", "notes"],
@@ -56,7 +56,7 @@ OUTPUT_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "validator": VERDICT_SCHEMA,
     "merger": VERDICT_SCHEMA,
 }
-"""What each role's last word is asked to look like. A merger commits besides."""
+"""The form of each role's final answer. A merger also commits."""
 
 READ_ONLY_ROLE_SCHEMAS: Mapping[str, Mapping[str, Any]] = {"planner": PLAN_SCHEMA, "validator": VERDICT_SCHEMA}
-"""Roles that answer in a form and commit nothing."""
+"""Roles that only answer in a form and commit nothing."""

@@ -20,7 +20,7 @@ class Spend:
 
     @property
     def tokens(self) -> int:
-        """Everything the model read or wrote; cache tokens count too (REQUIREMENTS C-10)."""
+        """Everything the model read or wrote; cache tokens count too."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: Spend) -> Spend:
@@ -77,7 +77,7 @@ UNLIMITED = Budget()
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What somebody else's budget leaves to an attempt."""
+    """What the budget of its task, the session or the day leaves to an attempt."""
 
     name: str  # task | session | day
     budget: Budget

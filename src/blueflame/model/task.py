@@ -1,4 +1,4 @@
-"""A task: what the plan asks for (Task), and how it stands (TaskRecord)."""
+"""A task: what the plan asks for (Task), and its state (TaskRecord)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VERIFIED = frozenset({TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED})
 """A dependency in one of these has a commit that passed the postcheck: work can start from it."""
 
 VERIFIED_NOT_LANDED = frozenset({TaskState.DONE, TaskState.VALIDATED})
-"""Verified, not landed, and in good repute: others may build on it."""
+"""Verified and not landed: others may build on it."""
 
 FINISHED = frozenset({TaskState.MERGED, TaskState.DROPPED})
 """Nothing is left to do for a task in one of these."""
@@ -61,7 +61,7 @@ class Task:
     cohesion_group: str = DEFAULT_GROUP
     dependencies: tuple[str, ...] = ()
     file_locks: tuple[str, ...] = ()
-    model: str | None = None  # another one than its role has, for whoever works on it
+    model: str | None = None  # overrides the model of its role
     validator_model: str | None = None
     estimate_minutes: float | None = None
 
@@ -90,7 +90,7 @@ class HistoryResult(StrEnum):
     REJECTED = "rejected"
     VALIDATION_FAILED = "validation_failed"
     CONFLICT = "conflict"
-    STALE = "stale"  # its foundation was redone
+    STALE = "stale"  # a result that it was built on was redone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +107,13 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """How a task stands. Replaced, never changed, as events are applied."""
+    """The state of a task. Replaced, never changed, as events are applied."""
 
     task: Task
     state: TaskState = TaskState.PENDING
     attempts: int = 0
     retries: int = 0
-    losses: int = 0  # attempts whose warden vanished: tried again without blame, but not for ever
+    losses: int = 0  # attempts whose warden vanished: tried again without counting a retry, up to a limit
     validator_failures: int = 0  # of the validator itself, on the present result
     result: Result | None = None
     history: tuple[HistoryEntry, ...] = ()

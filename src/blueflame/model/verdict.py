@@ -26,7 +26,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One mechanical test of a result: a command's exit code counts, its words do not."""
+    """One mechanical test of a result: only the command's exit code counts."""
 
     name: str
     exit_code: int
@@ -34,7 +34,7 @@ class Check:
     output: str = ""
     output_sha256: str = ""
     timed_out: bool = False
-    flaky: bool = False  # it was red at first, and green when it was tried once more on the same tree
+    flaky: bool = False  # it failed first, and passed when it was run again on the same tree
 
     @property
     def passed(self) -> bool:

@@ -174,7 +174,7 @@ def refuse_unfinished(left: SessionInfo | None) -> None:
 
 
 def _should_resume(project: Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool) -> bool:
-    """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
+    """Whether to continue the unfinished session; `fresh` (or the answer) ends it instead."""
     from blueflame.orchestrator.lifecycle import abandon_session
 
     choice = "fresh" if fresh else _ask_about_unfinished(journal, left, options)

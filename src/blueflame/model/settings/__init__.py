@@ -1,7 +1,7 @@
-"""The whole of blueflame.yaml, schema version 2: the one typed object that everybody reads.
+"""The whole of blueflame.yaml, schema version 2, as one typed object.
 
-Built once, by `config/`; nobody reads the YAML again. Every field says what it means, here and nowhere else:
-the reference and the JSON schema are made from these sentences.
+Built once, by `config/`. Every field is described here and nowhere else: the reference and the JSON schema are
+generated from these sentences.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ProjectSettings(Section):
     def _not_the_repository_itself(cls, path: str) -> str:
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if not parts or parts[0] == ".git":
-            raise InvalidValue("is the repository itself or its .git", "write a path of its own, such as .trees")
+            raise InvalidValue("is the repository itself or its .git", "write a separate path, such as .trees")
         return path
 
     @field_validator("tasks_file")
@@ -101,11 +101,11 @@ class LimitSettings(Section):
     agent_timeout: Duration = 300.0
     """Wall-clock limit of one attempt, for roles that do not set their own."""
     heartbeat_interval: Duration = 30.0
-    """How often running agents are looked at."""
+    """How often running agents are checked."""
     stall_timeout: DurationOrOff = 120.0
-    """An agent that shows no sign of life for so long counts as stalled; 0 = never."""
+    """An agent without output for this long counts as stalled; 0 = never."""
     on_stall: Literal["warn", "ask", "kill"] = "warn"
-    """What happens to a stalled agent: say so and wait, ask a person, or end it and try its task again."""
+    """What happens to a stalled agent: warn and wait, ask a person, or end it and retry its task."""
     kill_grace: DurationOrOff = 10.0
     """Time between asking an agent to end (TERM) and ending it (KILL)."""
     max_retries: int = Field(default=2, ge=0, le=100)
@@ -119,9 +119,9 @@ class LimitSettings(Section):
     max_session_tokens: int = Field(default=0, ge=0, le=10**13)
     """What a session may use in tokens; 0 = unlimited. Only one of the two units can be set."""
     max_task_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
-    """What all attempts at one task, its reviews included, may cost in dollars; 0 = no limit of its own."""
+    """What all attempts at one task, its reviews included, may cost in dollars; 0 = no separate limit."""
     max_task_tokens: int = Field(default=0, ge=0, le=10**13)
-    """What they may use in tokens; 0 = no limit of its own. Only one of the two units can be set."""
+    """What they may use in tokens; 0 = no separate limit. Only one of the two units can be set."""
     max_day_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
     """What all sessions of this repository may cost in dollars from midnight to midnight; 0 = unlimited."""
     max_day_tokens: int = Field(default=0, ge=0, le=10**13)
@@ -129,9 +129,9 @@ class LimitSettings(Section):
     warn_threshold: float = Field(default=0.8, gt=0, le=1)
     """The part of a budget at which a warning is given."""
     rate_limit_wait: DurationOrOff = 6 * 3600.0
-    """How long an agent waits by itself when the model's provider says: too much for now; then a person is asked."""
+    """How long an agent waits when it is rate-limited by the provider; then a person is asked."""
     outage_wait: DurationOrOff = 1800.0
-    """How long an agent waits by itself when the model cannot be reached: overloaded, failing, no network."""
+    """How long an agent waits when the model cannot be reached: overloaded, failing, no network."""
 
     @model_validator(mode="before")
     @classmethod
@@ -159,9 +159,9 @@ class GateSettings(Section):
     validator_retries: int = Field(default=1, ge=0, le=100)
     """Retries when a validator itself fails, before a person is asked."""
     on_rate_limit: Literal["wait", "ask"] = "wait"
-    """What happens when the model's provider says that it was too much: wait until it is over, or ask a person."""
+    """What happens when the provider limits the rate: wait until the limit ends, or ask a person."""
     on_overlap: Literal["warn", "ask", "off"] = "warn"
-    """What happens when two running agents change the same file: say so, ask a person, or do not look."""
+    """What happens when two running agents change the same file: warn, ask a person, or do not check."""
     max_replans: int = Field(default=3, ge=0, le=100)
     """Re-plans in a row before writing the plan by hand is suggested."""
 
@@ -172,7 +172,7 @@ def _wrap_single_command(value: object) -> object:
 
 class WorktreeSettings(Section):
     setup: Annotated[tuple[Command, ...], BeforeValidator(_wrap_single_command)] = build_tuple_field()
-    """A command, or a list of them, that makes a fresh checkout ready (npm ci, uv sync) before the agent starts."""
+    """A command, or a list of them, that prepares a fresh checkout (npm ci, uv sync) before the agent starts."""
     setup_timeout: Duration = 600.0
     """Limit for all setup commands of one checkout together."""
     ports_per_worktree: int = Field(default=10, ge=0, le=1000)
@@ -229,13 +229,13 @@ class MemorySettings(Section):
     provider: Literal["builtin", "beads", "none"] = "builtin"
     """Where: builtin, in .blueflame/memory.db; beads, mirrored to Beads through `bd` as well; none, nowhere."""
     context_tokens: int = Field(default=8_000, ge=0, le=15_000)
-    """How much of it a planner is told at most, however many sessions there were; 0 = nothing."""
+    """How much of it a planner gets at most; 0 = nothing."""
     codebase_tokens: int = Field(default=3_000, ge=0, le=15_000)
-    """How large the map of the code base may be that a planner gets; 0 = none."""
+    """Maximum size of the code map that a planner gets; 0 = none."""
     bd: Text = "bd"
     """The program of Beads."""
     bd_timeout: Duration = 20.0
-    """Limit for each call of it; whoever takes longer is left out until the next session."""
+    """Limit for each call of `bd`; if it takes longer, it is not used until the next session."""
 
 
 class HookSettings(Section):
@@ -255,7 +255,7 @@ class CleanupSettings(Section):
     log_max_age: DurationOrOff = 30 * 86_400.0
     """Logs older than this are removed by `blueflame cleanup`; 0 = never."""
     stale_worktrees: Literal["clean", "ask", "warn"] = "warn"
-    """Checkouts that a crash left behind, found at the start: remove them, ask, or only say so."""
+    """Checkouts that a crash left behind, found at the start: remove them, ask, or only warn."""
 
 
 class Settings(Section):
@@ -290,11 +290,11 @@ class Settings(Section):
     gates: GateSettings = Field(default_factory=GateSettings)
     """When a person is asked."""
     merging: MergingSettings = Field(default_factory=MergingSettings)
-    """How finished work is brought together."""
+    """How finished work is merged."""
     landing: LandingSettings = Field(default_factory=LandingSettings)
     """How it reaches the base branch."""
     worktree: WorktreeSettings = Field(default_factory=WorktreeSettings)
-    """What makes a fresh checkout ready for work."""
+    """How a fresh checkout is prepared."""
     permissions: PermissionSettings = Field(default_factory=PermissionSettings)
     """What agents may touch and run."""
     validation: ValidationSettings = Field(default_factory=ValidationSettings)
@@ -306,11 +306,11 @@ class Settings(Section):
     memory: MemorySettings = Field(default_factory=MemorySettings)
     """Where it is kept, and how much of it a planner gets."""
     hooks: HookSettings = Field(default_factory=HookSettings)
-    """Your own commands at four moments."""
+    """Your commands at four points of a session."""
     notifications: Annotated[
         Mapping[Label, NotifierSettings], BeforeValidator(lambda given: {} if given is None else given)
     ] = Field(default_factory=dict)
-    """Who is told when a person is needed, by names of your choice."""
+    """Who is notified when a person is needed, by names of your choice."""
     cleanup: CleanupSettings = Field(default_factory=CleanupSettings)
     """What is kept, and for how long."""
 
@@ -339,5 +339,5 @@ class Settings(Section):
         if workflows is not None and wanted not in workflows:
             known = ", ".join(workflows)
             right = f"{suggest(wanted, workflows)} Use one of {known}, or add it under workflows".lstrip()
-            raise InvalidValue("is no workflow of this file", right, at=("workflow",), got=wanted)
+            raise InvalidValue("is not a workflow of this file", right, at=("workflow",), got=wanted)
         return planning

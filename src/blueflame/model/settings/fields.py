@@ -1,4 +1,4 @@
-"""The kinds of value that settings are made of: durations, globs, patterns, commands, names."""
+"""Types of settings: durations, globs, patterns, commands, names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blueflame.model.ids import ROLE_NAME
 
 
 class InvalidValue(ValueError):
-    """A value that cannot be taken: what is wrong with it, and what would be right."""
+    """A value that is not accepted: what is wrong with it, and what would be right."""
 
     def __init__(self, wrong: str, right: str, *, at: tuple[str | int, ...] = (), got: object = ...) -> None:
         super().__init__(f"{wrong}; {right}")
@@ -25,7 +25,7 @@ class InvalidValue(ValueError):
 
 
 class InvalidValues(ValueError):
-    """More than one at once, each with its place."""
+    """Several invalid values, each with its place."""
 
     def __init__(self, wrongs: tuple[InvalidValue, ...]) -> None:
         super().__init__("; ".join(str(wrong) for wrong in wrongs))
@@ -113,7 +113,7 @@ def _check_one_line(text: str) -> str:
 
 def _check_command(text: str) -> str:
     if not text.strip():
-        raise InvalidValue("is an empty command", "write the command, or take the entry out")
+        raise InvalidValue("is an empty command", "write the command, or remove the entry")
     if "\0" in text:
         raise InvalidValue("holds a NUL character", "write a command that a shell can run")
     return text
@@ -153,7 +153,7 @@ HOST_NAME = re.compile(
 def _check_host_name(value: str) -> str:
     if not HOST_NAME.fullmatch(value):
         raise InvalidValue(
-            "is no host name", "write a name such as example.org, *.example.net or example.org:8443", got=value
+            "is not a host name", "write a name such as example.org, *.example.net or example.org:8443", got=value
         )
     return value.lower()
 
@@ -171,7 +171,7 @@ HostName = Annotated[str, AfterValidator(_check_host_name)]
 GLOB_PROBLEMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"^\s*$"), "is an empty glob", "write a pattern such as src/**"),
     (CONTROL_CHARACTER, "holds a line break or a control character", "write one pattern per entry"),
-    (re.compile(r"^\s|(?<!\\)\s$"), "begins or ends with a blank", "take the blank away"),
+    (re.compile(r"^\s|(?<!\\)\s$"), "begins or ends with a blank", "remove the blank"),
     (re.compile(r"^!"), "is a negation", "list what is meant; ! has no meaning here"),
     (re.compile(r"^#"), "begins with #", r"write \# for a name that begins with #"),
     (re.compile(r"^~"), "begins with ~", "globs are relative to the repository; write src/**"),
@@ -184,10 +184,10 @@ GLOB_PROBLEMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "has a backslash before an ordinary letter",
         "write / in paths",
     ),
-    (re.compile(r"(?<!\\)(\\\\)*\\$"), "ends with a lone backslash", "take it away, or write \\\\"),
+    (re.compile(r"(?<!\\)(\\\\)*\\$"), "ends with a lone backslash", "remove it, or write \\\\"),
     (
         re.compile(r"(?<!\\)[{}]"),
-        "has braces, which are no alternatives here",
+        "has braces, which do not mean alternatives here",
         "write one pattern for each alternative",
     ),
 )
@@ -206,8 +206,8 @@ def _check_glob(text: str) -> str:
 
 
 def _can_match(glob: str) -> bool:
-    """The last word has the library that will match with it."""
-    from pathspec import GitIgnoreSpec  # late: it takes 50 ms, which `blueflame --help` need not pay
+    """Ask the library that will match with it."""
+    from pathspec import GitIgnoreSpec  # late: it takes 50 ms, which `blueflame --help` does not need
 
     try:
         with warnings.catch_warnings():
@@ -219,14 +219,14 @@ def _can_match(glob: str) -> bool:
 
 def _check_regex(text: str) -> str:
     if not text:
-        raise InvalidValue("is an empty pattern", "write a regular expression of Python's re, or take the entry out")
+        raise InvalidValue("is an empty pattern", "write a regular expression of Python's re, or remove the entry")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # [[:alpha:]] compiles, with a warning, to something nobody meant
+            warnings.simplefilter("error")  # [[:alpha:]] compiles, with a warning, to something else than POSIX means
             re.purge()  # a pattern that was compiled before gives no second warning
             re.compile(text)
     except (re.error, OverflowError, RecursionError, Warning) as fault:
-        raise InvalidValue(f"is not a regular expression of Python's re: {fault}", "mend the pattern") from None
+        raise InvalidValue(f"is not a regular expression of Python's re: {fault}", "fix the pattern") from None
     return text
 
 

@@ -1,4 +1,4 @@
-"""How changesets are brought together, and how they reach the base branch."""
+"""How changesets are merged, and how they reach the base branch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INVALID_BRANCH_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.
 
 class MergingSettings(Section):
     on_conflict: Literal["merger", "requeue"] = "merger"
-    """What happens when git cannot merge a changeset by itself: a merger agent gets the conflict, and what it makes of
-    it passes the same walls and checks; or the task goes back at once, as it also does when the merger fails."""
+    """What happens when git cannot merge a changeset: a merger agent resolves the conflict, and its result passes the
+    same walls and checks; or the task is requeued at once, as it also is when the merger fails."""
     retry_red_checks: bool = True
-    """true: a check that is red on the combined tree is tried once more; one that is green then is called flaky, and
-    nobody is blamed. false: red is red."""
+    """true: a check that fails on the combined tree is run once more; if it then passes, it is reported as flaky and
+    counts as passed. false: a failed check fails."""
 
 
 class LandingSettings(Section):

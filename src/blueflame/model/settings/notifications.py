@@ -1,4 +1,4 @@
-"""The part of the settings that says who is told when a person is needed."""
+"""Settings of notifications: who is notified when a person is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Topic = Literal["gate", "ended", "failed", "parked", "budget"]
 
 
 def find_url_problem(url: str) -> str:
-    """What is wrong with the address of a webhook; empty when it will do."""
+    """What is wrong with the address of a webhook; empty when it is valid."""
     found = URL.fullmatch(url)
     if found is None:
         return "is not an address that can be posted to"
@@ -32,7 +32,7 @@ def _convert_list_to_tuple(value: object) -> object:
 
 class NotifierSettings(Section):
     kind: Literal["command", "desktop", "webhook"]
-    """What tells: a command of yours, the desktop's own notifications, or a POST of JSON."""
+    """How: a command of yours, a desktop notification, or a POST of JSON."""
     command: Annotated[Command | tuple[Text, ...] | None, BeforeValidator(_convert_list_to_tuple)] = None
     """For `command`: one line for a shell, or a list of a program and its arguments. It gets JSON on stdin."""
     url: Text | None = None
@@ -40,13 +40,13 @@ class NotifierSettings(Section):
     url_from: VariableName | None = None
     """For `webhook`: the environment variable that holds the address, so that it is not in this file."""
     on: tuple[Topic, ...] = Field(default=("gate", "ended"), strict=False)
-    """What it tells of: gate, ended, failed (a task, for good), parked (no model for now), budget."""
+    """When: gate, ended, failed (a task, after its retries), parked (the model is unavailable), budget."""
     delay: DurationOrOff = 2.0
-    """A gate that is answered within this time is not told of."""
+    """A gate that is answered within this time causes no notification."""
     throttle: DurationOrOff = 60.0
-    """At most one message of each kind within this time; what comes meanwhile becomes one."""
+    """At most one message of each kind within this time; the others are combined into the next one."""
     timeout: Duration = 5.0
-    """How long telling may take; a session never waits for it."""
+    """How long sending may take; a session never waits for it."""
 
     @model_validator(mode="after")
     def _what_its_kind_needs(self) -> NotifierSettings:
@@ -65,5 +65,5 @@ class NotifierSettings(Section):
         return self
 
     def _odd(self, name: str, kind: str) -> InvalidValue:
-        right = f"take it out, or write kind: {kind}"
+        right = f"remove it, or write kind: {kind}"
         return InvalidValue(f"does not go with kind: {self.kind}", right, at=(name,), got=getattr(self, name))

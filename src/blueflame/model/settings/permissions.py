@@ -23,7 +23,7 @@ from blueflame.model.settings.fields import (
 )
 
 COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
-"""Takes several ids, because a merge of several tasks is one commit (REQUIREMENTS B-08)."""
+"""Takes several ids, because a merge of several tasks is one commit."""
 
 
 COMMIT_EXAMPLE = "feat(task-001): add JWT middleware"
@@ -40,7 +40,7 @@ def _is_match(pattern: object, example: str) -> bool:
 
 class SandboxSettings(Section):
     level: Literal["strict", "standard", "off"] = "standard"
-    """What a session needs at least, or it does not start. strict: memory and processes held by the kernel, too;
+    """The minimum level; without it a session does not start. strict: memory and processes held by the kernel, too;
     off: no sandbox at all, agents run as you."""
     max_cpu_seconds: int = Field(default=600, ge=1, le=10**7)
     """CPU time of one agent."""
@@ -120,7 +120,7 @@ class PermissionSettings(Section):
     allowed_tools: tuple[Text, ...] = build_tuple_field(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
     """Tools agents may use; any other is refused."""
     blocked_tools: tuple[Text, ...] = build_tuple_field(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
-    """Tools agents never use. A worker must not start agents of its own."""
+    """Tools agents never use. A worker must not start agents."""
     bash_rules: BashRules = Field(default_factory=BashRules)
     """What agents may run in a shell."""
 
@@ -197,9 +197,9 @@ class SecretSettings(Section):
     enabled: bool = True
     """Whether added lines are searched for keys, tokens and passwords."""
     allow_file: Text = ".blueflame-secrets"
-    """Lists findings that are no secrets, one pattern or fingerprint per line; relative to the repository."""
+    """Lists findings that are not secrets, one pattern or fingerprint per line; relative to the repository."""
     scanner: Literal["auto", "kingfisher", "builtin"] = "auto"
-    """What looks through a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
+    """What scans a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
 
 
 class ValidationSettings(Section):
@@ -212,9 +212,9 @@ class ValidationSettings(Section):
     file_scope: FileScope = Field(default_factory=FileScope)
     """Whether a result stays within its task's locks."""
     binaries: BinarySettings = Field(default_factory=BinarySettings)
-    """Which binary files are no surprise."""
+    """Which binary files are expected."""
     secrets: SecretSettings = Field(default_factory=SecretSettings)
-    """Whether secrets in a result are looked for."""
+    """Whether results are searched for secrets."""
     validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
     """The commands whose exit codes count."""
     validator_models: Mapping[Text, Text] = Field(default_factory=dict)

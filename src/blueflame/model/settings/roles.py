@@ -1,4 +1,4 @@
-"""Who works, how they are driven, and in which order: roles, runtimes and workflows as data."""
+"""Roles, runtimes and workflows as data."""
 
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ class WorkflowSettings(Section):
         if "merge" in stages[:-1]:
             raise InvalidValue("goes on after merge", "put merge last: it lands what the other stages made")
         if stages[0] in NEEDS_WORK:
-            raise InvalidValue(f"begins with {stages[0]}, when nothing has been made", "put work or a role before it")
+            raise InvalidValue(f"begins with {stages[0]}, when there is no result yet", "put work or a role before it")
         if stages[0] == "plan" and (len(stages) == 1 or stages[1] in NEEDS_WORK):
-            raise InvalidValue("has nobody who works on the plan", "put work or a role after plan")
+            raise InvalidValue("has no stage that works on the plan", "put work or a role after plan")
         return stages
 
 
 def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
-    """A limit in tokens that somebody wrote down switches off the default limit in dollars (REQUIREMENTS B-05)."""
+    """A limit in tokens that is written in the file switches off the default limit in dollars."""
     if isinstance(data, dict) and data.get(tokens) and usd not in data:
         return {**data, usd: 0}
     return data
@@ -163,7 +163,7 @@ def add_built_in_workflows(given: object) -> object:
 
 
 def overlay_built_ins(given: object, built_in: Mapping[str, Mapping[str, Any]]) -> object:
-    """What is built in, with what the person wrote laid over it key by key; the built-in ones first."""
+    """The built-in entries, each overridden key by key by what is written in the file; then the other entries."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
@@ -181,7 +181,7 @@ def _overlay_entry(entry: Mapping[str, Any], given: object) -> object:
 def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str, ...]) -> None:
     wrongs = tuple(
         InvalidValue(
-            "is no runtime that is known here",
+            "unknown runtime",
             f"{suggest(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
             at=(name, "runtime"),
             got=runtime,
@@ -194,7 +194,7 @@ def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str,
 
 
 def refuse_misspelt_stages(workflows: Mapping[str, WorkflowSettings], roles: tuple[str, ...]) -> None:
-    """Any name may be a role; one that is nearly a stage or a role that exists is a slip of the pen."""
+    """Any name may be a role; one that is nearly a stage or an existing role is a typo."""
     wrongs = tuple(
         InvalidValue(f"is neither a stage nor a role, but nearly {near}", f"did you mean {near}?", at=place, got=name)
         for place, name in _list_named_roles(workflows)
