@@ -15,7 +15,7 @@ from blueflame.config.locate import CONFIG_NAME
 from blueflame.config.rewrite import CannotCut, cut_and_put, rewrite_config
 from blueflame.config.schema_v1 import MOVES, find_old_sections
 from blueflame.config.yaml_comments import count_comments
-from blueflame.documents.config_yaml import read_config_yaml
+from blueflame.documents.yaml import read_document
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION
 
@@ -49,7 +49,7 @@ def migrate_config(text: str, *, path: Path | None = None) -> Migration:
 
 
 def _list_changes(text: str) -> tuple[str, ...]:
-    data = read_config_yaml(text).data
+    data = read_document(text).data
     version = data.get("schema_version")
     bump = () if version == SCHEMA_VERSION else (f"schema_version: {version or 'missing'} -> {SCHEMA_VERSION}",)
     return (
@@ -84,9 +84,7 @@ def _is_equivalent(digest: str, text: str, path: Path) -> bool:
     except ConfigError:
         return False
     return (
-        after.digest == digest
-        and after.version == SCHEMA_VERSION
-        and not find_old_sections(read_config_yaml(text).data)
+        after.digest == digest and after.version == SCHEMA_VERSION and not find_old_sections(read_document(text).data)
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from blueflame.config.keys import find_key_elsewhere, list_siblings
-from blueflame.documents.config_yaml import KeyPath
+from blueflame.documents.yaml import KeyPath
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import InvalidValue, InvalidValues
 from blueflame.model.suggestions import find_closest

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
-from blueflame.documents.yaml_writer import quote_text
+from blueflame.documents.yaml import quote_text
 from blueflame.model.errors import InternalError
 from blueflame.model.settings.fields import CONTROL_CHARACTER
 from blueflame.model.settings.permissions import COMMIT_PATTERN

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from blueflame.documents.config_yaml import ConfigDocument, ConfigProblem, KeyPath
+from blueflame.documents.yaml import Document, KeyPath, YamlProblem
 from blueflame.model.settings import Settings
 from blueflame.model.suggestions import suggest
 
@@ -48,7 +48,7 @@ OLD_SECTIONS: tuple[tuple[str, ...], ...] = (("models",), ("limits", "token_budg
 class LiftedConfig:
     data: dict[str, Any]
     origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new place -> where the person wrote it
-    problems: list[ConfigProblem] = field(default_factory=list)
+    problems: list[YamlProblem] = field(default_factory=list)
 
     def find_origin(self, path: KeyPath) -> KeyPath:
         for cut in range(len(path), 0, -1):
@@ -57,10 +57,10 @@ class LiftedConfig:
         return path
 
 
-def lift_config(document: ConfigDocument, data: dict[str, Any], *, version: int) -> LiftedConfig:
+def lift_config(document: Document, data: dict[str, Any], *, version: int) -> LiftedConfig:
     """Bring what was written in old places to the new ones. The document's data is left as it is."""
     lifted = LiftedConfig(_copy_data(data))
-    _report_unknown_keys(document, lifted, data, version=version)
+    _report_unknown_keys(lifted, data, version=version)
     for old, new in MOVES:
         if _has_path(data, old):
             _move_value(document, lifted, data, old, new)
@@ -76,30 +76,30 @@ def find_old_sections(data: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _move_value(
-    document: ConfigDocument, lifted: LiftedConfig, data: dict[str, Any], old: tuple[str, ...], new: tuple[str, ...]
+    document: Document, lifted: LiftedConfig, data: dict[str, Any], old: tuple[str, ...], new: tuple[str, ...]
 ) -> None:
     if new in lifted.origins or _has_path(data, new):
         other = ".".join(str(part) for part in lifted.origins.get(new, new))
         text = f"the same is also set by {other} (line {document.find_line(lifted.origins.get(new, new))}); keep one"
-        lifted.problems.append(ConfigProblem(document.find_line(old), old, text))
+        lifted.problems.append(YamlProblem(old, text))
         return
     if _set_value(lifted.data, new, _get_value(data, old)):
         lifted.origins[new] = old
 
 
-def _report_unknown_keys(document: ConfigDocument, lifted: LiftedConfig, data: dict[str, Any], *, version: int) -> None:
+def _report_unknown_keys(lifted: LiftedConfig, data: dict[str, Any], *, version: int) -> None:
     for section in OLD_SECTIONS:
         if not _has_path(data, section):
             continue
         content = _get_value(data, section)
         known = [old[-1] for old, _ in MOVES if old[:-1] == section]
         for path, text in _find_unknown_keys(section, content, known):
-            lifted.problems.append(ConfigProblem(document.find_line(path), path, text))
+            lifted.problems.append(YamlProblem(path, text))
     if version < 2:
         for key in sorted(data.keys() - V1_KEYS):
             if key in Settings.model_fields:
                 text = "belongs to schema 2; write schema_version: 2, or run `blueflame config migrate --write`"
-                lifted.problems.append(ConfigProblem(document.find_line((key,)), (key,), text))
+                lifted.problems.append(YamlProblem((key,), text))
                 lifted.data.pop(key)
 
 

@@ -10,8 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from blueflame.documents.yaml import Document, KeyPath, YamlProblem, read_document
-from blueflame.documents.yaml_writer import YamlValue, format_item, format_mapping
+from blueflame.documents.yaml import (
+    Document,
+    KeyPath,
+    YamlProblem,
+    YamlValue,
+    format_item,
+    format_mapping,
+    read_document,
+)
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.ids import is_task_id
 from blueflame.model.suggestions import suggest
@@ -261,10 +268,10 @@ def _format_rest(problems: Sequence[YamlProblem]) -> list[str]:
 
 
 def _format_with_line(path: Path, found: Document, problem: YamlProblem) -> str:
-    line = found.find_line(problem.place)
-    return f"{path}:{line}: {problem.message}" if line else f"{path}: {_format_problem(problem)}"
+    line = problem.line or found.find_line(problem.path)
+    return f"{path}:{line}: {problem.text}" if line else f"{path}: {_format_problem(problem)}"
 
 
 def _format_problem(problem: YamlProblem) -> str:
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.place[:2]).lstrip(".")
-    return f"{where}: {problem.message}" if len(problem.place) > 1 else problem.message
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.path[:2]).lstrip(".")
+    return f"{where}: {problem.text}" if len(problem.path) > 1 else problem.text

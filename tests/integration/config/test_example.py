@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.config.keys import iter_keys
 from blueflame.config.load import load_config
-from blueflame.documents.config_yaml import read_config_yaml
+from blueflame.documents.yaml import read_document
 from blueflame.session.from_settings import build_session_limits, build_workflow
 
 EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
@@ -25,7 +25,7 @@ def test_the_example_passes_its_own_check() -> None:
 
 @pytest.mark.verification(1)
 def test_the_example_has_every_key() -> None:
-    written = read_config_yaml(EXAMPLE.read_text()).data
+    written = read_document(EXAMPLE.read_text()).data
     assert [key.dotted for key in iter_keys() if not key.section and not is_in(written, key.path)] == []
 
 
@@ -41,11 +41,11 @@ def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has a
 
 def test_the_example_says_the_defaults_that_hold() -> None:
     lines = EXAMPLE.read_text().splitlines()
-    document = read_config_yaml(EXAMPLE.read_text())
+    document = read_document(EXAMPLE.read_text())
     for key in iter_keys():
-        if key.section or key.required or key.path not in document.lines:
+        if key.section or key.required or key.path not in document.get_lines():
             continue
-        if "example" in lines[document.lines[key.path] - 1] or "_patterns" in key.path[-1]:
+        if "example" in lines[document.get_lines()[key.path] - 1] or "_patterns" in key.path[-1]:
             continue
         written: Any = document.data
         for part in key.path:

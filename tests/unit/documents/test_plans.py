@@ -180,8 +180,8 @@ def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) ->
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("tasks: [\n  - {id: task-001", "not YAML that can be read"),
-        ('{"tasks": [}', "not JSON that can be read"),
+        ("tasks: [\n  - {id: task-001", "this is not YAML"),
+        ('{"tasks": [}', "this is not JSON"),
         ("", "expected an object with a list of tasks, not nothing"),
         ("Here is my plan, in short:", "tasks must be a list, not nothing"),
         ("First I will look around.", "expected an object"),
@@ -192,7 +192,7 @@ def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) ->
         ("version: 7\ntasks: []\n", "version must be 1"),
         ("tasks: []\ntasks: []\n", "'tasks' is given twice"),
         ("tasks: []\ntaks: []\n", "did you mean tasks?"),
-        ("tasks: \x00\n", "not YAML that can be read"),
+        ("tasks: \x00\n", "this is not YAML"),
     ],
 )
 def test_what_is_no_plan_is_told_clearly(wrote: Callable[[str], Path], text: str, says: str) -> None:

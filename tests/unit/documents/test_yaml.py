@@ -47,7 +47,7 @@ def test_json_that_only_yaml_would_take_can_be_refused() -> None:
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3\n", '{"a": 1, "b": 2, "a": 3}'])
 def test_a_key_given_twice_is_a_problem(text: str) -> None:
     (problem,) = read_document(text).problems
-    assert "'a' is given twice" in problem.message
+    assert "'a' is given twice" in problem.text
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_key_given_twice_is_a_problem(text: str) -> None:
 def test_what_cannot_be_parsed_is_a_problem_with_its_line(text: str, line: int) -> None:
     found = read_document(text)
     assert found.data is None
-    assert "that can be read: " in found.problems[0].message
+    assert "this is not " in found.problems[0].text
     assert found.find_line(()) == line
 
 
@@ -69,11 +69,10 @@ def test_nothing_a_file_holds_raises(text: str) -> None:
 
 def test_aliases_cannot_explode() -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
-    found = read_document(bomb)
-    assert not found.problems
-    read_document("a: &a [*a]\n")
+    assert "aliases" in read_document(bomb).problems[0].text
+    assert "holds itself" in read_document("a: &a [*a]\n").problems[0].text
 
 
 def test_tags_make_no_objects() -> None:
     found = read_document("a: !!python/object/apply:os.system ['x']\nb: !custom y\n")
-    assert "tag !custom" in found.problems[-1].message
+    assert "tag !custom" in found.problems[-1].text

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from blueflame.documents.yaml import read_document
-from blueflame.documents.yaml_writer import YamlValue, format_mapping
+from blueflame.documents.yaml import YamlValue, format_mapping, read_document
 
 hostile = st.one_of(
     st.text(),

@@ -47,7 +47,7 @@ def load_script(path: Path) -> Script:
 
 
 def parse_script(text: str, *, source: str) -> Script:
-    read = _ScriptReader(read_document(text))
+    read = _ScriptReader(read_document(text, any_key=True))
     script = read.read_script(source)
     if read.problems:
         problems = [f"{source}:{line}: {message}" for line, message in sorted(set(read.problems))]
@@ -111,7 +111,7 @@ class _ScriptReader:
         self._located = located
         self.problems: list[tuple[int, str]] = []
         for problem in located.problems:
-            self._report(problem.place, problem.message)
+            self.problems.append((problem.line or 1, problem.text))
 
     def read_script(self, source: str) -> Script:
         top = self._located.data

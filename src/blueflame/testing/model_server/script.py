@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from blueflame.config.problems import format_path
-from blueflame.documents.config_yaml import KeyPath, read_config_yaml
+from blueflame.documents.yaml import KeyPath, read_document
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.system.files import read_text
 
@@ -130,11 +130,11 @@ def _load_file(path: Path) -> ModelScript:
         text = read_text(path, "the loopback model's script")
     except WorldError as error:  # a file that the person named: theirs to mend
         raise ScriptError("the loopback model has no script", [str(error)]) from error
-    document = read_config_yaml(text)
+    document = read_document(text)
     if document.problems:
-        wrongs = [f"{path}:{problem.line}: {problem.text}" for problem in document.problems]
+        wrongs = [f"{path}:{problem.line or 1}: {problem.text}" for problem in document.problems]
         raise ScriptError(f"the loopback model cannot play {path}", wrongs)
-    return _validate_script(document.data, str(path), document.lines)
+    return _validate_script(document.data, str(path), document.get_lines())
 
 
 def _validate_script(data: object, source: str, lines: Mapping[KeyPath, int]) -> ModelScript:
