@@ -161,7 +161,7 @@ def test_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> Non
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "memory.db") as db:
         db.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(MemoryFailed, match="not a memory that this Blue Flame knows"):
+    with pytest.raises(MemoryFailed, match="not a memory database of this version"):
         builtin(tmp_path).remember([failure()])
     with sqlite3.connect(tmp_path / "memory.db") as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
