@@ -261,11 +261,6 @@ def _index_faults(session: Session) -> Iterator[str]:
     for role in (WORKER, VALIDATOR):
         if session.count_running(role) != sum(attempt.role == role for attempt in session.live.values()):
             yield f"{session.count_running(role)} {role}s are counted"
-    moving = {TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE}
-    for group in {record.task.cohesion_group for record in session.tasks.values()}:
-        really = sum(r.task.cohesion_group == group and r.state in moving for r in session.tasks.values())
-        if session.group_motion.get(group, 0) != really:
-            yield f"{group} has {really} tasks in motion, not {session.group_motion.get(group)}"
 
 
 def _stuck_faults(session: Session) -> Iterator[str]:

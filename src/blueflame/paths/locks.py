@@ -8,8 +8,7 @@ is safe, too little is not. Two locks that differ only in case or in Unicode for
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 from unicodedata import category, normalize
 
 from blueflame.model.task import Task
@@ -86,104 +85,21 @@ def parse_task_locks(task: Task) -> tuple[LockPath, ...]:
     return parse_locks(task.file_locks)
 
 
-Owner = TypeVar("Owner", str, tuple[float, float, str])
+class HeldLocks:
+    """Paths that are taken. A question costs the depth of the lock, however many there are."""
 
+    def __init__(self, locks: Iterable[LockPath] = ()) -> None:
+        self._held: set[LockPath] = set()
+        self._above: set[LockPath] = set()  # every held path, and every folder that holds one
+        self.add(locks)
 
-class Smallest(Generic[Owner]):
-    """A multiset that knows its smallest member: add and discard cost O(log n), amortised."""
-
-    __slots__ = ("_counts", "_heap")
-
-    def __init__(self) -> None:
-        self._counts: dict[Owner, int] = {}  # 0: gone, but its entry still lies in the heap
-        self._heap: list[Owner] = []
-
-    def add(self, member: Owner) -> None:
-        if member not in self._counts:
-            heappush(self._heap, member)
-        self._counts[member] = self._counts.get(member, 0) + 1
-
-    def discard(self, member: Owner) -> None:
-        if self._counts.get(member):
-            self._counts[member] -= 1
-
-    def first(self) -> Owner | None:
-        while self._heap and not self._counts[self._heap[0]]:
-            del self._counts[heappop(self._heap)]
-        return self._heap[0] if self._heap else None
-
-
-class Node(Generic[Owner]):
-    """One path of the repository: who holds it, and who holds it or anything below it."""
-
-    __slots__ = ("below", "children", "here", "parent")
-
-    def __init__(self, parent: Node[Owner] | None) -> None:
-        self.parent: Node[Owner] | None = parent
-        self.children: dict[str, Node[Owner]] = {}
-        self.here: Smallest[Owner] = Smallest()
-        self.below: Smallest[Owner] = Smallest()
-
-
-class LockTree(Generic[Owner]):
-    """Who holds which paths. A question costs the depth of the lock, however many owners there are.
-
-    It records and does not judge: two owners may hold overlapping locks if the history says that they do.
-    """
-
-    def __init__(self) -> None:
-        self._root: Node[Owner] = Node(None)
-        self._held: dict[Owner, tuple[LockPath, ...]] = {}
-
-    def node(self, path: LockPath) -> Node[Owner]:
-        node = self._root
-        for part in path:
-            child = node.children.get(part)
-            if child is None:
-                child = node.children[part] = Node(node)
-            node = child
-        return node
-
-    def hold(self, owner: Owner, locks: Iterable[LockPath]) -> None:
-        """Give the owner these locks, in place of any that it holds."""
-        self.release(owner)
-        self._held[owner] = held = tuple(locks)
-        for path in held:
-            node = self.node(path)
-            node.here.add(owner)
-            for above in _upwards(node):
-                above.below.add(owner)
-
-    def release(self, owner: Owner) -> None:
-        for path in self._held.pop(owner, ()):
-            node = self.node(path)
-            node.here.discard(owner)
-            for above in _upwards(node):
-                above.below.discard(owner)
-
-    def conflict(self, locks: Iterable[LockPath]) -> Owner | None:
-        """The smallest owner who holds something that overlaps one of these."""
-        found: Owner | None = None
+    def add(self, locks: Iterable[LockPath]) -> None:
         for path in locks:
-            for owner in self._rivals(path):
-                if owner is not None and (found is None or owner < found):
-                    found = owner
-        return found
+            self._held.add(path)
+            self._above.update(path[:depth] for depth in range(len(path) + 1))
 
-    def _rivals(self, path: LockPath) -> Iterable[Owner | None]:
-        node: Node[Owner] | None = self._root
-        for part in path:
-            assert node is not None
-            yield node.here.first()
-            node = node.children.get(part)
-            if node is None:
-                return
-        assert node is not None
-        yield node.below.first()
+    def are_free(self, locks: Iterable[LockPath]) -> bool:
+        return not any(self._is_taken(path) for path in locks)
 
-
-def _upwards(node: Node[Owner]) -> Iterable[Node[Owner]]:
-    above: Node[Owner] | None = node
-    while above is not None:
-        yield above
-        above = above.parent
+    def _is_taken(self, path: LockPath) -> bool:
+        return path in self._above or any(path[:depth] in self._held for depth in range(len(path)))

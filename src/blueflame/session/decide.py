@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 
 from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.changeset import ChangesetState
@@ -214,7 +215,7 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not session.is_stage_open("validate") or session.is_asking(GateKind.BUDGET) or not session.to_review:
         return
-    name = session.to_review.list_first(1)[0]
+    name = min(session.to_review, key=session.to_review.__getitem__)
     if session.count_running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
         model = _choose_validator_model(session, session.tasks[name].task)
         yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
@@ -379,7 +380,7 @@ def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
 def _list_diagnoses(session: Session) -> Iterator[Effect]:
     if not (session.is_stage_open("validate") or session.is_stage_open("check")):
         return
-    for name in session.to_check.list_first(session.limits.validators):
+    for name in nsmallest(session.limits.validators, session.to_check, key=session.to_check.__getitem__):
         result = session.tasks[name].result
         if result is not None and not is_held_by_hook(session, name):
             yield DiagnoseTask(name, result.sha)

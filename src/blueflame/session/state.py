@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
@@ -18,9 +19,7 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
-from blueflame.session.scheduling.ranked_set import RankedSet
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.scheduling.verified_work import UnmergedWork
 
 
@@ -92,15 +91,12 @@ class Session:
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
-    to_check: RankedSet = field(default_factory=RankedSet)
-    to_review: RankedSet = field(default_factory=RankedSet)
+    to_check: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # task -> its rank; the smallest goes first
+    to_review: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
     merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
     changeset_of: dict[str, str] = field(default_factory=dict)
-    group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
-    validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
-    resting: SettledGroups = field(default_factory=SettledGroups)
     landings: tuple[str, ...] = ()
     proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.paths.locks import BadLock, LockTree, covers, do_locks_overlap, fold_path, parse_lock, parse_locks
+from blueflame.paths.locks import BadLock, HeldLocks, covers, do_locks_overlap, fold_path, parse_lock, parse_locks
 
 NAMES = st.sampled_from(["a", "b", "A", "src", "мир", "с пробелом", "x" * 300])
 LOCKS = st.lists(NAMES, max_size=4).map("/".join)
@@ -87,39 +87,15 @@ def test_overlap_means_that_one_lock_covers_the_other(a: str, b: str) -> None:
     assert do_locks_overlap(a, a)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 8), st.one_of(st.none(), st.lists(LOCKS, min_size=1, max_size=3))), max_size=30),
-    LOCKS,
-)
-def test_the_tree_finds_the_smallest_owner_in_the_way(moves: list[tuple[int, list[str] | None]], asked: str) -> None:
-    tree: LockTree[str] = LockTree()
-    held: dict[str, list[str]] = {}
-    for number, locks in moves:
-        owner = f"task-{number:03}"
-        if locks is None:
-            tree.release(owner)
-            held.pop(owner, None)
-        else:
-            tree.hold(owner, parse_locks(locks))
-            held[owner] = locks
-    rivals = [owner for owner, locks in held.items() if any(do_locks_overlap(asked, lock) for lock in locks)]
-    assert tree.conflict(parse_locks([asked])) == min(rivals, default=None)
+@given(st.lists(LOCKS, max_size=6), st.lists(LOCKS, min_size=1, max_size=3))
+def test_locks_are_free_when_they_overlap_none_that_is_held(held: list[str], asked: list[str]) -> None:
+    taken = any(do_locks_overlap(one, other) for one in held for other in asked)
+    locks = HeldLocks(fold_path(parse_lock(lock)) for lock in held)
+    assert locks.are_free(parse_locks(asked)) is not taken
 
 
-def test_releasing_twice_is_releasing_once() -> None:
-    tree: LockTree[str] = LockTree()
-    tree.hold("task-001", parse_locks(["src"]))
-    tree.hold("task-002", parse_locks(["src/a"]))
-    tree.release("task-001")
-    tree.release("task-001")
-    assert tree.conflict(parse_locks(["src"])) == "task-002"
-    tree.release("task-002")
-    assert tree.conflict(parse_locks(["."])) is None
-
-
-def test_holding_again_replaces_what_was_held() -> None:
-    tree: LockTree[str] = LockTree()
-    tree.hold("task-001", parse_locks(["a", "b"]))
-    tree.hold("task-001", parse_locks(["c"]))
-    assert tree.conflict(parse_locks(["a"])) is None
-    assert tree.conflict(parse_locks(["c/d"])) == "task-001"
+def test_nothing_is_free_where_the_whole_repository_is_held() -> None:
+    locks = HeldLocks()
+    assert locks.are_free(parse_locks(["src"]))
+    locks.add(parse_locks(()))
+    assert not locks.are_free(parse_locks(["src"]))

@@ -12,9 +12,7 @@ from blueflame.model.event import CycleStarted, Event, JournalEntry, Orchestrato
 from blueflame.model.limits import Capacity
 from blueflame.session.decide import effects_due, next_events
 from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
-from blueflame.session.scheduling.ranked_set import RankedSet
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.scheduling.verified_work import UnmergedWork
 from blueflame.session.state import Session
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
@@ -30,14 +28,10 @@ def pictured(session: Session) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of things
-    if isinstance(value, RankedSet):
-        return list(value)
     if isinstance(value, ReadyQueue):
         return value.pick(1_000)
     if isinstance(value, UnmergedWork):
         return value.find_overlapping(["."])
-    if isinstance(value, SettledGroups):
-        return None  # works things out when it is asked; what it answers shows in the decisions
     if isinstance(value, dict):
         return list(value.items())
     return value

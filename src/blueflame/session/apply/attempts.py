@@ -44,7 +44,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
             record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch
         )
     elif attempt.role == VALIDATOR:
-        session.to_review.discard(attempt.subject)
+        session.to_review.pop(attempt.subject, None)
 
 
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:

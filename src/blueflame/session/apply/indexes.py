@@ -9,10 +9,7 @@ from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskRecord, TaskState
 from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.state import HookDue, Session, rank_by_group
-
-IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
 
 
 def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
@@ -20,7 +17,6 @@ def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks)
     session.states = {state: {} for state in TaskState}
-    session.group_motion, session.validated_in, session.resting = {}, {}, SettledGroups()
     order = [name for group in order_groups(tasks, ()) for name in group.names]
     session.task_ranks = rank_by_group(tasks, order)
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
@@ -45,7 +41,6 @@ def put_task(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
-    _update_group(session, record, old.state if old else None)
     update_review_queues(session, record)
     _update_unmerged(session, record, old.state if old else None)
 
@@ -59,26 +54,15 @@ def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | N
         session.unmerged.remove(record.task.id)
 
 
-def _update_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
-    group, new = record.task.cohesion_group, record.state
-    session.group_motion[group] = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
-    validated = session.validated_in.setdefault(group, {})
-    if new is TaskState.VALIDATED:
-        validated[record.task.id] = None
-    else:
-        validated.pop(record.task.id, None)
-    session.resting.mark_changed(group)
-
-
 def update_review_queues(session: Session, record: TaskRecord) -> None:
     name = record.task.id
-    session.to_check.discard(name)
-    session.to_review.discard(name)
+    session.to_check.pop(name, None)
+    session.to_review.pop(name, None)
     if record.state is TaskState.DONE and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
-            session.to_review.add(name, session.task_ranks[name])
+            session.to_review[name] = session.task_ranks[name]
         else:
-            session.to_check.add(name, _rank_for_checks(session, name))
+            session.to_check[name] = _rank_for_checks(session, name)
 
 
 def _rank_for_checks(session: Session, name: str) -> tuple[int | str, ...]:

@@ -11,6 +11,7 @@ from blueflame.session.merging.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 
+MAY_MOVE = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
 POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
@@ -42,16 +43,37 @@ def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
     """
     if settled:
         return _drop_unfounded(session, session.states[TaskState.VALIDATED])
-    groups = session.resting.list_groups(
-        lambda group: session.group_motion[group] > 0, lambda group: _list_needed_groups(session, group)
-    )
-    return tuple(name for group in groups for name in session.validated_in[group])
+    return _find_settled_tasks(session)
 
 
-def _list_needed_groups(session: Session, group: str) -> Iterator[str]:
-    for name in session.validated_in[group]:
+def _find_settled_tasks(session: Session) -> tuple[str, ...]:
+    """Validated tasks of groups in which, and in whose foundations, no task may still move."""
+    validated: dict[str, list[str]] = {}
+    for name in session.states[TaskState.VALIDATED]:
+        validated.setdefault(session.tasks[name].task.cohesion_group, []).append(name)
+    settled = {
+        group: set(_list_needed_groups(session, names))
+        for group, names in validated.items()
+        if not _may_move(session, group)
+    }
+
+    def must_wait(needs: set[str]) -> bool:
+        return any(need not in settled and (need in validated or _may_move(session, need)) for need in needs)
+
+    while waiting := [group for group, needs in settled.items() if must_wait(needs)]:
+        for group in waiting:
+            del settled[group]
+    return tuple(name for group in settled for name in validated[group])
+
+
+def _list_needed_groups(session: Session, tasks: Collection[str]) -> Iterator[str]:
+    for name in tasks:
         for below in _list_unlanded_foundations(session, name):
             yield session.tasks[below].task.cohesion_group
+
+
+def _may_move(session: Session, group: str) -> bool:
+    return any(session.tasks[name].state in MAY_MOVE for name in session.groups[group])
 
 
 def _drop_unfounded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:

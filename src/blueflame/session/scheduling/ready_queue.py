@@ -1,151 +1,141 @@
-"""Which tasks may be claimed now: pending, dependencies verified, locks free of every running and every picked task.
+"""Which tasks can be claimed now: pending, dependencies verified, locks free of every running and every picked task.
 
-The queue is an index that the session keeps: events move tasks, `pick` answers. It never decides by anything but the
-moves it was told, so the same history gives the same picks.
+Events set states, `pick` scans the ready tasks in rank order. The answer depends on nothing but the states that were
+set, so the same history gives the same picks.
 
-A task that is kept back by a lock does not hold up those behind it. But once `patience` of them were claimed while it
-waited, its locks are reserved: nobody who ranks behind it gets a lock that it needs, so no ready task starves.
+A task whose lock is taken does not hold up those behind it. But once `patience` of them were claimed while it waited,
+its locks are reserved: no task that ranks behind it gets a lock that it needs, so no ready task starves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from blueflame.model.task import VERIFIED, Task, TaskState
-from blueflame.paths.locks import LockPath, do_locks_overlap, parse_task_locks
-from blueflame.session.scheduling.lock_waiters import WaitingRoom
-from blueflame.session.scheduling.passed_over import Patience
+from blueflame.paths.locks import HeldLocks, LockPath, do_locks_overlap, parse_task_locks
 from blueflame.session.scheduling.ranking import Rank, compute_ranks, list_dependants
 
 MAX_PASSED_OVER = 16
 """Claims of lower rank that may go past a ready task: four rounds of four workers. Much less costs makespan."""
 
-ON_ITS_WAY = frozenset({TaskState.PENDING, TaskState.CLAIMED})
-
 
 @dataclass(slots=True)
-class _Entry:
-    """What the queue knows of one task."""
-
+class _QueuedTask:
     task: Task
     rank: Rank
     locks: tuple[LockPath, ...]
+    unverified: int  # dependencies that are not verified
     state: TaskState = TaskState.PENDING
-    unverified: int = 0  # dependencies that are not verified
-    place: int = 0  # among all tasks, by rank
-    ready: bool = False
-    reserved: bool = False
+    passed_over: int = 0  # claims of lower rank since it became ready
+
+
+def _get_rank(entry: _QueuedTask) -> Rank:
+    return entry.rank
 
 
 class ReadyQueue:
     def __init__(self, tasks: Iterable[Task], *, patience: int = MAX_PASSED_OVER) -> None:
         plan = tuple(tasks)
-        order = compute_ranks(plan)
-        self._limit = max(1, patience)
-        self._entries = {task.id: _Entry(task, order[task.id], parse_task_locks(task)) for task in plan}
-        self._behind = list_dependants(plan)
-        self._room = WaitingRoom()
-        self._by_rank = sorted(self._entries.values(), key=lambda entry: entry.rank)
-        self._patience = Patience(len(self._by_rank), self._limit)
-        for place, entry in enumerate(self._by_rank):
-            entry.place = place
-            entry.unverified = len(set(entry.task.dependencies))
-            self._settle(entry)
+        ranks = compute_ranks(plan)
+        self._patience = max(1, patience)
+        self._dependants = list_dependants(plan)
+        self._entries = {
+            task.id: _QueuedTask(task, ranks[task.id], parse_task_locks(task), len(set(task.dependencies)))
+            for task in plan
+        }
+        ready = (entry for entry in self._entries.values() if not entry.unverified)
+        self._ready = sorted(ready, key=_get_rank)
+        self._claimed: dict[str, _QueuedTask] = {}
+        self._picked: list[str] = []  # the beginning of the answer, until the next change
+        self._scan = self._scan_ready()
 
     @property
     def ready_count(self) -> int:
         """Tasks that only a lock or a slot keeps from being claimed."""
-        return len(self._room)
+        return len(self._ready)
 
     def set_state(self, task_id: str, state: TaskState) -> None:
-        """Tell the queue how a task stands now. Every state may follow every other; a repetition changes nothing."""
+        """Every state may follow every other; a repetition changes nothing."""
         entry = self._entries[task_id]
-        before, entry.state = entry.state, state
+        before = entry.state
         if before is state:
             return
-        if before is TaskState.CLAIMED:
-            self._room.release(task_id, entry.locks)
-        self._settle(entry)
+        self._update(entry, state, entry.unverified)
+        self._claimed.pop(task_id, None)
         if state is TaskState.CLAIMED:
-            self._room.hold(task_id, entry.locks)
-            self._reserve_for_passed_over(entry.place)
-        if (before in VERIFIED) != (state in VERIFIED):
-            self._tell_dependants(task_id, -1 if state in VERIFIED else 1)
+            self._claimed[task_id] = entry
+            for waiting in self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]:
+                waiting.passed_over += 1
+        if change := (before in VERIFIED) - (state in VERIFIED):
+            for name in self._dependants[task_id]:
+                dependant = self._entries[name]
+                self._update(dependant, dependant.state, dependant.unverified + change)
+        self._picked, self._scan = [], self._scan_ready()
 
-    def edited(self, task: Task) -> ReadyQueue:
-        """The queue after a person changed (or added) one task; every ready task's patience starts anew."""
-        plan = {name: entry.task for name, entry in self._entries.items()} | {task.id: task}
-        fresh = ReadyQueue(plan.values(), patience=self._limit)
-        for name, entry in self._entries.items():
-            fresh.set_state(name, entry.state)
-        return fresh
+    def _update(self, entry: _QueuedTask, state: TaskState, unverified: int) -> None:
+        was_ready = _is_ready(entry)
+        entry.state, entry.unverified = state, unverified
+        if _is_ready(entry) == was_ready:
+            return
+        if was_ready:
+            del self._ready[bisect_left(self._ready, entry.rank, key=_get_rank)]
+        else:
+            entry.passed_over = 0
+            insort(self._ready, entry, key=_get_rank)
 
     def pick(self, slots: int) -> tuple[str, ...]:
-        """The tasks to claim now, in this order, for this many free slots. Asking changes no later answer."""
-        picked: list[_Entry] = []
-        while len(picked) < slots and (rank := self._room.first()) is not None:
-            entry = self._entries[rank[2]]
-            self._room.leave(rank)
-            self._room.hold(entry.task.id, entry.locks)
-            picked.append(entry)
-        for entry in picked:
-            self._room.release(entry.task.id, entry.locks)
-            self._room.enter(entry.rank, entry.locks)
-        return tuple(entry.task.id for entry in picked)
+        """The tasks to claim now, in this order, for this many free slots."""
+        while len(self._picked) < slots and (name := next(self._scan, None)) is not None:
+            self._picked.append(name)
+        return tuple(self._picked[: max(slots, 0)])
+
+    def _scan_ready(self) -> Iterator[str]:
+        held = HeldLocks(path for entry in self._claimed.values() for path in entry.locks)
+        for entry in self._ready:
+            free = held.are_free(entry.locks)
+            if free:
+                yield entry.task.id
+            if free or entry.passed_over >= self._patience:
+                held.add(entry.locks)
 
     def explain_waiting(self, task_id: str) -> str:
-        """What a pending task waits for, in words; empty when it is not pending."""
+        """What a pending task waits for; empty when it is not pending."""
         entry = self._entries[task_id]
         if entry.state is not TaskState.PENDING:
             return ""
         if entry.unverified:
-            return f"waits for {', '.join(self._missing(entry))}"
-        rival = self._room.blocker(entry.rank, entry.locks)
-        if rival is None:
-            return "waits for a slot"
-        how = "held by" if self._entries[rival].state is TaskState.CLAIMED else "reserved for"
-        return f"waits for the lock {self._contested(entry, self._entries[rival])} {how} {rival}"
+            return f"waits for {', '.join(self._list_missing(entry))}"
+        for rival in (*sorted(self._claimed.values(), key=lambda each: each.task.id), *self._list_reserved(entry)):
+            if (lock := _find_contested_lock(entry.task, rival.task)) is not None:
+                how = "held by" if rival.state is TaskState.CLAIMED else "reserved for"
+                return f"waits for the lock {lock} {how} {rival.task.id}"
+        return "waits for a slot"
 
-    def _missing(self, entry: _Entry) -> Iterable[str]:
+    def _list_missing(self, entry: _QueuedTask) -> Iterator[str]:
         for need in dict.fromkeys(entry.task.dependencies):
             other = self._entries.get(need)
             if other is None:
                 yield f"{need} (not in the plan)"
             elif other.state not in VERIFIED:
-                yield need if other.state in ON_ITS_WAY else f"{need} ({other.state})"
+                soon = other.state in (TaskState.PENDING, TaskState.CLAIMED)
+                yield need if soon else f"{need} ({other.state})"
 
-    def _contested(self, entry: _Entry, rival: _Entry) -> str:
-        for lock in entry.task.file_locks or (".",):
-            for other in rival.task.file_locks or (".",):
-                if do_locks_overlap(lock, other):
-                    return other
-        return "."
+    def _list_reserved(self, entry: _QueuedTask) -> Iterator[_QueuedTask]:
+        """Tasks that rank before this one and were passed over too often."""
+        before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
+        return (other for other in before if other.passed_over >= self._patience)
 
-    def _settle(self, entry: _Entry) -> None:
-        """Let a task that is ready wait for its locks, and take away one that is not."""
-        ready = entry.state is TaskState.PENDING and entry.unverified == 0
-        if ready == entry.ready:
-            return
-        entry.ready = ready
-        if ready:
-            self._patience.begin(entry.place)
-            self._room.enter(entry.rank, entry.locks)
-            return
-        self._patience.end(entry.place)
-        self._room.leave(entry.rank)
-        if entry.reserved:
-            entry.reserved = False
-            self._room.unreserve(entry.rank, entry.locks)
 
-    def _reserve_for_passed_over(self, claimed: int) -> None:
-        for place in self._patience.passed_over_by(claimed):
-            entry = self._by_rank[place]
-            entry.reserved = True
-            self._room.reserve(entry.rank, entry.locks)
+def _is_ready(entry: _QueuedTask) -> bool:
+    return entry.state is TaskState.PENDING and not entry.unverified
 
-    def _tell_dependants(self, task_id: str, change: int) -> None:
-        for name in self._behind[task_id]:
-            entry = self._entries[name]
-            entry.unverified += change
-            self._settle(entry)
+
+def _find_contested_lock(task: Task, rival: Task) -> str | None:
+    """The rival's first lock that overlaps one of the task's."""
+    for lock in task.file_locks or (".",):
+        for other in rival.file_locks or (".",):
+            if do_locks_overlap(lock, other):
+                return other
+    return None

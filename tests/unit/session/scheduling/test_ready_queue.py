@@ -169,6 +169,7 @@ def test_the_order_in_which_a_plan_is_written_changes_nothing(plan: list[Task], 
     assert ReadyQueue(data.draw(st.permutations(plan))).pick(4) == ReadyQueue(plan).pick(4)
 
 
+@settings(deadline=None)  # long runs, and a busy machine
 @given(plans(largest=20), st.integers(1, 4), st.integers(1, 5), st.data())
 def test_in_a_fair_run_no_ready_task_starves(plan: list[Task], slots: int, patience: int, data: st.DataObject) -> None:
     """Tasks fail and come back, in any order: each is claimed in the end, and none is passed over for long."""
@@ -286,14 +287,6 @@ def test_it_says_what_a_task_waits_for() -> None:
     assert queue.explain_waiting("c") == "waits for a"
     queue.set_state("a", CLAIMED)
     assert queue.explain_waiting("a") == ""
-
-
-def test_an_edited_task_is_judged_by_its_new_text() -> None:
-    queue = ReadyQueue([task("a", "src"), task("b", "src/x")])
-    queue.set_state("a", CLAIMED)
-    edited = queue.edited(task("b", "docs"))
-    assert edited.pick(4) == ("b",)
-    assert queue.pick(4) == ()
 
 
 def test_an_empty_plan_has_nothing_to_pick() -> None:
