@@ -21,7 +21,7 @@ from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.orchestrator.wiring import build_context
-from blueflame.session.decide import AwaitRuntime
+from blueflame.session.effects import AwaitRuntime
 from blueflame.session.state import Session
 from support.model_gateways import SECRET, TOKEN, build_model_options
 from support.model_providers import answer_json, build_error, build_message, start_provider

@@ -30,7 +30,7 @@ from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, find_waits, read_shared_wait, remove_shared_wait
 from blueflame.orchestrator.wiring import build_context
-from blueflame.session.decide import AwaitRuntime
+from blueflame.session.effects import AwaitRuntime
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, task, writes
 

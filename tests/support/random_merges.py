@@ -30,7 +30,7 @@ from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.merger import prepare_merge
 from blueflame.orchestrator.merging.bisect import CheckRunner
 from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
-from blueflame.session.decide import BuildChangeset, Effect, LandChangeset
+from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
 from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import give_task_back
 from blueflame.testing.simulation import Simulation, build_opening, hash_to_fraction

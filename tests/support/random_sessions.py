@@ -16,7 +16,7 @@ from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.budget import compute_reservation
-from blueflame.session.decide import CrossBoundary, DiagnoseTask, Effect
+from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.merging.queue import find_next_changeset

@@ -11,7 +11,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task, TaskState
-from blueflame.session.decide import CrossBoundary, DiagnoseTask
+from blueflame.session.effects import CrossBoundary, DiagnoseTask
 from blueflame.session.state import HookDue, Session
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 

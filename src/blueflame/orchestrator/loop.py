@@ -41,7 +41,8 @@ from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.overlaps import OverlapWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.session.consequences import consequences_of
-from blueflame.session.decide import (
+from blueflame.session.decide import next_events
+from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
     AwaitRuntime,
@@ -53,7 +54,6 @@ from blueflame.session.decide import (
     LandChangeset,
     RunHook,
     effects_due,
-    next_events,
 )
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event

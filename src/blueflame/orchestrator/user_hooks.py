@@ -13,7 +13,7 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
 from blueflame.orchestrator.hook_input import HOOK_OUTPUT_BYTES, build_hook_environment, format_hook_input
 from blueflame.session import user_hooks as hooks
-from blueflame.session.decide import RunHook
+from blueflame.session.effects import RunHook
 from blueflame.session.state import HookDue, Session
 from blueflame.system.process import read_tail
 

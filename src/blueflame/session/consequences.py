@@ -37,7 +37,6 @@ from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
-from blueflame.session.attempt_history import build_history_entry, truncate_text
 from blueflame.session.budget import describe_task_budget, is_stopped_by_shared_budget, is_task_budget_exhausted
 from blueflame.session.cascade import block_dependants, defer_tasks_built_on, find_obstacle
 from blueflame.session.foundations import are_foundations_valid
@@ -55,8 +54,7 @@ from blueflame.session.gates.questions import (
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage, should_ask
-from blueflame.session.retries import is_blameless, may_retry
-from blueflame.session.stalls import KILL
+from blueflame.session.retries import KILL, build_history_entry, is_blameless, may_retry, truncate_text
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import handle_tasks_imported
 from blueflame.session.task_states import MOVES, find_next_state

@@ -8,7 +8,7 @@ from hashlib import sha256
 from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.event import RuntimeParked
 from blueflame.model.limits import Limits
-from blueflame.session.attempt_history import truncate_text
+from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"

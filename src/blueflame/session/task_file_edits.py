@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from blueflame.model.event import Event, TaskMoved, TasksImported
 from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState
-from blueflame.session.attempt_history import build_history_entry
 from blueflame.session.cascade import WILL_NOT_FINISH, find_reachable
 from blueflame.session.plan_problems import find_plan_problems
+from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Session
 
 STATES_WITH_RESULT = VERIFIED_NOT_LANDED | {TaskState.DEFERRED}

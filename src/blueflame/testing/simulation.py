@@ -48,7 +48,8 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.consequences import consequences_of
-from blueflame.session.decide import (
+from blueflame.session.decide import next_events
+from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
     AwaitRuntime,
@@ -60,7 +61,6 @@ from blueflame.session.decide import (
     LandChangeset,
     RunHook,
     effects_due,
-    next_events,
 )
 from blueflame.session.gates.answers import build_proposal, skip_changeset
 from blueflame.session.gates.questions import answer_error

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.verdict import Check
-from blueflame.session.attempt_history import truncate_text
+from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 MAX_NOTE_CHARS = 600

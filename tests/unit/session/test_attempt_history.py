@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
-from blueflame.session.attempt_history import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
+from blueflame.session.retries import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
 from support.session_examples import Told, task, told
 
 

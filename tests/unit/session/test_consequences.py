@@ -18,7 +18,7 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
-from blueflame.session.decide import AskGate, DiagnoseTask, Effect, RunHook
+from blueflame.session.effects import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task, told
 

@@ -7,7 +7,8 @@ from blueflame.model.event import AttemptIntended, GateWithdrawn, RuntimeParked,
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
-from blueflame.session.decide import AwaitRuntime, effects_due, next_events
+from blueflame.session.decide import next_events
+from blueflame.session.effects import AwaitRuntime, effects_due
 from blueflame.session.rate_limits import (
     ASK_AFTER_OUTAGES,
     FIRST_WAIT_SECONDS,

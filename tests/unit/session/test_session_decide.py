@@ -9,7 +9,8 @@ from blueflame.model.attempt import VALIDATOR, WORKER, Attempt
 from blueflame.model.event import AttemptEnded, AttemptIntended, JournalEntry, SessionEnded, StopRequested, TaskMoved
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
-from blueflame.session.decide import (
+from blueflame.session.decide import next_events
+from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
     BuildChangeset,
@@ -20,7 +21,6 @@ from blueflame.session.decide import (
     LandChangeset,
     RunHook,
     effects_due,
-    next_events,
 )
 from blueflame.session.replay import apply_event
 from blueflame.session.state import HookDue

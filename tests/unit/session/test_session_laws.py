@@ -29,7 +29,8 @@ from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits, Workflow
 from blueflame.model.task import Cause, Task, TaskState
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
-from blueflame.session.decide import Effect, effects_due, next_events
+from blueflame.session.decide import next_events
+from blueflame.session.effects import Effect, effects_due
 from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import can_claim

@@ -23,7 +23,7 @@ from blueflame.model.limits import Limits
 from blueflame.session.consequences import consequences_of
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event, replay
-from blueflame.session.stalls import WARDEN_FIRST, is_stall_due
+from blueflame.session.retries import WARDEN_FIRST, is_stall_due
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import SINGLE, Told, begun, events, moves, states, task

@@ -21,7 +21,7 @@ from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
 from blueflame.orchestrator.prompts import build_system_prompt
 from blueflame.policy.compile import list_tools
 from blueflame.session.from_settings import list_role_skills
-from blueflame.session.stalls import KILL
+from blueflame.session.retries import KILL
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
 from blueflame.system.machine import FIRST_PORT, PORT_CEILING, find_port_block

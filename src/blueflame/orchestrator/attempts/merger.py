@@ -32,9 +32,9 @@ from blueflame.orchestrator.attempts.inspect_result import (
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
-from blueflame.session.attempt_history import truncate_text
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.merging.queue import give_task_back
+from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 

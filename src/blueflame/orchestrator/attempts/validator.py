@@ -23,7 +23,7 @@ from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, form
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
-from blueflame.session.decide import DiagnoseTask
+from blueflame.session.effects import DiagnoseTask
 from blueflame.session.state import Session
 
 

@@ -23,7 +23,7 @@ from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, a
 from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
 from blueflame.orchestrator.merging.pull_request import open_pull_request
 from blueflame.orchestrator.merging.review_hints import add_hints
-from blueflame.session.decide import BuildChangeset, LandChangeset
+from blueflame.session.effects import BuildChangeset, LandChangeset
 from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import handle_conflict
 from blueflame.session.state import Session

@@ -14,7 +14,7 @@ from pathlib import Path
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.interface import Running
-from blueflame.session.decide import AwaitRuntime
+from blueflame.session.effects import AwaitRuntime
 from blueflame.session.rate_limits import OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.files import build_file_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from blueflame.model.event import AttemptStalled
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.interface import AttemptStatus, Running
-from blueflame.session.stalls import is_stall_due
+from blueflame.session.retries import is_stall_due
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 

@@ -11,7 +11,7 @@ from blueflame.model.event import EditDismissed, EditRefused, TaskEdited, TaskMo
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, Result, TaskRecord
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
-from blueflame.session.attempt_history import limit_history
+from blueflame.session.retries import limit_history
 from blueflame.session.state import Session
 from blueflame.session.task_states import find_next_state
 

@@ -26,14 +26,13 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
-from blueflame.session.attempt_history import build_history_entry
 from blueflame.session.budget import DAY
 from blueflame.session.cascade import block_dependants, defer_tasks_built_on
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
-from blueflame.session.requeue import requeue_tasks
+from blueflame.session.retries import build_history_entry, requeue_tasks
 from blueflame.session.state import Session
 
 

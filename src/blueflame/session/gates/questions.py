@@ -10,7 +10,7 @@ from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import Budget, Unit, to_micro_usd
+from blueflame.model.spend import NO_SPEND, Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.session.budget import (
@@ -21,10 +21,10 @@ from blueflame.session.budget import (
     format_session_budget,
 )
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
-from blueflame.session.gates.review_evidence import collect_review_evidence
 from blueflame.session.overlaps import describe_overlap, order_by_start
 from blueflame.session.plan_problems import find_plan_problems
 from blueflame.session.rate_limits import describe_parked
+from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 SAFE_ANSWERS: Mapping[GateKind, str] = {
@@ -104,12 +104,33 @@ def open_changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened
         "commit": build.commit,
         "base": build.base,
         "missing": list(changeset.missing),
-        **collect_review_evidence(session, record),
+        **_collect_review_evidence(session, record),
         "flaky": list(build.flaky),
         "resolved": [f"{', '.join(each.paths)} by {each.by}: {each.notes}" for each in record.resolutions],
     }
     title = f"[{changeset.group}] {changeset.title}"
     return _open_gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)
+
+
+def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[str, Any]:
+    """What a reviewer needs who cannot see the screen."""
+    build, tasks = record.build, record.changeset.tasks
+    assert build is not None, f"{record.changeset.id} is presented before it is built"
+    spent = sum((session.spend_by_subject.get(name, NO_SPEND) for name in tasks), NO_SPEND)
+    records = [session.tasks[name] for name in tasks if name in session.tasks]
+    return {
+        "why": {record.task.id: truncate_text(record.task.description) for record in records},
+        "review": {record.task.id: truncate_text(record.verdict_notes) for record in records if record.verdict_notes},
+        "checks": [
+            {"name": check.name, "passed": check.passed, "seconds": check.seconds, "flaky": check.flaky}
+            for check in build.checks
+        ],
+        "cost_usd": spent.usd,
+        "tokens": spent.tokens,
+        "risks": [str(risk) for risk in build.risks],
+        "weakened": [str(each) for each in build.weakened],
+        "losses": [str(loss) for loss in build.losses],
+    }
 
 
 def open_session_gate(session: Session, cycle: int) -> GateOpened:

@@ -1,0 +1,150 @@
+"""What should be running now: attempts, checks, hooks, merges, questions. A function of the session alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.gate import GateKind
+from blueflame.session.merging.queue import find_next_changeset
+from blueflame.session.stages import OVER, find_next_wave
+from blueflame.session.state import HookDue, Phase, Session
+
+GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
+
+
+@dataclass(frozen=True, slots=True)
+class AttendAttempt:
+    """Start the attempt if it has not been started, and see it through to its end."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    attempt: str
+    reason: str
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CrossBoundary:
+    """Pin the base, look at the configuration, and begin a cycle (stage "") or a wave."""
+
+    cycle: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseTask:
+    task: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    hook: HookDue
+
+
+@dataclass(frozen=True, slots=True)
+class AskGate:
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRuntime:
+    """Look until its model can be had again."""
+
+    runtime: str
+
+
+Effect = (
+    AttendAttempt
+    | CancelAttempt
+    | CrossBoundary
+    | DiagnoseTask
+    | BuildChangeset
+    | LandChangeset
+    | RunHook
+    | AskGate
+    | AwaitRuntime
+)
+
+
+def effects_due(session: Session) -> tuple[Effect, ...]:
+    """Everything that should be under way now; starting what already is under way is the caller's to avoid."""
+    if session.ended:
+        return tuple(RunHook(due) for due in session.hooks_due.values())
+    attending = [*_list_attempts_to_attend(session), *_list_cancellations(session)]
+    if session.stopping:
+        return tuple(attending)
+    return (
+        *attending,
+        *(RunHook(due) for due in session.hooks_due.values()),
+        *_list_boundaries_to_cross(session),
+        *_list_diagnoses(session),
+        *_list_merge_steps(session),
+        *(AskGate(name) for name in session.open_gates),
+        *(AwaitRuntime(name) for name in session.parked),
+    )
+
+
+def _list_attempts_to_attend(session: Session) -> Iterator[Effect]:
+    return (AttendAttempt(name) for name in session.live)
+
+
+def _list_cancellations(session: Session) -> Iterator[Effect]:
+    for name in session.live:
+        reason = session.attempts[name].cancel_reason
+        if reason:
+            yield CancelAttempt(name, reason, session.stop_now)
+
+
+def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
+    if session.phase is not Phase.WORKING or any(session.is_asking(kind) for kind in GATES_HOLDING_BOUNDARIES):
+        return
+    if not session.cycle_open:
+        if not session.is_asking(GateKind.SESSION):
+            yield CrossBoundary(session.cycle + 1, "")
+    elif session.workflow.barrier:
+        stage = find_next_wave(session)
+        if stage is not None and stage != OVER:
+            yield CrossBoundary(session.cycle, stage)
+
+
+def _list_diagnoses(session: Session) -> Iterator[Effect]:
+    if not (session.is_stage_open("validate") or session.is_stage_open("check")):
+        return
+    for name in nsmallest(session.limits.validators, session.to_check, key=session.to_check.__getitem__):
+        result = session.tasks[name].result
+        if result is not None and not is_held_by_hook(session, name):
+            yield DiagnoseTask(name, result.sha)
+
+
+def is_held_by_hook(session: Session, task: str) -> bool:
+    if session.workflow.barrier:
+        return f"pre_validation:{session.cycle}" in session.hooks_due
+    return f"pre_validation:{task}:{session.tasks[task].attempts}" in session.hooks_due
+
+
+def _list_merge_steps(session: Session) -> Iterator[Effect]:
+    head = find_next_changeset(session)
+    if head is None:
+        return
+    state = session.changesets[head].state
+    if state is ChangesetState.FORMED:
+        yield BuildChangeset(head)
+    elif state is ChangesetState.APPROVED:
+        yield LandChangeset(head)
