@@ -23,10 +23,6 @@ def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]
                 queue.set_state(name, state)
 
 
-def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
-    return tuple(plan_batches(tasks, slots))
-
-
 REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
     PLANNER: AttemptCostRange(0.20, 0.40),
     WORKER: AttemptCostRange(0.20, 0.75),

@@ -10,7 +10,7 @@ from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
-from blueflame.session.estimate import CostRange, batches, estimate_cost
+from blueflame.session.estimate import CostRange, estimate_cost, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 
@@ -87,7 +87,7 @@ def build_dry_run_view(
 
 
 def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(batch) for batch in batches(tasks, limits.workers))
+    return tuple(tuple(batch) for batch in tuple(plan_batches(tasks, limits.workers)))
 
 
 def _list_planned_agents(tasks: int, flow: Workflow, limits: Limits) -> list[PlannedAgents]:

@@ -6,7 +6,7 @@ from blueflame.cli.console import render_text
 from blueflame.cli.render.plan import render_plan
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
-from blueflame.session.estimate import CostRange, batches
+from blueflame.session.estimate import CostRange, plan_batches
 from blueflame.views.plan import PlanView
 from support.recorded_session import ID, TASKS
 
@@ -19,7 +19,7 @@ def test_a_plan_is_shown_as_it_is_reviewed() -> None:
         session=ID,
         request="Add authentication\nto the API",
         round=2,
-        batches=batches(TASKS, Limits().workers),
+        batches=tuple(plan_batches(TASKS, Limits().workers)),
         cost=COST,
         warnings=("task-003 is alone in its group",),
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from blueflame.model.limits import AttemptCostRange, Limits, Workflow
 from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task
-from blueflame.session.estimate import batches, estimate_cost
+from blueflame.session.estimate import estimate_cost, plan_batches
 
 
 def task(name: str, *locks: str, needs: tuple[str, ...] = (), minutes: float | None = None) -> Task:
@@ -15,13 +15,13 @@ THREE = [task("a", "1"), task("b", "2"), task("c", "3")]
 
 def test_batches_follow_dependencies_locks_and_slots() -> None:
     plan = [task("a", "src"), task("b", "src/x"), task("c", "docs", needs=("a",)), task("d", "lib"), task("e", "etc")]
-    assert batches(plan, 2) == (("a", "d"), ("b", "c"), ("e",))
-    assert batches(plan, 9) == (("a", "d", "e"), ("b", "c"))
+    assert tuple(plan_batches(plan, 2)) == (("a", "d"), ("b", "c"), ("e",))
+    assert tuple(plan_batches(plan, 9)) == (("a", "d", "e"), ("b", "c"))
 
 
 def test_a_task_that_can_never_start_is_in_no_batch() -> None:
-    assert batches([task("a", "1", needs=("gone",)), task("b", "2")], 4) == (("b",),)
-    assert batches([], 4) == ()
+    assert tuple(plan_batches([task("a", "1", needs=("gone",)), task("b", "2")], 4)) == (("b",),)
+    assert tuple(plan_batches([], 4)) == ()
 
 
 def test_three_tasks_cost_what_the_seed_reckons_at_least() -> None:
