@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.repositories import GIT_IDENTITY, git, make_repository
+
+# no assertions about time: a busy machine is not a failure
+settings.register_profile("blueflame", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("blueflame")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.changeset import LOST, ChangesetState
@@ -31,7 +31,7 @@ lots = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(
     lot=lots,
     mode=st.sampled_from(("merge", "squash", "fast-forward")),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.config.detect.repository import survey_repository
@@ -227,7 +227,6 @@ NAMES = st.text(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES.filter(lambda name: name not in (".", "..")), NAMES)
 def test_an_escaped_name_matches_itself_and_nothing_near(name: str, other: str) -> None:
     if not name.isprintable():

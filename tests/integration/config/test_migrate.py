@@ -160,7 +160,7 @@ VALUES = st.sampled_from(["opus", '"haiku"', "'x y'"])
 COMMENTS = st.sampled_from(["", "  # one", "  # two: {", "\n    # three"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["planner", "worker", "validator", "merger"]), st.tuples(VALUES, COMMENTS)),
     st.dictionaries(

@@ -137,7 +137,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(opening=st.binary(max_size=600) | damaged_requests().filter(lambda data: data[:1] == b"\x16"))
 def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes

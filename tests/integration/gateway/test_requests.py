@@ -138,7 +138,7 @@ def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
     assert run_scenario(folder, scene).reached == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sent=st.lists(st.binary(max_size=600) | damaged_requests(), min_size=1, max_size=8))
 def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
     tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]

@@ -514,7 +514,7 @@ NAME = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=NAME)
 def test_any_name_comes_back_as_it_was(ours: Repository, git: Git, name: str) -> None:
     blob = git(ours.root, "rev-parse", f"{ours.base_sha}:README.md").strip()

@@ -4,7 +4,7 @@ import json
 from types import MappingProxyType
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.journal.codec import EVENTS, decode_event, encode_event
@@ -32,7 +32,7 @@ from support.event_strategies import KINDS, events_of
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_event_comes_back_as_it_went(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(events_of(kind))

@@ -20,7 +20,7 @@ from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
 from support.memory_records import failure, lesson, records, result, session_name, summary
 
-few = settings(max_examples=15, deadline=None)  # each makes a file
+few = settings(max_examples=15)  # each makes a file
 ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
 
 

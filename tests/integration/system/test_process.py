@@ -53,7 +53,7 @@ def test_line_ends_and_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
     assert done.out.encode("utf-8", "surrogateescape") == b"a\r\nb\xff"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.binary(max_size=200))
 def test_what_goes_in_as_bytes_or_text_comes_out_the_same(data: bytes) -> None:
     assert run_bytes("cat", cwd=HERE, stdin=data).out == data

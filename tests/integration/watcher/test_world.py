@@ -104,7 +104,7 @@ def test_the_worktree_is_at_its_own_place_also_below_a_mount(top: Path, tmp_path
 NAMES = ["a", "b", "c", "..", ".", "d"]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     links=st.dictionaries(
         st.sampled_from(["a", "b", "c", "d/a", "d/b"]),

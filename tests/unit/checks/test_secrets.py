@@ -119,7 +119,7 @@ def test_files_larger_than_one_piece_are_searched_whole() -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(sorted(set(MAKERS) - {"configured-secret"})), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_words_around_a_secret_hide_it(seed: int, rule: str, data: st.DataObject) -> None:
     words = st.lists(st.sampled_from(["def", "return", "# слово", "x = 1", "{}", "<p>", "'a'"]), max_size=20)
     before, after = data.draw(words), data.draw(words)

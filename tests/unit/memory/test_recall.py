@@ -24,7 +24,7 @@ def test_no_more_is_told_than_the_budget_allows(known: Sequence[MemoryRecord], r
     assert found == recall_records(list(reversed(known)), request=request, budget=budget)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(1, 400))
 def test_decay_keeps_many_sessions_within_the_budget(sessions: int) -> None:
     known: dict[str, MemoryRecord] = {}

@@ -13,7 +13,7 @@ from support.fake_secrets import Dice, pem
 from support.random_sessions import worlds
 
 MOST_STEPS = 5_000
-laws = settings(deadline=None, max_examples=15)
+laws = settings(max_examples=15)
 
 
 def run(world: Simulation) -> Simulation:

@@ -564,7 +564,7 @@ PATHS = st.builds(lambda start, parts: start + "/".join(parts), STARTS, st.lists
 CWD = st.sampled_from(["$WT", "$WT/src", "$WT/src/deep", "$TMP", "$WT/src/inner", "$WT/src/out"])
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
 def test_whatever_may_be_written_is_where_it_seems_to_be_and_allowed_there(ground: Ground, path: str, cwd: str) -> None:
     if not ground.ask("Write", file_path=path, cwd=cwd).allowed:
@@ -592,7 +592,7 @@ def broken(path: str) -> Iterator[str]:
     yield from (each.rule for each in found)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
 def test_whatever_may_be_read_is_inside_and_not_blocked(ground: Ground, path: str, cwd: str) -> None:
     if not ground.ask("Read", file_path=path, cwd=cwd).allowed:
@@ -606,7 +606,7 @@ def test_whatever_may_be_read_is_inside_and_not_blocked(ground: Ground, path: st
         assert not Globs(PERMISSIONS.blocked_paths).touches(inner)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.text(max_size=40))
 def test_no_text_at_all_confuses_it(ground: Ground, path: str) -> None:
     for tool, key in (("Write", "file_path"), ("Glob", "pattern"), ("Grep", "glob")):

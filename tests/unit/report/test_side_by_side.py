@@ -86,7 +86,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LINES, LINES, st.booleans())
 def test_both_sides_can_be_read_back(repo: Path, old: list[str], new: list[str], whole: bool) -> None:
     """Whatever lines say: none of them is taken for a heading. `whole`: the last line has an end."""

@@ -194,7 +194,7 @@ def test_only_news_is_told_and_nearer_changes_are_news() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     plan=plans(),
     times=st.lists(st.floats(0.5, 6.0), min_size=1, max_size=6),

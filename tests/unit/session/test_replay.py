@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
     return value
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(worlds())
 def test_a_session_is_the_same_live_and_replayed_after_every_step(world: Simulation) -> None:
     for _ in range(60):
@@ -50,7 +50,7 @@ def test_a_session_is_the_same_live_and_replayed_after_every_step(world: Simulat
             break
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(worlds(), st.data())
 def test_one_by_one_equals_all_at_once_at_any_event(world: Simulation, data: st.DataObject) -> None:
     journal = world.run().journal

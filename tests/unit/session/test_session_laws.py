@@ -50,7 +50,7 @@ from support.random_sessions import bounds, dependencies_verified, ended_well, f
 MOST_STEPS = 5_000
 CAPACITY = Capacity(agents=1_000)
 
-laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "25")))
+laws = settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "25")))
 """More by hand: BLUEFLAME_EXAMPLES=1000 pytest tests/unit/session/test_session_laws.py"""
 
 

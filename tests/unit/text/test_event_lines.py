@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import AttemptOutcome, Ending
@@ -29,7 +29,7 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(data=st.data())
 def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
     recorded = JournalEntry(1, 1_770_388_222.0, data.draw(events_of(kind)))

@@ -16,7 +16,7 @@ from blueflame.policy.access import PathAccess, prepare_policy
 from blueflame.policy.shell.judge import judge_command_line
 from support.shells import CONFIGS, ShellJudge, build_shell_judge
 
-laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "60")))
+laws = settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "60")))
 
 REAL = (
     'git commit -m "$(cat <<EOF\n$x ${y:-$(date)} `id`\nEOF\n)"',
