@@ -15,7 +15,8 @@ from blueflame.model.attempt import WORKER, Attempt, Ending
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening, hash_to_fraction
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
+from blueflame.testing.simulation import Simulation, build_opening
 
 SIZES = (100, 1_000, 10_000)
 SLOTS = 8
@@ -106,8 +107,8 @@ def _session_cost(size: int, *, barrier: bool) -> float:
     limits = Limits(workers=SLOTS, validators=SLOTS // 2, max_cycles=20)
     spent, events = 0.0, 0
     for seed in range(max(1, EVENTS // (20 * size))):
-        fate = Mishaps(sample(Random(seed), size, estimated=True), seed)
-        world = Simulation(fate, [build_opening(workflow=Workflow(barrier=barrier), limits=limits)])
+        outcomes = Mishaps(sample(Random(seed), size, estimated=True), seed)
+        world = Simulation(outcomes, [build_opening(workflow=Workflow(barrier=barrier), limits=limits)])
         with _without_collecting():
             begun = process_time()
             world.run()

@@ -33,7 +33,8 @@ from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_ba
 from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
 from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import give_task_back
-from blueflame.testing.simulation import Simulation, build_opening, hash_to_fraction
+from blueflame.testing.simulated_outcomes import hash_to_fraction
+from blueflame.testing.simulation import Simulation, build_opening
 from support.random_sessions import Dice
 
 SHARED = ("f0.txt", "f1.txt")
@@ -140,10 +141,10 @@ class MergeWorld(Simulation):
     def _land(self, changeset: str) -> Sequence[Event]:
         made = self.session.changesets[changeset].build
         assert made is not None
-        fate = self.lot.pick_landing(changeset, made.base)
-        if fate == "dirty":
+        landing = self.lot.pick_landing(changeset, made.base)
+        if landing == "dirty":
             return tuple(skip_changeset(self.session, changeset, "your checkout is not clean"))
-        if fate == "moved":
+        if landing == "moved":
             self.own.append(
                 commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")
             )

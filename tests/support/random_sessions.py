@@ -21,7 +21,8 @@ from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.merging.queue import find_next_changeset
 from blueflame.session.state import ACTIVE_STATES, HookDue, Session
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening, hash_to_fraction
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
+from blueflame.testing.simulation import Simulation, build_opening
 
 PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
 GROUPS = ("main", "api", "ui")
@@ -220,8 +221,8 @@ def odds(draw: st.DrawFn) -> Odds:
 def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation:
     """A world at its beginning. In a hasty one nothing but attempts takes time."""
     dice = Hasty if hasty else Dice
-    fate = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
-    return Simulation(fate, [build_opening(workflow=draw(workflows), limits=draw(bounds()))])
+    outcomes = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
+    return Simulation(outcomes, [build_opening(workflow=draw(workflows), limits=draw(bounds()))])
 
 
 class Hasty(Dice):

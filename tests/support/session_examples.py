@@ -13,7 +13,8 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task, TaskState
 from blueflame.session.effects import CrossBoundary, DiagnoseTask
 from blueflame.session.state import HookDue, Session
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation, build_opening
 
 BARRIER = Workflow()
 FLOW = Workflow(name="flow", barrier=False)
@@ -119,13 +120,13 @@ def called(attempt: Attempt) -> str:
     return f"{attempt.subject}.{attempt.role}.{attempt.n}"
 
 
-def begun(fate: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
+def begun(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
     """A world at its very beginning."""
-    return Simulation(fate, [build_opening(workflow=workflow, limits=limits)])
+    return Simulation(outcomes, [build_opening(workflow=workflow, limits=limits)])
 
 
-def told(fate: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
-    return begun(fate, workflow, limits).run()
+def told(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
+    return begun(outcomes, workflow, limits).run()
 
 
 def events(world: Simulation, kind: type[E]) -> list[E]:

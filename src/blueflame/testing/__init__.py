@@ -1,4 +1,8 @@
-"""What tests of Blue Flame, ours and other people's, need: a clock turned by hand, throw-away repositories, a model."""
+"""Fakes for tests, ours and yours: a clock, throwaway repositories, a model server, simulated sessions.
+
+Shipped with the package (docs/how-to/test-without-a-provider.md). May import anything; nothing else imports it.
+What only our own tests need belongs to tests/support.
+"""
 
 from blueflame.testing.clock import FakeClock
 from blueflame.testing.model_server import LoopbackModel, ReceivedRequest, ServedAnswer

@@ -1,4 +1,4 @@
-"""`python -m blueflame.testing model --script FILE`: the loopback model as a process of its own."""
+"""`python -m blueflame.testing model --script FILE`: run the loopback model as a process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from blueflame.testing.model_server import LoopbackModel
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints its URL, then serves until it is told to end."""
-    told = _build_parser().parse_args(argv)
+    """Print the URL, then serve until SIGTERM or SIGINT."""
+    arguments = _build_parser().parse_args(argv)
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # before its threads, which inherit that
     try:
-        with LoopbackModel(told.script, port=told.port, ledger=told.ledger) as model:
-            print(model.url, flush=True)  # noqa: T201 (what it was started for)
+        with LoopbackModel(arguments.script, port=arguments.port, ledger=arguments.ledger) as model:
+            print(model.url, flush=True)  # noqa: T201 (its output)
             signal.sigwait(signals)
     except BlueFlameError as error:
-        print(f"blueflame.testing: {error}", file=sys.stderr)  # noqa: T201 (there is no other face)
+        print(f"blueflame.testing: {error}", file=sys.stderr)  # noqa: T201 (its output)
         return error.exit_code
     except OSError as error:
-        print(f"blueflame.testing: cannot serve at port {told.port}: {error.strerror}", file=sys.stderr)  # noqa: T201 (as above)
+        print(f"blueflame.testing: cannot serve at port {arguments.port}: {error.strerror}", file=sys.stderr)  # noqa: T201 (its output)
         return 4
     return 0
 

@@ -1,4 +1,4 @@
-"""A clock that is turned by hand."""
+"""A clock that the test advances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 
 
 class FakeClock:
-    """Time passes when `advance` says so; whoever sleeps wakes in the order of the deadlines."""
+    """Time passes only by `advance`; sleepers wake in the order of their deadlines."""
 
     def __init__(self, now: float = 1_770_388_222.0) -> None:
         self._start = self._now = now
@@ -30,7 +30,7 @@ class FakeClock:
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake whoever is due; they run when the caller next awaits."""
+        """Let time pass and wake the sleepers that are due; they run when the caller next awaits."""
         self._now += seconds
         while self._sleepers and self._sleepers[0][0] <= self._now:
             _, _, woken = heapq.heappop(self._sleepers)

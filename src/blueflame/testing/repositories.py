@@ -1,4 +1,4 @@
-"""Repositories to throw away."""
+"""Throwaway git repositories."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blueflame.git.command import build_identity_environment, run_git
 
 
 def create_throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
-    """A real repository at `path` with one commit on main that holds the files."""
+    """Create a real repository at `path` with one commit on main that holds the files."""
     path.mkdir(parents=True, exist_ok=True)
     run_git(path, "init", "-q", "-b", "main")
     for name, text in files.items():

@@ -15,7 +15,7 @@ from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import JournalEntry
 from blueflame.model.spend import Spend
-from blueflame.testing.simulation import hash_to_fraction
+from blueflame.testing.simulated_outcomes import hash_to_fraction
 from support import hostile_session as hostile_story
 from support.command_line import configure, here
 from support.hostile_session import HOSTILE, RAN

@@ -196,8 +196,10 @@ def test_review_waits_for_money() -> None:
 
 
 def test_a_planner_waits_for_money_as_well() -> None:
-    fate = Told(task(1), plans={1: "no plan"}, spends={PLANNER: Spend(micro_usd=1_000_000)}, answers={"budget": None})
-    world = told(fate, limits=Limits(session_budget=DOLLAR_BUDGET))
+    outcomes = Told(
+        task(1), plans={1: "no plan"}, spends={PLANNER: Spend(micro_usd=1_000_000)}, answers={"budget": None}
+    )
+    world = told(outcomes, limits=Limits(session_budget=DOLLAR_BUDGET))
     assert list(world.session.open_gates) == ["budget"]
     assert len(events(world, AttemptIntended)) == 1
 
@@ -226,14 +228,14 @@ FAILING = {f"task-001.worker.{n}": Ending.FAILED for n in range(1, 9)}
 
 
 def test_retries_are_charged_to_the_task_which_fails_when_its_budget_is_used_up() -> None:
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, 1),
         endings=FAILING,
         spends={WORKER: Spend(micro_usd=400_000)},
         answers={"session": "stop"},
     )
-    world = told(fate, limits=DIMES)
+    world = told(outcomes, limits=DIMES)
     assert moves(world, "task-001") == ["claim", "fail", "retry"] * 2 + ["claim", "fail"]
     assert world.session.tasks["task-001"].reason == "failed; the task's budget is used up: $1.20 / $1.00"
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.BLOCKED}
@@ -242,16 +244,16 @@ def test_retries_are_charged_to_the_task_which_fails_when_its_budget_is_used_up(
 
 
 def test_a_task_that_is_taken_up_again_without_money_is_blocked_and_says_why() -> None:
-    fate = Told(task(1), endings=FAILING, spends={WORKER: Spend(micro_usd=1_000_000)})
-    world = told(fate, limits=replace(DIMES, max_cycles=2))
+    outcomes = Told(task(1), endings=FAILING, spends={WORKER: Spend(micro_usd=1_000_000)})
+    world = told(outcomes, limits=replace(DIMES, max_cycles=2))
     assert moves(world, "task-001") == ["claim", "fail", "renew", "block"]
     assert "the task's budget is used up" in world.session.tasks["task-001"].reason
     assert world.session.outcome == "max_cycles"
 
 
 def test_a_review_that_the_task_cannot_pay_for_is_a_persons_to_do() -> None:
-    fate = Told(task(1), spends={WORKER: Spend(micro_usd=1_000_000)}, answers={"validator": "accept"})
-    world = told(fate, limits=DIMES)
+    outcomes = Told(task(1), spends={WORKER: Spend(micro_usd=1_000_000)}, answers={"validator": "accept"})
+    world = told(outcomes, limits=DIMES)
     assert "cannot be reviewed: the task's budget is used up" in world.session.gates["validator-task-001"].title
     assert world.session.outcome == "completed"
 
@@ -267,9 +269,9 @@ class ShortOfMoney(Told):
 
 
 def test_an_attempt_that_the_session_could_not_pay_is_no_failure_of_its_task() -> None:
-    fate = ShortOfMoney(task(1), endings={"task-001.worker.1": Ending.BUDGET}, answers={"budget": "raise"})
-    fate.answers = {"budget": Answer(choice="raise", note="20")}
-    world = told(fate, limits=Limits(session_budget=USD_10, max_retries=0))
+    outcomes = ShortOfMoney(task(1), endings={"task-001.worker.1": Ending.BUDGET}, answers={"budget": "raise"})
+    outcomes.answers = {"budget": Answer(choice="raise", note="20")}
+    world = told(outcomes, limits=Limits(session_budget=USD_10, max_retries=0))
     assert moves(world, "task-001")[:3] == ["claim", "release", "claim"]
     assert world.session.tasks["task-001"].retries == 0
     assert world.session.outcome == "completed"
@@ -277,24 +279,24 @@ def test_an_attempt_that_the_session_could_not_pay_is_no_failure_of_its_task() -
 
 
 def test_an_attempt_that_used_up_its_own_budget_has_failed() -> None:
-    fate = ShortOfMoney(task(1), endings={"task-001.worker.1": Ending.BUDGET}, answers={"session": "stop"})
+    outcomes = ShortOfMoney(task(1), endings={"task-001.worker.1": Ending.BUDGET}, answers={"session": "stop"})
     own = {WORKER: Budget(Unit.USD, 1_000_000)}
-    world = told(fate, limits=Limits(session_budget=USD_10, role_budgets=own, max_retries=0))
+    world = told(outcomes, limits=Limits(session_budget=USD_10, role_budgets=own, max_retries=0))
     assert moves(world, "task-001") == ["claim", "fail"]
 
 
 def test_a_planner_that_the_session_could_not_pay_is_asked_again() -> None:
-    fate = ShortOfMoney(task(1), endings={"plan.planner.1": Ending.BUDGET})
-    fate.answers = {"budget": Answer(choice="raise", note="20")}
-    world = told(fate, limits=Limits(session_budget=USD_10))
+    outcomes = ShortOfMoney(task(1), endings={"plan.planner.1": Ending.BUDGET})
+    outcomes.answers = {"budget": Answer(choice="raise", note="20")}
+    world = told(outcomes, limits=Limits(session_budget=USD_10))
     assert world.session.plan_failures == ()
     assert world.session.attempts_on["plan", "planner"] == 2
     assert world.session.outcome == "completed"
 
 
 def test_a_worker_that_is_cut_short_while_there_is_money_is_tried_again_with_more() -> None:
-    fate = ShortOfMoney(task(1), task(2), endings={"task-001.worker.1": Ending.BUDGET})
-    world = told(fate, limits=Limits(session_budget=USD_10, workers=2, max_retries=0))
+    outcomes = ShortOfMoney(task(1), task(2), endings={"task-001.worker.1": Ending.BUDGET})
+    world = told(outcomes, limits=Limits(session_budget=USD_10, workers=2, max_retries=0))
     tries = [e.attempt for e in events(world, AttemptIntended) if e.attempt.subject == "task-001"]
     assert [attempt.ceilings[0].budget.limit for attempt in tries[:2]] == [5_000_000, 5_000_000]
     assert "budget" not in world.session.gates

@@ -127,8 +127,10 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
     limits = Limits(hooks=("pre_validation",), on_validation_failed=rule, workers=1)
     keys = dict.fromkeys(["pre_validation:1", *(f"pre_validation:task-00{n}:1" for n in (1, 2, 3, 4))], 1)
     answers = {"session": "stop", "validation": "drop"}
-    fate = Told(*plan, hooks=keys, answers=answers, endings={f"task-004.worker.{n}": Ending.FAILED for n in range(9)})
-    world = told(fate, workflow, limits)
+    outcomes = Told(
+        *plan, hooks=keys, answers=answers, endings={f"task-004.worker.{n}": Ending.FAILED for n in range(9)}
+    )
+    world = told(outcomes, workflow, limits)
     assert world.session.outcome == ("stopped" if rule != "drop" or not world.session.all_finished else "completed")
     assert not {TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED} & set(states(world).values())
 
@@ -145,14 +147,14 @@ def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
 
 def test_a_veto_of_work_that_is_deferred_meanwhile_is_not_forgotten() -> None:
     """In flow: 1 is skipped while 2 is worked on; the hook vetoes 2, which waits. It must be done again."""
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-002.worker.1": 50},
         hooks={"pre_validation:task-002:1": 1},
         answers={"changeset-cs-001": "skip"},
     )
-    world = told(fate, FLOW, VETO)
+    world = told(outcomes, FLOW, VETO)
     assert world.session.outcome == "completed"
     assert moves(world, "task-002")[:6] == ["claim", "complete", "defer", "requeue", "renew", "claim"]
 
@@ -166,14 +168,14 @@ def test_other_hooks_only_warn() -> None:
 
 def test_the_failure_hook_is_called_for_tasks_that_failed_for_good() -> None:
     endings = {"task-001.worker.1": Ending.FAILED, **{f"task-002.worker.{n}": Ending.FAILED for n in (1, 2, 3)}}
-    fate = Told(task(1), task(2), endings=endings, answers={"session": "stop"})
-    world = told(fate, limits=Limits(hooks=("on_failure",)))
+    outcomes = Told(task(1), task(2), endings=endings, answers={"session": "stop"})
+    world = told(outcomes, limits=Limits(hooks=("on_failure",)))
     assert [event.key for event in events(world, HookRan)] == ["on_failure:task-002:3"]
 
 
 def test_a_task_that_fails_after_its_dependency_was_dropped_is_blocked() -> None:
     """2 was begun on the work of 1; 1 is dropped, then 2 fails and could be retried."""
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, 1),
         refused={"task-001.validator.1"},
@@ -181,20 +183,20 @@ def test_a_task_that_fails_after_its_dependency_was_dropped_is_blocked() -> None
         minutes={"task-002.worker.1": 30},
         answers={"validation": "drop", "session": None},
     )
-    world = told(fate, FLOW)
+    world = told(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.DROPPED, "task-002": TaskState.BLOCKED}
     assert world.session.tasks["task-002"].reason == "dependency task-001 was dropped"
 
 
 def test_work_that_comes_in_after_its_foundation_fell_waits() -> None:
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, 1),
         refused={"task-001.validator.1"},
         minutes={"task-002.worker.1": 30},
         answers={"session": None},
     )
-    world = told(fate, FLOW)
+    world = told(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-002"].reason == "what it was built on no longer stands"
 
@@ -208,8 +210,8 @@ def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
                 return 90.0
             return 40.0 if isinstance(effect, DiagnoseTask) and effect.task == "task-002" else 0.0
 
-    fate = Slow(task(1, group="a"), task(2, 1, group="b"), red={"task-002@1"}, answers={"changeset-cs-001": "skip"})
-    world = told(fate, FLOW)
+    outcomes = Slow(task(1, group="a"), task(2, 1, group="b"), red={"task-002@1"}, answers={"changeset-cs-001": "skip"})
+    world = told(outcomes, FLOW)
     checked = [event.sha for event in events(world, Checked) if event.task == "task-002"]
     assert checked == ["task-002@1", "task-002@1", "task-002@2"]
     assert world.session.outcome == "completed"

@@ -7,9 +7,9 @@ from blueflame.session.foundations import are_foundations_valid, find_foundation
 from support.session_examples import BARRIER, FLOW, Told, begun, task, told
 
 
-def built_on(fate: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
+def built_on(outcomes: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
     """Of each go of a worker at a task."""
-    attempts = [record.attempt for record in told(fate, workflow).session.attempts.values()]
+    attempts = [record.attempt for record in told(outcomes, workflow).session.attempts.values()]
     return [attempt.built_on for attempt in attempts if (attempt.subject, attempt.role) == (name, WORKER)]
 
 
@@ -32,8 +32,8 @@ def test_strangers_start_from_the_base() -> None:
 
 def test_what_has_landed_needs_no_mention() -> None:
     """The second go of task 2 comes after task 1 has landed."""
-    fate = Told(task(1, group="a"), task(2, 1, group="b"), refused={"task-002.validator.1"})
-    assert built_on(fate, "task-002", FLOW) == [(TaskCommit("task-001", "task-001@1"),), ()]
+    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), refused={"task-002.validator.1"})
+    assert built_on(outcomes, "task-002", FLOW) == [(TaskCommit("task-001", "task-001@1"),), ()]
 
 
 def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:

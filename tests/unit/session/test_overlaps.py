@@ -91,8 +91,8 @@ TASKS = (task(1, locks=("src/one/",)), task(2, locks=("src/two/",)))
 
 def world(on_overlap: str, reply: Answer | None = None) -> Simulation:
     minutes = {"task-001.worker.1": 10.0, "task-002.worker.1": 10.0}
-    fate = Told(*TASKS, answers={"overlap": reply}, minutes=minutes)
-    made = begun(fate, limits=Limits(on_overlap=on_overlap, workers=2, allowed_paths=("src/**",)))
+    outcomes = Told(*TASKS, answers={"overlap": reply}, minutes=minutes)
+    made = begun(outcomes, limits=Limits(on_overlap=on_overlap, workers=2, allowed_paths=("src/**",)))
     made.send(seen, at=2.0)
     return made
 

@@ -113,9 +113,9 @@ def test_stop_ends_the_agents_that_wait_and_releases_their_tasks_without_blame()
     assert moves(world, "task-001") == ["claim", "release"]
 
 
-def waiting(limits: Limits, fate: Told) -> Simulation:
+def waiting(limits: Limits, outcomes: Told) -> Simulation:
     """Workers are at it, and their model says: too much for now."""
-    world = begun(fate, limits=limits)
+    world = begun(outcomes, limits=limits)
     while not world.session.tasks:
         world.step()
     middle = world.now + 0.5

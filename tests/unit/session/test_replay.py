@@ -16,7 +16,8 @@ from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 from blueflame.session.state import Session
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation, build_opening
 from support.random_sessions import worlds
 from support.session_examples import task
 

@@ -55,16 +55,16 @@ def test_retries_are_counted_against_the_limit() -> None:
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_a_worker_is_retried_so_often_and_then_its_task_has_failed(ending: Ending, retries: int) -> None:
     """T20, T43: three attempts in all, when two retries are allowed."""
-    fate = Told(task(1), endings={f"task-001.worker.{n}": ending for n in range(1, 9)}, answers={"session": "stop"})
-    world = told(fate, limits=Limits(max_retries=retries))
+    outcomes = Told(task(1), endings={f"task-001.worker.{n}": ending for n in range(1, 9)}, answers={"session": "stop"})
+    world = told(outcomes, limits=Limits(max_retries=retries))
     assert states(world) == {"task-001": TaskState.FAILED}
     assert moves(world, "task-001") == ["claim", "fail", "retry"] * retries + ["claim", "fail"]
     assert len(world.session.tasks["task-001"].history) == retries + 1
 
 
 def test_an_attempt_that_succeeds_after_failures_lands() -> None:
-    fate = Told(task(1), endings={"task-001.worker.1": Ending.CRASHED, "task-001.worker.2": Ending.TIMEOUT})
-    world = told(fate)
+    outcomes = Told(task(1), endings={"task-001.worker.1": Ending.CRASHED, "task-001.worker.2": Ending.TIMEOUT})
+    world = told(outcomes)
     assert world.session.outcome == "completed"
     assert [entry.notes for entry in world.session.tasks["task-001"].history] == ["crashed", "timeout"]
 

@@ -24,7 +24,8 @@ from blueflame.session.effects import (
 )
 from blueflame.session.replay import apply_event
 from blueflame.session.state import HookDue
-from blueflame.testing.simulation import Simulation, build_opening, request_stop
+from blueflame.testing.simulated_messages import request_stop
+from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import FLOW, Told, begun, events, task, told
 
 CAPACITY = Capacity(agents=99)
@@ -80,8 +81,8 @@ def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
 @pytest.mark.parametrize(("workers", "machine", "at_once"), [(2, 99, 2), (4, 3, 3), (4, 1, 1)])
 def test_no_more_agents_work_than_are_allowed_and_borne(workers: int, machine: int, at_once: int) -> None:
     """SCHED-05, SCHED-13."""
-    fate = Told(*(task(n) for n in range(1, 8)))
-    world = Simulation(fate, [build_opening(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
+    outcomes = Told(*(task(n) for n in range(1, 8)))
+    world = Simulation(outcomes, [build_opening(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
     most = 0
     for _ in iter(world.step, False):
         most = max(most, world.session.count_running(WORKER))
@@ -198,7 +199,7 @@ def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
         for each in world.journal
         if isinstance(each.event, AttemptEnded) and ".validator." in each.event.attempt
     )
-    again = Simulation(world.fate, world.journal[:cut]).run()
+    again = Simulation(world.outcomes, world.journal[:cut]).run()
     assert again.session.outcome == "completed"
     assert again.session.attempts_on["task-001", VALIDATOR] == 2
 

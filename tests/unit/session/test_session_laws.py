@@ -35,16 +35,9 @@ from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import can_claim
 from blueflame.session.state import Session
-from blueflame.testing.simulation import (
-    SIMULATED_DAY,
-    SimulatedMessage,
-    SimulatedOutcomes,
-    Simulation,
-    build_opening,
-    report_stalls,
-    request_proceed,
-    request_stop,
-)
+from blueflame.testing.simulated_messages import SimulatedMessage, report_stalls, request_proceed, request_stop
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import SIMULATED_DAY, Simulation, build_opening
 from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
 
 MOST_STEPS = 5_000
@@ -245,7 +238,7 @@ def test_stops_resumes_and_haste_break_nothing(
 def test_a_crash_at_any_moment_breaks_nothing(world: Simulation, data: st.DataObject) -> None:
     run(world)
     cut = data.draw(st.sampled_from(world.transactions))
-    again = run(Simulation(world.fate, world.journal[:cut]))
+    again = run(Simulation(world.outcomes, world.journal[:cut]))
     assert_in_order(again)
     assert ended_well(again.session)
 
@@ -264,9 +257,9 @@ class Prompt(Simulation):
 @laws
 @given(worlds(hasty=True), st.data())
 def test_after_a_crash_the_story_goes_on_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
-    world = run(Prompt(world.fate, world.journal[:1]))
+    world = run(Prompt(world.outcomes, world.journal[:1]))
     cut = data.draw(st.sampled_from(world.transactions))
-    again = run(Prompt(world.fate, world.journal[:cut]))
+    again = run(Prompt(world.outcomes, world.journal[:cut]))
     assert story(again.journal) == story(world.journal)
 
 

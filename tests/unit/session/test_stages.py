@@ -17,7 +17,9 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import TaskState
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, request_proceed, request_stop
+from blueflame.testing.simulated_messages import request_proceed, request_stop
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
 
 
@@ -103,8 +105,10 @@ def test_going_on_starts_nothing_new() -> None:
 
 @pytest.mark.parametrize("workflow", [BARRIER, FLOW])
 def test_going_on_and_killing_sends_back_what_was_left_behind(workflow: Workflow) -> None:
-    fate = Told(task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 50}, answers={"session": None})
-    world = begun(fate, workflow)
+    outcomes = Told(
+        task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 50}, answers={"session": None}
+    )
+    world = begun(outcomes, workflow)
     world.send(partial(request_proceed, kill=True), at=10.0)
     world.run()
     assert states(world) == {"task-001": TaskState.MERGED, "task-002": TaskState.REQUEUED}
@@ -131,7 +135,7 @@ def test_a_stop_that_is_cut_off_does_not_cost_the_task_its_cycle() -> None:
     world.send(request_stop, at=10.0)
     while not world.session.halted:
         world.step()
-    again = Simulation(world.fate, world.journal).run()
+    again = Simulation(world.outcomes, world.journal).run()
     assert moves(again, "task-001") == ["claim", "release", "claim", "complete", "validate", "land"]
     assert again.session.cycle == 1
 

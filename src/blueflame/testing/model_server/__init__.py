@@ -1,4 +1,8 @@
-"""The loopback model: a real HTTP server on 127.0.0.1 that stands in for the model APIs and says what a script says."""
+"""The loopback model: an HTTP server on 127.0.0.1 that serves the model APIs from a script.
+
+`script` reads the script, `player` picks and fills the turn for a request, `http` serves, and `anthropic`, `openai`
+and `gemini` translate between an API and `dialect`. The script is described in docs/how-to/test-without-a-provider.md.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from blueflame.testing.model_server.script import read_model_script
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedAnswer:
-    """Tokens that were really sent with one answer. An answer that was cut counts what had been told until then."""
+    """Tokens of one answer. An answer that was cut off counts what had been reported until then."""
 
     api: str
     model: str
@@ -28,7 +32,7 @@ class ServedAnswer:
     cache_read: int
     cache_write: int
     complete: bool
-    key: str  # the credential that it was shown
+    key: str  # the credential of the request
     cache_write_1h: int = 0  # how many of cache_write
     web_search: int = 0
 

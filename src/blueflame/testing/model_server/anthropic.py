@@ -1,4 +1,4 @@
-"""Anthropic Messages, as the loopback model speaks it."""
+"""The Anthropic Messages API."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _build_usage(tokens: Tokens) -> dict[str, Any]:
 
 
 def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Each block as it is in the end, and the deltas that make it."""
+    """Build each complete block, with the deltas that make it."""
     if reply.thinking:
         thought = {"type": "thinking", "thinking": reply.thinking, "signature": SIGNATURE}
         signed = {"type": "signature_delta", "signature": SIGNATURE}

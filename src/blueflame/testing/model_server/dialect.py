@@ -1,4 +1,4 @@
-"""What the apis have in common: questions in their words become ours, replies of ours become pieces of theirs."""
+"""What the APIs have in common: their requests become a ModelQuestion, a ModelReply becomes their answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Tokens(NamedTuple):
-    """As a meter counts them: input without what was cached, output with what was thought."""
+    """Token counts: input without cached tokens, output with thinking."""
 
     input: int = 0
     output: int = 0
@@ -30,12 +30,12 @@ class ModelQuestion:
     api: str
     model: str
     system: str
-    user: str  # all that was said before the model's first turn
-    turn: int  # counted from 0: how often the model has spoken already
+    user: str  # the user's text before the model's first turn
+    turn: int  # how many turns the model has had already
     tools: tuple[OfferedTool, ...]
     stream: bool
     size: int
-    everything: str  # all texts, to look for places in them
+    everything: str  # all texts, to search for the working directory
     wants_usage: bool = True
 
     @property
@@ -61,14 +61,14 @@ class ModelReply:
 
 
 class StreamPiece(NamedTuple):
-    """Bytes to send, and what the client knows to have used once it has them."""
+    """Bytes to send, and the usage reported to the client with them."""
 
     data: bytes
     told: Tokens
 
 
 class ApiDialect(Protocol):
-    """One model API: how its questions are read and its answers written."""
+    """One model API: how its requests are parsed and its answers built."""
 
     def parse_question(
         self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int
@@ -82,16 +82,16 @@ class ApiDialect(Protocol):
 
 
 PIECE_LENGTH = 24
-COMMENT_EVENT = b": wait\n\n"  # a sign of life for every reader of event streams
+COMMENT_EVENT = b": wait\n\n"  # a ping that every reader of event streams ignores
 
 
 def split_text(text: str, size: int = PIECE_LENGTH) -> Iterator[str]:
-    """In small parts, as models speak."""
+    """Split into small parts, as models stream."""
     yield from (text[at : at + size] for at in range(0, len(text), size))
 
 
 def iterate_texts(content: object) -> Iterator[str]:
-    """Every text in a message's content, whatever the api calls its parts."""
+    """Yield every text in a message's content, whatever the API calls its parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
@@ -107,7 +107,7 @@ def join_texts(content: object) -> str:
 
 
 def count_turns(roles: Sequence[str], speaker: str) -> int:
-    """How often the model has spoken: its messages in a row are one turn, asides of the system do not part them."""
+    """Count the model's turns: its messages in a row are one turn, also with system messages in between."""
     spoken, last = 0, ""
     for role in roles:
         if role == "system":
@@ -118,10 +118,10 @@ def count_turns(roles: Sequence[str], speaker: str) -> int:
 
 
 def count_before_first(roles: Sequence[str], speaker: str) -> int:
-    """How many messages stand before the model's first one."""
+    """Count the messages before the model's first one."""
     return next((at for at, role in enumerate(roles) if role == speaker), len(roles))
 
 
 def fold_cache_writes(tokens: Tokens) -> Tokens:
-    """For apis that do not tell cache writes apart: they are input like any other."""
+    """Count cache writes as input, for APIs that do not report them separately."""
     return tokens._replace(input=tokens.input + tokens.cache_write, cache_write=0, cache_write_1h=0)

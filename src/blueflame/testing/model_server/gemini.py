@@ -1,4 +1,4 @@
-"""Gemini generateContent and streamGenerateContent, as the loopback model speaks them."""
+"""The Gemini API: generateContent and streamGenerateContent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP for the loopback model: which path is which api, credentials, streams that pause, break or are cut."""
+"""The HTTP server of the loopback model: routes, credentials, and streams that pause, fail or are cut off."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROUTES = (
 
 
 class RequestLog(Protocol):
-    """Where it is written down what was asked and served."""
+    """Where requests and answers are recorded."""
 
     def record_request(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None: ...
     def record_answer(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None: ...
@@ -79,11 +79,11 @@ class ModelHttpServer(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
-        """Clients come and go as they like; what they did not get is in the book."""
+        """Print nothing: clients may disconnect, and the request log has what they got."""
 
 
 class AnswerNote:
-    """One answer in the book, once."""
+    """Records one answer, once."""
 
     def __init__(self, book: RequestLog, question: ModelQuestion, key: str) -> None:
         self._book, self._question, self._key = book, question, key
@@ -110,7 +110,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the terminal of a test."""
+        """Print nothing on the terminal of a test."""
 
     def _serve(self) -> None:
         address = urlsplit(self.path)
@@ -155,7 +155,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._send_answer(api, question, play, key)
 
     def _send_answer(self, api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer, key: str) -> None:
-        """The book is written before the last byte goes out: who has the whole answer can look at it."""
+        """Send the answer. It is recorded before its last byte: a client that has all of it can read the record."""
         noted = AnswerNote(self.server.request_log, question, key)
         self._start_response(play.turn.headers, streamed=question.stream)
         told = Tokens()
@@ -199,7 +199,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _drop_connection(self) -> None:
-        """Without the end that the client waits for."""
+        """Close without the end that the client waits for."""
         self.close_connection = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -228,7 +228,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
 
 def _build_pieces(api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer) -> Iterator[tuple[StreamPiece, bool]]:
-    """With whether it is the last one."""
+    """Yield each piece, and whether it is the last one."""
     if not question.stream:
         whole = json.dumps(api.build_body(play.reply)).encode()
         half = len(whole) // 2  # so that there is something to cut
@@ -259,7 +259,7 @@ def _find_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> st
 
 
 def _build_model_list(path: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
-    """The one path that two apis share is told apart by a header that only one of them has."""
+    """List the models. Two APIs share a path; only one of them sends the header `anthropic-version`."""
     if "beta/" in path or "alpha/" in path:
         return {"models": [{"name": f"models/{name}", "displayName": name} for name in MODELS]}
     if "anthropic-version" in headers:

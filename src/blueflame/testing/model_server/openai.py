@@ -1,4 +1,4 @@
-"""OpenAI Responses and Chat Completions, as the loopback model speaks them."""
+"""The OpenAI APIs: Responses and Chat Completions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _build_error(status: int, words: str) -> Mapping[str, Any]:
 
 
 def _find_role(item: Mapping[str, Any]) -> str:
-    """Whose item it is: calls and thoughts are the model's, and system messages part nothing."""
+    """Find whose item it is: calls and reasoning are the model's."""
     if item.get("type") in MODEL_ITEMS:
         return "assistant"
     role = str(item.get("role", "user"))

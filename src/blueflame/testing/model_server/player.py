@@ -1,4 +1,4 @@
-"""Which turn of which scenario answers a question, and what it comes to once every blank in it is filled."""
+"""Pick the turn of a scenario that answers a question, and fill its blanks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIME_FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 class NoScriptedAnswer(Exception):
-    """The script has nothing to say to this question; the words say why."""
+    """The script has no answer to this question; the message says why."""
 
 
 class ScriptedAnswer(NamedTuple):
@@ -46,7 +46,7 @@ class ScriptedAnswer(NamedTuple):
 
 
 class ScriptPlayer:
-    """Answers by the script. The turn follows from the question alone; only `times` needs a memory."""
+    """Answers by the script. The turn follows from the question alone; only `times` is counted."""
 
     def __init__(self, script: ModelScript) -> None:
         self._script = script
@@ -73,7 +73,7 @@ class ScriptPlayer:
         )
 
     def _resolve_turn(self, turn: ScriptTurn, place: tuple[int, ...]) -> ScriptTurn:
-        """The turn itself so many `times`, and `then` the one after it."""
+        """Return the turn itself for the first `times`, then its `then`."""
         if turn.times is None or turn.then is None:
             return turn
         with self._lock:
@@ -160,7 +160,7 @@ def _build_reply(turn: ScriptTurn, question: ModelQuestion, number: str) -> Mode
 
 
 def _count_tokens(usage: ScriptUsage, *, asked: int, said: int) -> Tokens:
-    """About four bytes to the token, where the script does not say."""
+    """Estimate four bytes per token where the script has no figure."""
     return Tokens(
         input=max(1, asked // 4) if usage.input is None else usage.input,
         output=max(1, said // 4) + usage.thinking if usage.output is None else usage.output,
@@ -183,8 +183,7 @@ def _choose_tool(call: ScriptCall, question: ModelQuestion) -> tuple[str, Mappin
     if act == "write" and any(name in tools for name in TOOL_ARGUMENTS["shell"]):
         return _choose_tool(ScriptCall(shell=_format_shell_write(call)), question)
     raise NoScriptedAnswer(
-        f"the script wants a tool to {act}, and none of those offered is one that is known: "
-        f"{', '.join(tools) or 'none was offered'}; name the tool in the script"
+        f"no offered tool is known to {act}: {', '.join(tools) or 'none was offered'}; name the tool in the script"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a loopback model says: which scenario answers whom, turn by turn (docs/how-to/test-without-a-provider.md)."""
+"""The script of a loopback model: scenarios and their turns (docs/how-to/test-without-a-provider.md)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _ScriptPart(BaseModel):
 
 
 class ScriptCall(_ScriptPart):
-    """A tool by its name, or by what it does: then the name is that of the tool that was offered for it."""
+    """A tool by its name, or by what it does: then one of the offered tools is picked."""
 
     name: str = ""
     input: dict[str, Any] | str = Field(default_factory=dict)  # a text for tools that take no JSON
@@ -54,7 +54,7 @@ class ScriptCall(_ScriptPart):
 
 
 class ScriptUsage(_ScriptPart):
-    """Tokens to report. What is left out follows from the size of the question and of the answer."""
+    """Tokens to report. What is left out is estimated from the size of the question and of the answer."""
 
     input: Count | None = None
     output: Count | None = None
@@ -74,13 +74,13 @@ class ScriptTurn(_ScriptPart):
     usage: ScriptUsage = ScriptUsage()
     status: int = Field(default=200, ge=200, le=599)
     headers: Mapping[str, str] = Field(default_factory=dict)
-    error: str = ""  # the words of a failure
-    body: Any = None  # the whole answer, as it stands
+    error: str = ""  # the message of a failure
+    body: Any = None  # the whole answer, unchanged
     times: int | None = Field(default=None, ge=1)
     then: ScriptTurn | None = None
     delay: Seconds = 0
     pace: Seconds = 0
-    pings: Count = 0  # signs of life before a streamed answer
+    pings: Count = 0  # before a streamed answer
     cut: Count | None = None
     broken: Count | None = None  # an error in mid-stream, after so many events
 
@@ -119,7 +119,7 @@ class ModelScript(_ScriptPart):
 
 
 def read_model_script(script: Path | Mapping[str, Any]) -> ModelScript:
-    """Raises ScriptError with every problem, each with its place."""
+    """Read and check a script. Raises ScriptError with every problem and its line."""
     if isinstance(script, Path):
         return _load_file(script)
     return _validate_script(script, "the loopback model's script", {})
@@ -128,7 +128,7 @@ def read_model_script(script: Path | Mapping[str, Any]) -> ModelScript:
 def _load_file(path: Path) -> ModelScript:
     try:
         text = read_text(path, "the loopback model's script")
-    except WorldError as error:  # a file that the person named: theirs to mend
+    except WorldError as error:  # a file that the person named: theirs to fix
         raise ScriptError("the loopback model has no script", [str(error)]) from error
     document = read_document(text)
     if document.problems:
@@ -151,7 +151,7 @@ def _list_problems(error: ValidationError, source: str, lines: Mapping[KeyPath, 
     for details in found:
         path: KeyPath = details["loc"]
         if details["type"] == "too_short" and any(path == each["loc"][: len(path)] != each["loc"] for each in found):
-            continue  # its entries are wrong and have been taken out; that is told already
+            continue  # its invalid entries were removed, and are reported already
         line = next((f":{lines[path[:end]]}" for end in range(len(path), 0, -1) if path[:end] in lines), "")
         yield f"{source}{line}: {format_path(path)}: {_format_problem(details)}"
 

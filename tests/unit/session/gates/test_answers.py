@@ -29,7 +29,8 @@ from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import HistoryResult, TaskState
 from blueflame.session.gates.edits import build_edit_payload
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
@@ -52,8 +53,8 @@ def test_quitting_at_the_plan_ends_the_session_with_nothing_touched() -> None:
 
 
 def test_a_new_plan_is_asked_for_with_the_persons_words() -> None:
-    fate = Told(task(1), answers={"plan": "replan", "plan-2": "approve"}, plans={2: (task(1), task(2))})
-    world = told(fate)
+    outcomes = Told(task(1), answers={"plan": "replan", "plan-2": "approve"}, plans={2: (task(1), task(2))})
+    world = told(outcomes)
     assert events(world, ReplanRequested) == [ReplanRequested(notes="because")]
     assert set(states(world)) == {"task-001", "task-002"}
 
@@ -108,8 +109,8 @@ def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Wor
 @EITHER
 def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: Workflow) -> None:
     """T26, MERGE-06, GATE-08."""
-    fate = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset": "reject", "session": None})
-    world = told(fate, workflow)
+    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset": "reject", "session": None})
+    world = told(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     note = "depends on the rejected changeset [a]"
     if workflow.barrier:
@@ -120,8 +121,8 @@ def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: W
 
 
 def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> None:
-    fate = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
-    world = told(fate)
+    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
+    world = told(outcomes)
     assert world.session.outcome == "completed"
     record = world.session.tasks["task-002"]
     assert [entry.result for entry in record.history] == [HistoryResult.STALE]
@@ -148,24 +149,24 @@ def test_what_builds_on_a_skipped_changeset_waits_with_it_and_is_not_done_again(
 
 def test_work_that_was_deferred_before_anybody_judged_it_is_judged_when_it_comes_back() -> None:
     """In flow: 1 is skipped while 2, built on it, is still being worked on."""
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-002.worker.1": 50},
         refused={"task-002.validator.1"},
         answers={"changeset-cs-001": "skip"},
     )
-    world = told(fate, FLOW)
+    world = told(outcomes, FLOW)
     assert world.session.outcome == "completed"
     assert moves(world, "task-002")[:5] == ["claim", "complete", "defer", "present", "requeue"]
     assert attempts(world, "task-002", "validator") == 2
 
 
 def test_a_checkout_that_is_not_clean_skips_the_changeset_and_all_that_builds_on_it() -> None:
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"), task(2, 1, group="b"), landings={("cs-001", "base"): "dirty"}, answers={"session": None}
     )
-    world = told(fate)
+    world = told(outcomes)
     assert states(world) == {"task-001": TaskState.DEFERRED, "task-002": TaskState.DEFERRED}
     assert not events(world, Landed)
 
@@ -178,8 +179,8 @@ def test_a_base_that_moved_is_built_on_and_asked_about_again() -> None:
 
 def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
     """MERGE-08."""
-    fate = Told(task(1, group="a"), task(2, group="b"), evicted={"cs-002": "conflict in src/2.py"})
-    world = told(fate)
+    outcomes = Told(task(1, group="a"), task(2, group="b"), evicted={"cs-002": "conflict in src/2.py"})
+    world = told(outcomes)
     assert world.session.outcome == "completed"
     assert world.session.changesets["cs-002"].state is ChangesetState.EVICTED
     assert world.session.tasks["task-002"].history[0].result is HistoryResult.CONFLICT
@@ -198,13 +199,13 @@ def test_stop_ends_the_session_where_it_is() -> None:
 
 def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
     """T31, SESS-08: landed work stays landed, the rest is replaced, and a person must approve."""
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"),
         task(2, group="b"),
         answers={"changeset-cs-002": "reject", "session-cycle-1": "replan", "plan-2": "approve"},
         plans={2: (task(3, 1, group="c"),)},
     )
-    world = told(fate)
+    world = told(outcomes)
     assert states(world) == {
         "task-001": TaskState.MERGED,
         "task-002": TaskState.DROPPED,
@@ -215,22 +216,22 @@ def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
 
 
 def test_a_new_plan_may_keep_a_task_and_its_memory() -> None:
-    fate = Told(task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)})
-    world = told(fate)
+    outcomes = Told(task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)})
+    world = told(outcomes)
     record = world.session.tasks["task-001"]
     assert (record.state, record.attempts, len(record.history)) == (TaskState.MERGED, 2, 1)
 
 
 def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
     """2 was built on 1; in the new plan it is not, so 1 may fall alone."""
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"),
         task(2, 1, group="b"),
         answers={"changeset-cs-001": "reject", "session-cycle-1": "replan", "session-cycle-2": None},
         plans={2: (task(1, group="a"), task(2, group="b"))},
         refused={"task-001.validator.2"},
     )
-    world = told(fate)
+    world = told(outcomes)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.MERGED}
 
 
@@ -238,8 +239,8 @@ def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
 def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow: Workflow) -> None:
     """T10, TASK-20, SCHED-10; B-18: blocked has a way out."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2, 3)}
-    fate = Told(task(1), task(2, 1), task(3, 2), task(4), endings=endings, answers={"session-cycle-1": None})
-    world = told(fate, workflow)
+    outcomes = Told(task(1), task(2, 1), task(3, 2), task(4), endings=endings, answers={"session-cycle-1": None})
+    world = told(outcomes, workflow)
     assert states(world) == {
         "task-001": TaskState.FAILED,
         "task-002": TaskState.BLOCKED,
@@ -247,7 +248,7 @@ def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow
         "task-004": TaskState.MERGED,
     }
     assert world.session.tasks["task-003"].reason == "dependency task-001 failed"
-    fate.answers = {}
+    outcomes.answers = {}
     again = world.resume().run()
     assert again.session.outcome == "completed"
     assert again.session.tasks["task-001"].retries == 0
@@ -284,20 +285,20 @@ def test_a_refused_task_can_be_edited_on_its_way_back() -> None:
 
 def test_an_edit_may_change_what_a_task_waits_for() -> None:
     better = task(1, 2)
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, group="b"),
         refused=REFUSED,
         answers={"validation": Answer(choice="edit", payload=build_edit_payload([better])), "changeset-cs-001": "skip"},
     )
-    world = told(fate)
+    world = told(outcomes)
     assert world.session.outcome == "completed"
     assert [group.changeset.tasks for group in world.session.changesets.values()][-1] == ("task-001",)
 
 
 @EITHER
 def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, 1),
         task(3, 2, locks=("src/2.py",)),
@@ -306,11 +307,11 @@ def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
         answers={"validation": "drop", "session": None},
         minutes={"task-002.worker.1": 30},
     )
-    world = told(fate, workflow)
+    world = told(outcomes, workflow)
     assert states(world)["task-001"] is TaskState.DROPPED
     assert states(world)["task-002"] is TaskState.DEFERRED
     assert states(world)["task-004"] is TaskState.MERGED
-    fate.answers = {"validation": "drop", "session-cycle-2": None}
+    outcomes.answers = {"validation": "drop", "session-cycle-2": None}
     again = world.resume().run()
     assert states(again)["task-002"] is TaskState.BLOCKED
     assert states(again)["task-003"] is TaskState.BLOCKED
@@ -320,8 +321,8 @@ def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
 @pytest.mark.parametrize(("rule", "state"), [("requeue", TaskState.REQUEUED), ("drop", TaskState.DROPPED)])
 @EITHER
 def test_the_configuration_can_decide_about_refused_tasks(workflow: Workflow, rule: str, state: TaskState) -> None:
-    fate = Told(task(1), task(2), refused=REFUSED, answers={"session": None})
-    world = told(fate, workflow, Limits(on_validation_failed=rule))
+    outcomes = Told(task(1), task(2), refused=REFUSED, answers={"session": None})
+    world = told(outcomes, workflow, Limits(on_validation_failed=rule))
     assert states(world) == {"task-001": state, "task-002": TaskState.MERGED}
     assert not [event for event in events(world, GateOpened) if event.gate.kind.value == "validation"]
 
@@ -367,8 +368,8 @@ def test_a_person_can_have_the_task_done_again() -> None:
 def test_a_person_can_give_it_up(workflow: Workflow) -> None:
     """VAL-08: the task fails, what stands on it waits, what has not begun is blocked."""
     answers: dict[str, str | Answer | None] = {"validator": "skip", "session": None}
-    fate = Told(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
-    world = told(fate, workflow)
+    outcomes = Told(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
+    world = told(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-001"].reason == "validator_failed_exhausted"
     assert world.session.tasks["task-001"].history[-1].result is HistoryResult.FAILED
@@ -378,7 +379,7 @@ def test_a_person_can_give_it_up(workflow: Workflow) -> None:
 def test_a_question_about_work_that_is_deferred_meanwhile_can_still_be_answered(choice: str) -> None:
     """2 is built on 1; while its validator is asked about, 1 is refused, so 2 has to wait."""
     weak = {"task-002.validator.1": Ending.CRASHED, "task-002.validator.2": Ending.CRASHED}
-    fate = Told(
+    outcomes = Told(
         task(1),
         task(2, 1),
         endings=weak,
@@ -386,10 +387,10 @@ def test_a_question_about_work_that_is_deferred_meanwhile_can_still_be_answered(
         minutes={"task-001.validator.1": 20},
         answers={"validator": None, "validation": "requeue"},
     )
-    world = told(fate)
+    world = told(outcomes)
     assert states(world)["task-002"] is TaskState.DEFERRED
     assert list(world.session.open_gates) == ["validator-task-002"]
-    fate.answers = {"validator": choice}
+    outcomes.answers = {"validator": choice}
     again = world.resume().run()
     assert again.session.outcome == "completed"
 
@@ -441,8 +442,8 @@ def test_a_hook_that_a_new_configuration_no_longer_has_is_not_called() -> None:
         def pick_pause(self, effect: object) -> float:
             return 5.0 if type(effect).__name__ == "RunHook" else 0.0
 
-    fate = Slow(task(1), drifts={(1, ""): drift}, answers={"drift": "use"})
-    world = begun(fate, limits=Limits(hooks=("post_plan",)))
+    outcomes = Slow(task(1), drifts={(1, ""): drift}, answers={"drift": "use"})
+    world = begun(outcomes, limits=Limits(hooks=("post_plan",)))
     while not world.session.config_digest:
         assert world.step()
     assert not world.session.hooks_due

@@ -23,9 +23,9 @@ from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import SINGLE, Told, task, told
 
 
-def waiting_at(kind: GateKind, **fate: object) -> Simulation:
+def waiting_at(kind: GateKind, **outcomes: object) -> Simulation:
     """A session that stops at the first gate of this kind."""
-    return told(Told(task(1), task(2, 1), answers={kind.value: None}, **fate))  # type: ignore[arg-type]  # by name
+    return told(Told(task(1), task(2, 1), answers={kind.value: None}, **outcomes))  # type: ignore[arg-type]  # by name
 
 
 def offered(gate: Gate) -> list[str]:
@@ -148,8 +148,8 @@ def test_an_edit_that_will_not_do_changes_nothing_and_is_explained(payload: dict
 
 
 def test_an_edit_that_makes_a_ring_with_another_task_is_refused() -> None:
-    fate = Told(task(1), task(2, 1), task(3, 2), refused={"task-001.validator.1"}, answers={"validation": None})
-    session = told(fate).session
+    outcomes = Told(task(1), task(2, 1), task(3, 2), refused={"task-001.validator.1"}, answers={"validation": None})
+    session = told(outcomes).session
     wrong = answer_error(
         session, "validation-task-001", Answer(choice="edit", payload=build_edit_payload([task(1, 3)]))
     )

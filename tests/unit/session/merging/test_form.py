@@ -5,7 +5,8 @@ from blueflame.model.event import ChangesetsFormed, GateOpened, Landed
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.task import TaskState
-from blueflame.testing.simulation import Simulation, request_proceed
+from blueflame.testing.simulated_messages import request_proceed
+from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, Told, begun, events, states, task, told
 
 
@@ -37,16 +38,18 @@ def test_overlapping_locks_order_groups_as_dependencies_do() -> None:
 
 def test_what_is_missing_from_a_group_is_told() -> None:
     """VAL-10: only what passed goes to merge, and the person is warned."""
-    fate = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
-    world = told(fate)
+    outcomes = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
+    world = told(outcomes)
     (gate,) = world.session.open_gates.values()
     assert gate.evidence["tasks"] == ["task-001"]
     assert gate.evidence["missing"] == ["task-002"]
 
 
 def test_a_dropped_member_is_not_missing() -> None:
-    fate = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"validation": "drop", "changeset": None})
-    (gate,) = told(fate).session.open_gates.values()
+    outcomes = Told(
+        task(1), task(2), refused={"task-002.validator.1"}, answers={"validation": "drop", "changeset": None}
+    )
+    (gate,) = told(outcomes).session.open_gates.values()
     assert gate.evidence["missing"] == []
 
 
@@ -63,29 +66,29 @@ def test_in_flow_a_group_waits_for_its_own() -> None:
 
 def test_in_flow_nothing_lands_before_what_it_was_built_on_is_judged() -> None:
     """The review of 1 takes long; 2 in another group is built on its commit and passes quickly."""
-    fate = Told(task(1, group="a"), task(2, 1, group="b"), minutes={"task-001.validator.1": 90})
-    world = told(fate, FLOW)
+    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), minutes={"task-001.validator.1": 90})
+    world = told(outcomes, FLOW)
     assert formed(world) == [("a", ("task-001",)), ("b", ("task-002",))]
     assert [each.at for each in world.journal if isinstance(each.event, Landed)] == [92.0, 92.0]
 
 
 def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
-    fate = Told(
+    outcomes = Told(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-001.validator.1": 90},
         refused={"task-001.validator.1"},
         answers={"session": "stop"},
     )
-    world = told(fate, FLOW)
+    world = told(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     assert not events(world, ChangesetsFormed)
 
 
 def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
     """With a barrier: 1 is still reviewed when a person says go on; 2, built on it, has passed."""
-    fate = Told(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
-    world = begun(fate, BARRIER, Limits(validators=3))
+    outcomes = Told(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
+    world = begun(outcomes, BARRIER, Limits(validators=3))
     world.send(request_proceed, at=5.0)
     world.run()
     assert formed(world) == [("main", ("task-003",)), ("main", ("task-001", "task-002"))]

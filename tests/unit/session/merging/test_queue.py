@@ -9,7 +9,8 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Landed
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
-from blueflame.testing.simulation import SimulatedOutcomes, Simulation, simulate_session
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation, simulate_session
 
 FLOW = Workflow(stages=("plan", "work", "check", "merge"))
 
@@ -63,8 +64,8 @@ def test_who_builds_on_one_in_conflict_waits_with_it() -> None:
 
 def test_a_merger_that_refuses_or_fails_sends_the_task_back_once_and_costs_no_other_anything() -> None:
     for ending in (Ending.PASSED, Ending.FAILED, Ending.POSTCHECK, Ending.SETUP):
-        fate = Clash(tasks("a", "a"), "task-002", resolves=False, ending=ending)
-        world = simulate_session(fate, workflow=FLOW, limits=Limits(max_cycles=1))
+        outcomes = Clash(tasks("a", "a"), "task-002", resolves=False, ending=ending)
+        world = simulate_session(outcomes, workflow=FLOW, limits=Limits(max_cycles=1))
         trimmed = [each.event for each in world.journal if isinstance(each.event, ChangesetTrimmed)]
         assert [event.tasks for event in trimmed] == [("task-002",)]
         assert landings(world) == ["cs-001"]
