@@ -12,7 +12,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
-from blueflame.session.decide import (
+from blueflame.session.effects import (
     CrossBoundary,
     DiagnoseTask,
     Effect,
