@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from blueflame.documents.plans import read_plan
+from blueflame.documents.yaml import KeyPath, YamlProblem, read_document
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
@@ -21,7 +23,6 @@ from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find
 
 UsedEntries = frozenset[tuple[str, int]]
 
-ENTRY_KEYS = ("choose", "note", "reason", "subject", "edit", "limit", "payload", "repeat")
 _SIGNATURE = re.compile(r"decisions:(\w+)\[(\d+)\]")
 
 
@@ -118,176 +119,145 @@ def _build_payload(entry: DecisionEntry, gate: Gate, path: Path) -> Mapping[str,
 
 
 def load_decisions(path: Path) -> DecisionsFile:
-    """Read and check the whole file; every problem is named with its line."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
+    """Raises UsageError with every problem, each with its line."""
     try:
-        found = YAML().load(path.read_text(encoding="utf-8"))
+        document = read_document(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise UsageError(f"cannot read the decisions file {path}: {e.strerror}") from e
     except UnicodeDecodeError as e:
         raise UsageError(f"the decisions file {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
-    except YAMLError as e:
-        where = f"{path}:{e.problem_mark.line + 1}" if isinstance(e, MarkedYAMLError) and e.problem_mark else str(path)
-        raise UsageError(f"{where}: not YAML: {getattr(e, 'problem', None) or e}") from e
-    reader = _DecisionsReader(path)
-    entries = tuple(reader.read(found))
+    reader = _DecisionsReader(path.parent, list(document.problems))
+    entries = tuple(reader.read_file(document.data)) if document.data or not document.problems else ()
     if reader.problems:
-        listed = "\n".join(f"  - {problem}" for problem in reader.problems)
+        lines = [(problem.line or document.find_line(problem.path) or 1, problem.text) for problem in reader.problems]
+        listed = "\n".join(f"  - {path.name}:{line}: {text}" for line, text in sorted(lines))
         raise UsageError(f"the decisions file {path} cannot be used:\n{listed}")
     return DecisionsFile(path=path, entries=entries)
 
 
-@dataclass(frozen=True, slots=True)
-class _RawEntry:
-    """One entry as it was found, and where."""
+_EntryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
-    kind: GateKind
-    index: int
-    found: Mapping[str, Any]
-    line: int
 
-    @property
-    def at(self) -> str:
-        return f"{self.kind}[{self.index}]"
+class _RawEntry(BaseModel):
+    """One entry of the file, before its values are compared with the gate's choices."""
 
-    @property
-    def choices(self) -> list[str]:
-        return [option.name for option in OPTIONS[self.kind]]
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
-    def line_of(self, key: str) -> int:
-        return _line_of_key(self.found, key, self.line)
+    choose: str
+    note: _EntryText = ""
+    reason: _EntryText = ""
+    subject: _EntryText = ""
+    edit: _EntryText = ""
+    limit: float | None = Field(default=None, ge=0)
+    repeat: bool = False
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+
+_EXPECTED = {
+    **dict.fromkeys(("note", "reason", "subject", "edit"), "a text that is not empty"),
+    "limit": "a number, such as 25.50",
+    "repeat": "true or false",
+    "payload": "a mapping",
+}
 
 
 class _DecisionsReader:
-    """Goes through the file once and collects every problem on the way."""
+    """Reads the whole file and collects every problem."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.problems: list[str] = []
+    def __init__(self, folder: Path, problems: list[YamlProblem]) -> None:
+        self.folder = folder
+        self.problems = problems
 
-    def wrong(self, line: int, message: str) -> None:
-        self.problems.append(f"{self.path.name}:{line + 1}: {message}")
-
-    def read(self, found: object) -> Iterator[DecisionEntry]:
-        if not isinstance(found, Mapping) or not found:
-            self.wrong(0, "expected lists of decisions by kind of gate, for example 'plan: [approve]'")
+    def read_file(self, data: object) -> Iterator[DecisionEntry]:
+        if not isinstance(data, Mapping) or not data:
+            self._report((), "expected lists of decisions by kind of gate, for example 'plan: [approve]'")
             return
-        for name in found:
-            line = _line_of_key(found, name)
+        for name, items in data.items():
             if name not in set(GateKind):
-                self.wrong(line, f"unknown kind of gate {name!r}{_hint(str(name), [kind.value for kind in GateKind])}")
-            elif not isinstance(found[name], list):
-                self.wrong(line, f"'{name}' must be a list, as in '{name}: [{OPTIONS[GateKind(name)][0].name}]'")
+                self._report((name,), f"unknown kind of gate {name!r}{_hint(name, [kind.value for kind in GateKind])}")
+            elif not isinstance(items, list):
+                self._report((name,), f"'{name}' must be a list, as in '{name}: [{OPTIONS[GateKind(name)][0].name}]'")
             else:
-                yield from self.read_kind(GateKind(name), found[name])
+                yield from self._read_kind(GateKind(name), items)
 
-    def read_kind(self, kind: GateKind, items: list[Any]) -> Iterator[DecisionEntry]:
-        closed = ""
+    def _read_kind(self, kind: GateKind, items: list[Any]) -> Iterator[DecisionEntry]:
+        repeated = ""
         for index, item in enumerate(items):
-            line = _line_of_item(items, index)
-            decision = self.read_entry(kind, index, item, line)
-            if decision is None:
+            entry = self._read_entry(kind, index, item)
+            if entry is None:
                 continue
-            if closed and not decision.subject:
-                self.wrong(line, f"{kind}[{index}] is never reached: {closed} repeats and answers everything before it")
-            if decision.repeat and not decision.subject:
-                closed = f"{kind}[{index}]"
-            yield decision
+            if repeated and not entry.subject:
+                text = f"{kind}[{index}] is never reached: {repeated} repeats and answers everything before it"
+                self._report((kind, index), text)
+            if entry.repeat and not entry.subject:
+                repeated = f"{kind}[{index}]"
+            yield entry
 
-    def read_entry(self, kind: GateKind, index: int, item: object, line: int) -> DecisionEntry | None:
-        found = {"choose": item} if isinstance(item, str) else item
-        if not isinstance(found, Mapping):
-            self.wrong(line, f"{kind}[{index}] must be a choice or a mapping with 'choose', not {item!r}")
+    def _read_entry(self, kind: GateKind, index: int, item: object) -> DecisionEntry | None:
+        at, choices = f"{kind}[{index}]", [option.name for option in OPTIONS[kind]]
+        if not isinstance(item, str | Mapping):
+            self._report((kind, index), f"{at} must be a choice or a mapping with 'choose', not {item!r}")
             return None
-        entry, before = _RawEntry(kind, index, found, line), len(self.problems)
-        for key in found:
-            if key not in ENTRY_KEYS:
-                self.wrong(entry.line_of(key), f"unknown key {key!r}{_hint(str(key), ENTRY_KEYS)}")
-        option = self.option(entry)
-        texts = {key: self.text(entry, key) for key in ("note", "reason", "subject", "edit")}
-        if option is not None:
-            self.check_note(entry, option, texts)
-            self.check_edit(entry, option, texts)
-        self.check_types(entry)
-        if option is None or len(self.problems) > before:
+        try:
+            raw = _RawEntry.model_validate({"choose": item} if isinstance(item, str) else item)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                key = str(details["loc"][0])
+                if details["type"] == "extra_forbidden":
+                    text = f"unknown key {key!r}{_hint(key, list(_RawEntry.model_fields))}"
+                elif key == "choose":
+                    text = f"{at} needs 'choose', one of {', '.join(choices)}"
+                else:
+                    text = f"{at}: {key!r} must be {_EXPECTED[key]}, not {details['input']!r}"
+                self._report((kind, index, key), text)
             return None
+        name = raw.choose.strip().lower().replace("-", "")  # the prompt says re-plan, the option is replan
+        option = next((option for option in OPTIONS[kind] if option.name == name), None)
+        if option is None:
+            text = f"{at}: there is no choice {raw.choose!r}{_hint(raw.choose, choices)}"
+            self._report((kind, index, "choose"), text)
+            return None
+        problems = list(self._check_note(kind, raw, option)) + list(self._check_edit(raw, option))
+        for key, text in problems:
+            self._report((kind, index, key), f"{at}: {text}")
+        return None if problems else self._build_entry(kind, index, raw, option)
+
+    def _build_entry(self, kind: GateKind, index: int, raw: _RawEntry, option: Option) -> DecisionEntry:
         return DecisionEntry(
             kind=kind,
             index=index,
             choose=option.name,
-            note=texts["note"] or texts["reason"],
-            subject=texts["subject"],
-            repeat=found.get("repeat", False),
-            edit=(self.path.parent / texts["edit"]).resolve() if texts["edit"] else None,
-            limit=float(found["limit"]) if "limit" in found else None,
-            payload=dict(found.get("payload", {})),
+            note=raw.note or raw.reason,
+            subject=raw.subject,
+            repeat=raw.repeat,
+            edit=(self.folder / raw.edit).resolve() if raw.edit else None,
+            limit=raw.limit,
+            payload=raw.payload,
         )
 
-    def option(self, entry: _RawEntry) -> Option | None:
-        chosen = entry.found.get("choose")
-        if not isinstance(chosen, str):
-            self.wrong(entry.line, f"{entry.at} needs 'choose', one of {', '.join(entry.choices)}")
-            return None
-        plain = chosen.strip().lower().replace("-", "")  # the prompt says re-plan, the option is replan
-        option = next((option for option in OPTIONS[entry.kind] if option.name == plain), None)
-        if option is None:
-            self.wrong(
-                entry.line_of("choose"), f"{entry.at}: there is no choice {chosen!r}{_hint(chosen, entry.choices)}"
-            )
-        return option
+    def _check_note(self, kind: GateKind, raw: _RawEntry, option: Option) -> Iterator[tuple[str, str]]:
+        raises = (kind, option.name) == (GateKind.BUDGET, "raise")
+        if raw.note and raw.reason:
+            yield "", "'note' and 'reason' mean the same; keep one of them"
+        if raises and raw.limit is None:
+            yield "", "'raise' needs 'limit', the new limit in the budget's unit (0 = none)"
+        if option.needs_note and not raises and not (raw.note or raw.reason):
+            yield "", f"{option.name!r} needs a 'note' that says why"
+        if raw.limit is not None and not raises:
+            yield "limit", "'limit' goes only with 'raise' at a budget gate"
 
-    def text(self, entry: _RawEntry, key: str) -> str:
-        value = entry.found.get(key, "")
-        if not isinstance(value, str) or (key in entry.found and not value.strip()):
-            self.wrong(entry.line_of(key), f"{entry.at}: {key!r} must be a text that says something, not {value!r}")
-            return ""
-        return value.strip()
+    def _check_edit(self, raw: _RawEntry, option: Option) -> Iterator[tuple[str, str]]:
+        if option.name not in EDIT_CHOICES:
+            if raw.edit:
+                yield "edit", "'edit: PATH' goes only with 'choose: edit' or 'choose: split'"
+        elif not raw.edit:
+            yield "", "needs 'edit: PATH', the changed tasks file"
+        elif not (self.folder / raw.edit).is_file():
+            yield "edit", f"there is no file {raw.edit!r} in {self.folder}"
 
-    def check_note(self, entry: _RawEntry, option: Option, texts: Mapping[str, str]) -> None:
-        raises = (entry.kind, option.name) == (GateKind.BUDGET, "raise")
-        said = texts["note"] or texts["reason"]
-        if texts["note"] and texts["reason"]:
-            self.wrong(entry.line, f"{entry.at}: 'note' and 'reason' are the same thing; keep one of them")
-        if raises and "limit" not in entry.found:
-            self.wrong(entry.line, f"{entry.at}: 'raise' needs 'limit', the new limit in the budget's unit (0 = none)")
-        if option.needs_note and not raises and not said:
-            self.wrong(entry.line, f"{entry.at}: {option.name!r} needs a 'note' that says why")
-        if "limit" in entry.found and not raises:
-            self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' goes only with 'raise' at a budget gate")
-
-    def check_edit(self, entry: _RawEntry, option: Option, texts: Mapping[str, str]) -> None:
-        edits, line = option.name in EDIT_CHOICES, entry.line_of("edit")
-        if edits and not texts["edit"]:
-            self.wrong(line, f"{entry.at}: needs 'edit: PATH', the changed tasks file")
-        if texts["edit"] and not edits:
-            self.wrong(line, f"{entry.at}: 'edit: PATH' goes only with 'choose: edit' or 'choose: split'")
-        if edits and texts["edit"] and not (self.path.parent / texts["edit"]).is_file():
-            self.wrong(line, f"{entry.at}: there is no file {texts['edit']!r} in {self.path.parent}")
-
-    def check_types(self, entry: _RawEntry) -> None:
-        repeat, payload = entry.found.get("repeat", False), entry.found.get("payload", {})
-        limit = entry.found.get("limit", 0)
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < inf:
-            self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' is a number, 25.50 for example, not {limit!r}")
-        if not isinstance(repeat, bool):
-            self.wrong(entry.line_of("repeat"), f"{entry.at}: 'repeat' is true or false, not {repeat!r}")
-        if not isinstance(payload, Mapping):
-            self.wrong(entry.line_of("payload"), f"{entry.at}: 'payload' must be a mapping, not {payload!r}")
+    def _report(self, path: KeyPath, text: str) -> None:
+        self.problems.append(YamlProblem(path, text))
 
 
 def _hint(wrong: str, right: Sequence[str]) -> str:
     return suggest(wrong, right, before=", ") or f" (known: {', '.join(right)})"
-
-
-def _line_of_key(mapping: Mapping[str, Any], key: str, default: int = 0) -> int:
-    marks = getattr(mapping, "lc", None)
-    if marks is None or key not in (marks.data or {}):
-        return default
-    return int(marks.key(key)[0])
-
-
-def _line_of_item(items: list[Any], index: int) -> int:
-    marks = getattr(items, "lc", None)
-    return int(marks.item(index)[0]) if marks is not None and index in (marks.data or {}) else 0
