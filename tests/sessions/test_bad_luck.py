@@ -74,7 +74,7 @@ def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stag
     (live,) = session.live
     engine = build_context(stage.project(), session, script=stage.script).engine
     _end(stage, live)
-    shutil.rmtree(engine.directory(live))
+    shutil.rmtree(engine.mirror(live))
     told = stage.resume()
     ended = told.session.attempts[live].ended
     assert ended is not None

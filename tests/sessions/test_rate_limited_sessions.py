@@ -148,8 +148,8 @@ class Sayings:
     real: AttemptEngine
     parked: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def directory(self, attempt: str) -> Path:
-        return self.real.directory(attempt)
+    def mirror(self, attempt: str) -> Path:
+        return self.real.mirror(attempt)
 
     async def inspect(self, attempt: str) -> AttemptStatus:
         if attempt not in self.parked:

@@ -78,7 +78,7 @@ def run_session(
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
-    doings = ActivityReader(ActivityTracker(context.runtimes, context.engine.directory, context.paths.audit), session)
+    doings = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
     view = choose_view(console, doings, quiet=options.quiet or options.as_json)
     answerer = _choose_answerer(context, view, options)
     if not options.why_silent:

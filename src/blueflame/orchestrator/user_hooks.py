@@ -15,7 +15,6 @@ from blueflame.orchestrator.hook_input import HOOK_OUTPUT_BYTES, build_hook_envi
 from blueflame.session import user_hooks as hooks
 from blueflame.session.effects import RunHook
 from blueflame.session.state import HookDue, Session
-from blueflame.system.process import read_tail
 
 
 async def call_hook(context: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
@@ -32,7 +31,7 @@ async def call_hook(context: SessionContext, session: Session, effect: RunHook, 
     ran = await run_command(context.engine, command)
     if ran is None:
         return []
-    output = read_tail(ran.log, HOOK_OUTPUT_BYTES)
+    output = context.engine.read_log(ran.attempt, HOOK_OUTPUT_BYTES).text
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 

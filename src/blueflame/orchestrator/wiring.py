@@ -108,7 +108,7 @@ def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
 
 def build_follower(project: Project, session: Session) -> ActivityTracker:
     """Follows what the session's agents do, from any terminal."""
-    return ActivityTracker(build_readers(project, session), build_engine(project).directory, project.state.audit)
+    return ActivityTracker(build_readers(project, session), build_engine(project).mirror, project.state.audit)
 
 
 def probe_agents(project: Project, session: Session) -> Mapping[str, HealthReport]:
@@ -125,7 +125,7 @@ def list_running_commands(project: Project, session: Session) -> tuple[RunningCo
 
 
 def find_attempt_folder(project: Project, attempt: str) -> Path:
-    return build_engine(project).directory(attempt)
+    return build_engine(project).mirror(attempt)
 
 
 def open_memory(project: Project) -> BuiltInMemory:

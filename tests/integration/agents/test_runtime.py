@@ -60,7 +60,7 @@ def carry_out(
 ) -> tuple[ProcessOutcome, AgentOutput]:
     async def story() -> ProcessOutcome:
         engine = LocalEngine(state)
-        launch = runtime.prepare_launch(given_brief, directory=engine.directory(given_brief.attempt))
+        launch = runtime.prepare_launch(given_brief, directory=engine.stage(given_brief.attempt))
         await engine.submit(
             AttemptSpec(
                 attempt=given_brief.attempt,
@@ -76,7 +76,7 @@ def carry_out(
         return await asyncio.wait_for(engine.wait(given_brief.attempt), 40)
 
     outcome = asyncio.run(story())
-    return outcome, read_spool(runtime, LocalEngine(state).directory(given_brief.attempt) / "stdout.log")
+    return outcome, LocalEngine(state).read_output(given_brief.attempt, runtime)
 
 
 def scripted(text: str) -> ScriptedRuntime:

@@ -10,7 +10,6 @@ from pathlib import Path
 from blueflame.orchestrator.engine.commands import MAX_TRIES, Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.orchestrator.engine.local import LocalEngine
-from blueflame.system.process import read_tail
 
 
 def command(folder: Path, text: str, *, stdin: str = "", timeout: float = 30) -> Command:
@@ -33,7 +32,8 @@ def test_what_is_on_stdin_arrives(tmp_path: Path) -> None:
     ran = run(tmp_path, "cat", stdin='{"hook": "привет"}\n')
 
     assert ran is not None
-    assert (ran.exit_code, read_tail(ran.log, 1000)) == (0, '{"hook": "привет"}\n')
+    log = LocalEngine(tmp_path / "state").read_log(ran.attempt, 1000)
+    assert (ran.exit_code, log.text) == (0, '{"hook": "привет"}\n')
 
 
 def test_a_signal_is_an_exit_code_as_a_shell_says_it(tmp_path: Path) -> None:

@@ -93,8 +93,8 @@ def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
         assert outcome.attempt == ATTEMPT
         assert await engine.inspect(ATTEMPT) == EndedWith(outcome)
         assert await engine.wait(ATTEMPT) == outcome
-        assert (engine.directory(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
-        said = (engine.directory(ATTEMPT) / "stdout.log").read_text()
+        assert (engine.mirror(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
+        said = (engine.mirror(ATTEMPT) / "stdout.log").read_text()
         assert said == f"--слова\n{ordered.cwd}\n"
 
     play(story())
@@ -314,7 +314,7 @@ async def _wait_only(state: Path) -> None:
 @pytest.mark.parametrize("name", ["../escape", "a/b", "", ".hidden", "name\n", "x" * 300])
 def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> None:
     with pytest.raises(InternalError):
-        LocalEngine(state).directory(name)
+        LocalEngine(state).stage(name)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"attempt": "x", "reason": "bored"}'])
@@ -324,7 +324,7 @@ def test_a_damaged_outcome_is_unknown_and_never_taken_for_an_end(
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
 
     async def story() -> None:
-        folder = engine.directory(ATTEMPT)
+        folder = engine.mirror(ATTEMPT)
         folder.mkdir(parents=True)
         (folder / "outcome.json").write_text(content)
         assert isinstance(await engine.inspect(ATTEMPT), Unknown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from blueflame.agents.runtime import AgentOutput
 from blueflame.checks.audit_gaps import find_unaudited_calls
@@ -23,6 +22,7 @@ from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
+from blueflame.system.layout import make_folder
 from blueflame.telemetry.audit import format_summary, read_audit
 from blueflame.watcher.policy_file import load_policy
 
@@ -67,36 +67,35 @@ def summarize_audit(context: SessionContext, session: Session, task: str) -> str
     return format_summary(read_audit(context.paths.audit(record.attempt.agent_id)).lines)
 
 
-def save_fingerprint(context: SessionContext, folder: Path) -> None:
-    """How our own repository was before the agent came."""
+def save_fingerprint(context: SessionContext, attempt: Attempt) -> None:
+    """Record the state of our own repository before the agent starts."""
+    folder = context.engine.stage(attempt.id)
+    make_folder(folder)
     write_atomically(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(context.repo))))
 
 
-def compare_fingerprint(context: SessionContext, folder: Path) -> tuple[Violation, ...]:
-    try:
-        before = RepositoryFingerprint(**json.loads((folder / FINGERPRINT_FILE).read_bytes()))
-    except FileNotFoundError:  # an attempt from before this was noted down
+def compare_fingerprint(context: SessionContext, attempt: Attempt) -> tuple[Violation, ...]:
+    """What changed in our own repository since then, and must not."""
+    saved = context.engine.read_file(attempt.id, FINGERPRINT_FILE)
+    if saved is None:  # an attempt of a version that saved none
         return ()
-    except (OSError, ValueError, TypeError) as e:
-        raise GitFailed(
-            f"{folder / FINGERPRINT_FILE} cannot be read ({e}); how the repository was before is not known"
-        ) from e
+    try:
+        before = RepositoryFingerprint(**json.loads(saved))
+    except (ValueError, TypeError) as e:
+        place = f"{context.engine.locate(attempt.id)}/{FINGERPRINT_FILE}"
+        raise GitFailed(f"{place} is damaged ({e}): the state of the repository before the attempt is unknown") from e
     return find_tampering(before, take_fingerprint(context.repo))
 
 
 def read_leftovers(context: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
     """None where nobody could ask: without a box, or of an agent that did not end by itself."""
-    folder = context.engine.directory(attempt.id)
-    try:
-        after = parse_status((folder / "survey-after").read_bytes())
-    except FileNotFoundError:
+    after = context.engine.read_file(attempt.id, "survey-after")
+    if after is None:
         if context.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
             return None
-        raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
-    try:
-        return after.subtract(parse_status((folder / "survey-before").read_bytes()))
-    except FileNotFoundError:
-        return after
+        raise GitFailed("git status in the sandbox gave no answer: what the agent left there is unknown")
+    before = context.engine.read_file(attempt.id, "survey-before")
+    return parse_status(after) if before is None else parse_status(after).subtract(parse_status(before))
 
 
 def format_leftovers(left: Leftovers | None) -> str:
@@ -107,11 +106,11 @@ def find_violations(
     context: SessionContext, handed: FinishedAttempt, found: CollectedResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
     """The third wall, on the pinned commits, by the very policy that the watcher went by."""
-    policy = load_policy(context.engine.directory(handed.attempt.id) / "policy.json")
+    policy = load_policy(context.engine.mirror(handed.attempt.id) / "policy.json")
     secrets, base = context.settings.validation.secrets, handed.base
     also = (
         *scan_result(context.repo, base, found.tip, secrets),
-        *compare_fingerprint(context, context.engine.directory(handed.attempt.id)),
+        *compare_fingerprint(context, handed.attempt),
         *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return check_result(

@@ -40,7 +40,7 @@ SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  #
 
 def build_spec(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AttemptSpec:
     ports = _reserve_ports(context, attempt)
-    folder = context.engine.directory(attempt.id)
+    folder = context.engine.stage(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
     port, token = find_gateway_port(context), f"bf-{token_hex(24)}"
     brief = replace(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.agents.runtime import AgentOutput, read_spool
+from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.merging import MergeConflict, combine_commits
 from blueflame.git.results import delete_ref, list_refs, set_ref
@@ -29,7 +29,6 @@ from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, 
 from blueflame.orchestrator.watchers.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.state import Session
-from blueflame.system.layout import make_folder
 from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
@@ -57,7 +56,7 @@ async def run_attempt(context: SessionContext, session: Session, effect: AttendA
 
 
 async def _wait_until_ended(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> ProcessOutcome:
-    folder = context.engine.directory(attempt.id)
+    folder = context.engine.mirror(attempt.id)
     talks = attempt.interactive and await asyncio.to_thread(has_requested_terminal, folder)
     watching = asyncio.create_task(
         _connect_terminal(context, attempt, folder) if talks else watch_for_stall(context, session, attempt.id, emit)
@@ -135,9 +134,7 @@ def _prepare_checkout(
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     make_checkout(context.repo, checkout, base=base, branch=branch)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
-    folder = context.engine.directory(attempt.id)
-    make_folder(folder)
-    save_fingerprint(context, folder)
+    save_fingerprint(context, attempt)
     return base
 
 
@@ -175,12 +172,12 @@ async def _has_vanished(context: SessionContext, attempt: Attempt) -> bool:
     """It was submitted, and nothing of it is left: somebody removed its folder. Never start it a second time."""
     if not isinstance(await context.engine.inspect(attempt.id), Queued):
         return False
-    return not (context.engine.directory(attempt.id) / "launch.json").exists()
+    return not context.engine.is_submitted(attempt.id)
 
 
 def _report_vanished(context: SessionContext, record: AttemptRecord) -> Event:
-    folder = context.engine.directory(record.attempt.id)
-    return AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.LOST, f"{folder} was removed"))
+    notes = f"{context.engine.locate(record.attempt.id)} was removed"
+    return AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.LOST, notes))
 
 
 def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOutcome:
@@ -190,13 +187,12 @@ def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOu
 async def _collect_result(
     context: SessionContext, session: Session, attempt: Attempt, base: str, outcome: ProcessOutcome
 ) -> Sequence[Event]:
-    folder = context.engine.directory(attempt.id)
-    checkout = context.paths.checkout(attempt.agent_id)
-    gathered = await asyncio.to_thread(read_spool, context.runtimes[attempt.runtime], folder / "stdout.log")
-    finishes = context.runtimes[attempt.runtime].reports_end
+    checkout, runtime = context.paths.checkout(attempt.agent_id), context.runtimes[attempt.runtime]
+    gathered = await asyncio.to_thread(context.engine.read_output, attempt.id, runtime)
+    finishes = runtime.reports_end
     handed = FinishedAttempt(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
     ended, more = await RESULT_READERS[attempt.role](context, session, handed)
-    spend = await asyncio.to_thread(_settle_spend, context, folder, gathered)
+    spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
@@ -204,8 +200,9 @@ async def _collect_result(
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
-def _settle_spend(context: SessionContext, folder: Path, gathered: AgentOutput) -> Spend:
-    """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
+def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutput) -> Spend:
+    """As the gateway counted it; what the agent reports counts only where it had no gateway."""
+    folder = context.engine.mirror(attempt.id)
     if not (folder / "usage.jsonl").exists():
         return gathered.spend
     from blueflame.telemetry.observed_prices import record_observed_price

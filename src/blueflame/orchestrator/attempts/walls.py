@@ -39,7 +39,7 @@ def build_agent_walls(
     context: SessionContext, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
     variables: Mapping[str, str], door: ModelAccess | None = None,
 ) -> Walls:  # fmt: skip
-    folder = context.engine.directory(attempt.id)
+    folder = context.engine.stage(attempt.id)
     hook = find_hook()
     variables = {**variables, **_build_home_variable(context, folder, launch)}
     wanted = SandboxRequest(

@@ -44,7 +44,7 @@ class CommandResult(NamedTuple):
     exit_code: int
     seconds: float
     timed_out: bool
-    log: Path  # both outputs in the order in which they came
+    attempt: str  # under which the engine has its log: both outputs in the order in which they came
 
 
 async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
@@ -54,15 +54,13 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
         while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
             n += 1
         name = f"{command.name}.{n}"
-        await engine.submit(_build_spec(command, name, engine.directory(name)))
+        await engine.submit(_build_spec(command, name, engine.stage(name)))
         outcome = await engine.wait(name)
         if outcome.reason is ExitReason.CANCELLED:
             return None
         if outcome.reason is not ExitReason.LOST:
-            return _build_result(outcome, engine.directory(name) / "stdout.log")
-    raise ProcessFailed(
-        f"{command.text!r} was ended from outside {MAX_TRIES} times ({engine.directory(command.name)}.*)"
-    )
+            return _build_result(outcome)
+    raise ProcessFailed(f"{command.text!r} was ended from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
 
 
 def _was_stopped_or_lost(standing: object) -> bool:
@@ -84,8 +82,10 @@ def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
     )
 
 
-def _build_result(outcome: ProcessOutcome, log: Path) -> CommandResult:
-    return CommandResult(_find_exit_code(outcome), outcome.seconds, outcome.reason is ExitReason.TIMEOUT, log)
+def _build_result(outcome: ProcessOutcome) -> CommandResult:
+    return CommandResult(
+        _find_exit_code(outcome), outcome.seconds, outcome.reason is ExitReason.TIMEOUT, outcome.attempt
+    )
 
 
 def _find_exit_code(outcome: ProcessOutcome) -> int:

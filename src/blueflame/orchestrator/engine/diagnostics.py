@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
+from blueflame.orchestrator.engine.commands import Command, run_command
 from blueflame.orchestrator.engine.interface import AttemptEngine
-from blueflame.system.process import read_tail
 
 CHECK_OUTPUT_BYTES = 8000
 
@@ -32,23 +30,14 @@ async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command)
 
 async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
     ran = await run_command(engine, command)
-    return None if ran is None else _build_check(command.text, ran)
-
-
-def _build_check(name: str, ran: CommandResult) -> Check:
+    if ran is None:
+        return None
+    log = await asyncio.to_thread(engine.read_log, ran.attempt, CHECK_OUTPUT_BYTES)
     return Check(
-        name=name,
+        name=command.text,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        output=read_tail(ran.log, CHECK_OUTPUT_BYTES),
-        output_sha256=_hash_log(ran.log),
+        output=log.text,
+        output_sha256=log.sha256,
         timed_out=ran.timed_out,
     )
-
-
-def _hash_log(log: Path) -> str:
-    try:
-        with log.open("rb") as said:
-            return hashlib.file_digest(said, "sha256").hexdigest()
-    except FileNotFoundError:  # it could not even be started
-        return hashlib.sha256(b"").hexdigest()

@@ -58,7 +58,7 @@ class HealthMonitor:
 
     def _with_words(self, record: AttemptRecord, checkup: HealthReport) -> HealthReport:
         heard = self._listener.read_progress(
-            record.attempt, self._engine.directory(record.attempt.id), most=MAX_BYTES_PER_PROBE
+            record.attempt, self._engine.mirror(record.attempt.id), most=MAX_BYTES_PER_PROBE
         )
         return replace(checkup, said=heard.said, spend=heard.spend)
 

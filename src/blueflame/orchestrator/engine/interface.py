@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from blueflame.agents.runtime import AgentOutput, Runtime
 from blueflame.model.errors import WorldError
 
 MAX_OUTPUT_BYTES = 200 * 1024 * 1024
@@ -152,11 +153,35 @@ class ChangeHint:
     attempt: str
 
 
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    text: str
+    sha256: str
+
+
 class AttemptEngine(Protocol):
     def capabilities(self) -> EngineCapabilities: ...
 
-    def directory(self, attempt: str) -> Path:
-        """Where the attempt's files are or will be: what its runtime prepares, what its agent said."""
+    def stage(self, attempt: str) -> Path:
+        """A local folder for what goes along with the attempt (policy, programs); `submit` takes it from there."""
+
+    def mirror(self, attempt: str) -> Path:
+        """A local copy of what the attempt has written so far, current now; for readers that follow it."""
+
+    def locate(self, attempt: str) -> str:
+        """Where a person finds the attempt, for messages."""
+
+    def is_submitted(self, attempt: str) -> bool:
+        """Whether it was submitted and something of it is left."""
+
+    def read_file(self, attempt: str, name: str) -> bytes | None:
+        """A small file that was staged or that its warden wrote; None when there is none."""
+
+    def read_log(self, attempt: str, max_bytes: int) -> LogTail:
+        """The end of its output, and the digest of all of it."""
+
+    def read_output(self, attempt: str, runtime: Runtime) -> AgentOutput:
+        """The whole output of an agent that has ended, as its runtime reads it."""
 
     async def submit(self, order: AttemptSpec) -> None:
         """Start it, or attach to it when it runs, or do nothing when it has ended. Never runs anything twice."""

@@ -7,6 +7,7 @@ was started, `outcome.json` how it ended. So a fresh engine after a crash knows 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
+from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
 from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
@@ -25,6 +27,7 @@ from blueflame.orchestrator.engine.interface import (
     EndedWith,
     EngineCapabilities,
     ExitReason,
+    LogTail,
     Lost,
     ProcessOutcome,
     Queued,
@@ -68,13 +71,46 @@ class LocalEngine:
     def capabilities(self) -> EngineCapabilities:
         return EngineCapabilities()
 
-    def directory(self, attempt: str) -> Path:
+    def stage(self, attempt: str) -> Path:
+        return self._folder(attempt)
+
+    def mirror(self, attempt: str) -> Path:
+        return self._folder(attempt)
+
+    def locate(self, attempt: str) -> str:
+        return str(self._folder(attempt))
+
+    def is_submitted(self, attempt: str) -> bool:
+        return (self._folder(attempt) / "launch.json").exists()
+
+    def read_file(self, attempt: str, name: str) -> bytes | None:
+        path = self._folder(attempt) / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise build_file_error("read", path, error) from error
+
+    def read_log(self, attempt: str, max_bytes: int) -> LogTail:
+        log = self._folder(attempt) / "stdout.log"
+        try:
+            with log.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:  # it could not even be started
+            digest = hashlib.sha256(b"").hexdigest()
+        return LogTail(read_tail(log, max_bytes), digest)
+
+    def read_output(self, attempt: str, runtime: Runtime) -> AgentOutput:
+        return read_spool(runtime, self._folder(attempt) / "stdout.log")
+
+    def _folder(self, attempt: str) -> Path:
         if not ATTEMPT_NAME.fullmatch(attempt):
             raise InternalError(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
         return self._attempts / attempt
 
     async def submit(self, order: AttemptSpec) -> None:
-        folder = self.directory(order.attempt)
+        folder = self._folder(order.attempt)
         now = self._look(order.attempt)
         if isinstance(now, EndedWith | Running) or self._is_starting(order.attempt):
             return
@@ -89,7 +125,7 @@ class LocalEngine:
         now = self._look(attempt)
         if isinstance(now, EndedWith):
             return
-        _write_file(self.directory(attempt) / "cancel", json.dumps(wish))
+        _write_file(self._folder(attempt) / "cancel", json.dumps(wish))
         if isinstance(now, Lost):
             self._start_warden(attempt)
 
@@ -137,7 +173,7 @@ class LocalEngine:
         if coming is not None and read_process_state(coming) is not Alive.DEAD:
             await wait_until_gone(coming.pid, coming.start_time)
             return 0
-        folder = self.directory(attempt)
+        folder = self._folder(attempt)
         if not (folder / "launch.json").exists() and not (folder / "started").exists():
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
         if starts >= MAX_STARTS:
@@ -152,7 +188,7 @@ class LocalEngine:
         return known is not None and read_process_state(known) is Alive.ALIVE
 
     def _start_warden(self, attempt: str) -> None:
-        folder = self.directory(attempt)
+        folder = self._folder(attempt)
         root = Path(blueflame.__file__).parents[1]
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
         env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
@@ -168,7 +204,7 @@ class LocalEngine:
 
         A warden takes the lock, then marks the start, then records the outcome, then lets go of the lock.
         """
-        folder = self.directory(attempt)
+        folder = self._folder(attempt)
         try:
             started = (folder / "started").exists()
             card = flock.read_lock_holder(folder / "lock")

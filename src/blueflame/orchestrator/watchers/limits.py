@@ -84,7 +84,7 @@ class LimitWatcher:
 
     def _nears(self, attempt: Attempt) -> Iterator[Event]:
         context = self._context()
-        meter = self._meters.setdefault(attempt.id, UsageTail(context.engine.directory(attempt.id)))
+        meter = self._meters.setdefault(attempt.id, UsageTail(context.engine.mirror(attempt.id)))
         meter.read_new()
         if meter.spend is None:
             return
