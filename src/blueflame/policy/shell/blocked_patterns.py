@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import permutations
 
-from blueflame.policy.shell.marks import format_marked
+from blueflame.policy.shell.marks import format_marked, split_names
 
 MAX_LINE_LENGTH = 2000
 MAX_BUNDLE_LENGTH = 7
@@ -23,23 +23,7 @@ _LONG_OPTIONS = {
     "--hard": "H",
     "--no-preserve-root": "N",
 }
-_SYNONYMS = {
-    ("npm", "i"): "install",
-    ("npm", "in"): "install",
-    ("npm", "ins"): "install",
-    ("npm", "inst"): "install",
-    ("npm", "insta"): "install",
-    ("npm", "instal"): "install",
-    ("npm", "isnt"): "install",
-    ("npm", "isnta"): "install",
-    ("npm", "isntal"): "install",
-    ("npm", "isntall"): "install",
-    ("npm", "add"): "install",
-    ("npm", "it"): "install",
-    ("npm", "install-test"): "install",
-    ("npm", "ci"): "install",
-    ("npm", "clean-install"): "install",
-}
+_NPM_INSTALL = split_names("i in ins inst insta instal isnt isnta isntal isntall add it install-test ci clean-install")
 _TAKES_VALUE = {
     "git": ("-C", "-c", "--git-dir", "--work-tree", "--namespace"),
     "npm": ("--prefix", "-C", "-w"),
@@ -115,8 +99,8 @@ def _list_forms(words: list[str]) -> Iterator[tuple[str, bool]]:
     plain = [name, *operands]
     yield _join_words(plain), False
     yield f"{_join_words(plain)} ", False
-    if len(operands) > 0 and (name, operands[0]) in _SYNONYMS:
-        yield _join_words([name, _SYNONYMS[name, operands[0]], *operands[1:]]), False
+    if name == "npm" and operands and operands[0] in _NPM_INSTALL:
+        yield _join_words([name, "install", *operands[1:]]), False
     base = re.sub(r"[\d.]+$", "", name)
     if base and base != name:
         yield _join_words([base, *operands]), False

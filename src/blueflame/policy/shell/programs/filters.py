@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from blueflame.policy.shell.marks import is_static
+from blueflame.policy.shell.marks import is_static, split_names
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
 
 _AWK_EFFECTS = re.compile(r"system|getline|close|fflush|ENVIRON|PROCINFO|ARG[VCI]|extension|@|\|&")
@@ -118,7 +118,6 @@ _LOOKERS = {
     "readlink": build_spec(LOOK),
     "namei": build_spec(LOOK),
     "basename": build_spec(TEXT, text="-s --suffix", anything=True),
-    "dirname": build_spec(TEXT, anything=True),
 }
 
 _SEARCHERS = {
@@ -191,7 +190,6 @@ _PRINTERS = {
     "tsort": build_spec(READ),
     "shuf": build_spec(READ, text="-n -i", write="-o --output", read="--random-source"),
     "seq": build_spec(TEXT, text="-f -s", anything=True),
-    "tr": build_spec(TEXT, anything=True),
     "jq": build_spec(
         READ,
         first=TEXT,
@@ -217,33 +215,18 @@ _PRINTERS = {
     ),
 }
 
+_HARMLESS = split_names(
+    "dirname tr nproc uname whoami id arch groups tty locale uptime free ps"
+    " pgrep expr sleep which whereis clear yes getconf numfmt factor"
+)
+
 _ALONE = {
+    **dict.fromkeys(_HARMLESS, build_spec(TEXT, anything=True)),
     "date": build_spec(
         TEXT, text="-d --date -I --iso-8601 --rfc-3339 +", look="-r --reference", refused="-f --file -s --set"
     ),
-    "nproc": build_spec(TEXT, anything=True),
-    "uname": build_spec(TEXT, anything=True),
-    "whoami": build_spec(TEXT, anything=True),
-    "id": build_spec(TEXT, anything=True),
-    "arch": build_spec(TEXT, anything=True),
-    "groups": build_spec(TEXT, anything=True),
-    "tty": build_spec(TEXT, anything=True),
-    "locale": build_spec(TEXT, anything=True),
-    "uptime": build_spec(TEXT, anything=True),
-    "free": build_spec(TEXT, anything=True),
-    "ps": build_spec(TEXT, anything=True),
-    "pgrep": build_spec(TEXT, anything=True),
-    "expr": build_spec(TEXT, anything=True),
-    "sleep": build_spec(TEXT, anything=True),
-    "which": build_spec(TEXT, anything=True),
-    "whereis": build_spec(TEXT, anything=True),
-    "clear": build_spec(TEXT, anything=True),
-    "yes": build_spec(TEXT, anything=True),
     "hostname": build_spec(TEXT, refused="-F --file -b", check=_check_uniq),
     "tee": build_spec(WRITE, text="--output-error"),
-    "getconf": build_spec(TEXT, anything=True),
-    "numfmt": build_spec(TEXT, anything=True),
-    "factor": build_spec(TEXT, anything=True),
 }
 
 FILTERS: dict[str, ProgramSpec] = {**_LOOKERS, **_SEARCHERS, **_PRINTERS, **_ALONE}

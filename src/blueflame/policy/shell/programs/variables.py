@@ -25,89 +25,43 @@ _NAMES = split_names(
     " EMACS EPOCHSECONDS"
     " DIRSTACK HOSTFILE IGNOREEOF MAILPATH MAILCHECK MAIL TIMEFORMAT LOGNAME USER"
 )
-_SAFE = {
-    "GIT_PAGER": r"cat|",
-    "PAGER": r"cat|",
-    "MANPAGER": r"cat|",
-    "LESS": r"-?[A-Za-z]*",
-    "GIT_EDITOR": r"true|:|cat",
-    "EDITOR": r"true|:|cat",
-    "VISUAL": r"true|:|cat",
-    "GIT_TERMINAL_PROMPT": r"[01]",
-    "GIT_OPTIONAL_LOCKS": r"[01]",
-    "GIT_MERGE_AUTOEDIT": r"no",
-    "GIT_LITERAL_PATHSPECS": r"[01]",
-    "GIT_SEQUENCE_EDITOR": r"true|:|cat",
-    "PYTHONDONTWRITEBYTECODE": r"\w*",
-    "PYTHONUNBUFFERED": r"\w*",
-    "PYTHONHASHSEED": r"\w*",
-    "PYTHONFAULTHANDLER": r"\w*",
-    "PYTHONIOENCODING": r"[\w:-]*",
-    "PYTHONUTF8": r"[01]",
-    "PYTHONASYNCIODEBUG": r"\w*",
-    "PYTHONDEVMODE": r"\w*",
-    "PYTHONOPTIMIZE": r"\w*",
-    "PYTHONTRACEMALLOC": r"\d*",
-    "PYTHONWARNINGS": r"[a-zA-Z:,]*",
-    "PYTHONNOUSERSITE": r"\w*",
-    "NODE_ENV": r"[\w-]*",
-    "NODE_DEBUG": r"[\w,-]*",
-    "NODE_NO_WARNINGS": r"\w*",
-    "NODE_TEST_CONTEXT": r"[\w-]*",
-    "NODE_OPTIONS": r"(?:"
-    r" *--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings|enable-source-maps|trace-warnings"
-    r"|experimental-strip-types|no-deprecation))*",
-    "RUST_BACKTRACE": r"\w*",
-    "RUST_LOG": r"[\w:=,.-]*",
-    "RUST_TEST_THREADS": r"\d+",
-    "RUST_MIN_STACK": r"\d+",
-    "RUSTFLAGS": r"(?: *-[DAWF] ?[\w:-]+)*",
-    "RUSTDOCFLAGS": r"(?: *-[DAWF] ?[\w:-]+)*",
-    "CARGO_TERM_COLOR": r"\w+",
-    "CARGO_INCREMENTAL": r"[01]",
-    "CARGO_NET_OFFLINE": r"\w+",
-    "CARGO_BUILD_JOBS": r"\d+",
-    "CARGO_TERM_VERBOSE": r"\w+",
-    "UV_OFFLINE": r"\w*",
-    "UV_FROZEN": r"\w*",
-    "UV_NO_SYNC": r"\w*",
-    "AWS_REGION": r"[\w-]*",
-    "AWS_DEFAULT_REGION": r"[\w-]*",
-    "GOTOOLCHAIN": r"local",
-    "RUBY_ENV": r"\w*",
-    "COMPOSE": r"\w*",
-    "COLUMNS": r"\d*",
-    "LINES": r"\d*",
-    "TERM": r"[\w-]*",
-    "JEST_WORKER_ID": r"\d*",
-    "COMPUTERNAME": r"[\w-]*",
-    "OPTIMIZE": r"\w*",
-    "MANWIDTH": r"\d*",
-    "HISTCONTROL": r"\w*",
-    "MAKEFLAGS": r"-?j?\d*",
-    "DISPLAY": r":?[\d.]*",
-    "SHELLCHECK_OPTS": r"[\w =,-]*",
+_SAFE_BY_VALUE = {
+    r"cat|": "GIT_PAGER MANPAGER PAGER",
+    r"-?[A-Za-z]*": "LESS",
+    r"true|:|cat": "EDITOR GIT_EDITOR GIT_SEQUENCE_EDITOR VISUAL",
+    r"[01]": "CARGO_INCREMENTAL GIT_LITERAL_PATHSPECS GIT_OPTIONAL_LOCKS GIT_TERMINAL_PROMPT PYTHONUTF8",
+    r"no": "GIT_MERGE_AUTOEDIT",
+    r"\w*": "COMPOSE HISTCONTROL NODE_NO_WARNINGS OPTIMIZE PYTHONASYNCIODEBUG PYTHONDEVMODE"
+    " PYTHONDONTWRITEBYTECODE PYTHONFAULTHANDLER PYTHONHASHSEED PYTHONNOUSERSITE PYTHONOPTIMIZE"
+    " PYTHONUNBUFFERED RUBY_ENV RUST_BACKTRACE UV_FROZEN UV_NO_SYNC UV_OFFLINE",
+    r"[\w:-]*": "PYTHONIOENCODING",
+    r"\d*": "COLUMNS JEST_WORKER_ID LINES MANWIDTH PYTHONTRACEMALLOC",
+    r"[a-zA-Z:,]*": "PYTHONWARNINGS",
+    r"[\w-]*": "AWS_DEFAULT_REGION AWS_REGION COMPUTERNAME NODE_ENV NODE_TEST_CONTEXT TERM",
+    r"[\w,-]*": "NODE_DEBUG",
+    r"(?: *--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings|enable-source-maps|trace-warnings"
+    r"|experimental-strip-types|no-deprecation))*": "NODE_OPTIONS",
+    r"[\w:=,.-]*": "RUST_LOG",
+    r"\d+": "CARGO_BUILD_JOBS RUST_MIN_STACK RUST_TEST_THREADS",
+    r"(?: *-[DAWF] ?[\w:-]+)*": "RUSTDOCFLAGS RUSTFLAGS",
+    r"\w+": "CARGO_NET_OFFLINE CARGO_TERM_COLOR CARGO_TERM_VERBOSE",
+    r"local": "GOTOOLCHAIN",
+    r"-?j?\d*": "MAKEFLAGS",
+    r":?[\d.]*": "DISPLAY",
+    r"[\w =,-]*": "SHELLCHECK_OPTS",
 }
+"""Values that are fine, by regular expression, and the variables that may hold them."""
+_SAFE = {name: value for value, names in _SAFE_BY_VALUE.items() for name in names.split()}
 _COMPILERS = frozenset(("CC", "CXX", "HOSTCC", "LINKER"))
 _COMPILER = re.compile(r"(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|musl-gcc)(?:-\d+)?\Z")
 _FLAGS = re.compile(r"(?:[A-Z_]*(?:C|CPP|CXX|F|LD)FLAGS|LDLIBS|LIBS)\Z")
 _FLAG_VALUE = re.compile(r"[\w=.,:+ -]*\Z")
 _LOADS = re.compile(r"plugin|wrapper|specs|-B|load|-Wl,.*(?:rpath|interp)")
-PATH_VARIABLES = {
-    "PYTHONPATH": "read",
-    "NODE_PATH": "read",
-    "TMPDIR": "write",
-    "TMP": "write",
-    "TEMP": "write",
-    "CARGO_TARGET_DIR": "write",
-    "GOCACHE": "write",
-    "GOTMPDIR": "write",
-    "PYTHONPYCACHEPREFIX": "write",
-    "GOMODCACHE": "read",
-    "RUFF_CACHE_DIR": "write",
-    "MYPY_CACHE_DIR": "write",
-    "COVERAGE_FILE": "write",
-}
+_READ_PATHS = split_names("PYTHONPATH NODE_PATH GOMODCACHE")
+_WRITTEN_PATHS = split_names(
+    "TMPDIR TMP TEMP CARGO_TARGET_DIR GOCACHE GOTMPDIR PYTHONPYCACHEPREFIX RUFF_CACHE_DIR MYPY_CACHE_DIR COVERAGE_FILE"
+)
+PATH_VARIABLES = {**dict.fromkeys(_READ_PATHS, "read"), **dict.fromkeys(_WRITTEN_PATHS, "write")}
 """Variables that hold folders: judged as such."""
 
 
