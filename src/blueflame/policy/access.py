@@ -1,6 +1,6 @@
-"""Where an agent may read and write: every path by the name that was written and by the one that links lead to.
+"""Decide where an agent may read and write. A path must pass as written and as its links resolve.
 
-Reads obey the blocked paths; writes obey all: allowed paths, blocked paths, the task's scope, naming, the role.
+Reads obey the blocked paths; writes also obey the allowed paths, the task's scope, the naming style and the role.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WRITE_DEVICES = frozenset({"/dev/null", "/dev/full", "/dev/stdout", "/dev/stderr
 OWN_SETTINGS = frozenset(
     {".claude", ".claude.json", ".codex", ".gemini", ".gitconfig", ".bashrc", ".bash_profile", ".profile"}
 )
-"""In an agent's own home: what its runtime, its shell and git obey. To change them is to loosen the watch."""
+"""Names in an agent's home that its runtime, its shell and git obey: changing them would weaken the watcher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPolicy:
-    """A policy made ready for questions about paths."""
+    """A policy with its patterns compiled."""
 
     policy: Policy
     allowed: PatternMatcher
@@ -51,7 +51,7 @@ class CompiledPolicy:
 
 @lru_cache(maxsize=16)
 def prepare_policy(policy: Policy) -> CompiledPolicy:
-    """Once per policy. Raises re.error or BadLock for one that somebody damaged."""
+    """Compile the patterns of a policy, once. Raises re.error or BadLock if they are damaged."""
     return CompiledPolicy(
         policy=policy,
         allowed=PatternMatcher(policy.allowed_paths),
@@ -66,7 +66,7 @@ def prepare_policy(policy: Policy) -> CompiledPolicy:
 
 
 def _find_literal_prefix(pattern: str) -> LockPath:
-    """("src", "secret") of `src/secret/**`; nothing for a pattern that means names at any depth."""
+    """Return ("src", "secret") for `src/secret/**`; nothing for a pattern that matches names at any depth."""
     inner = pattern.rstrip("/").lstrip("/")
     if "/" not in inner or "\\" in inner:
         return ()
@@ -77,7 +77,7 @@ def _find_literal_prefix(pattern: str) -> LockPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathAccess:
-    """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
+    """Checks the paths of one call. `shell`: folders and harmless devices may be named as well."""
 
     rules: CompiledPolicy
     world: PolicyEnvironment
@@ -95,14 +95,14 @@ class PathAccess:
         return self._check_path(path, "write")
 
     def check_cwd(self) -> Decision:
-        """Whether the agent stands in its worktree or its scratch; from anywhere else nothing is judged."""
+        """Refuse calls made from outside the worktree and the scratch folders."""
         if not self.cwd.startswith("/") or find_path_fault(self.cwd):
-            return Decision(False, "malformed_call", f"the call's cwd {sanitize_text(self.cwd)!r} is no absolute path")
+            return Decision(False, "malformed_call", f"the cwd {sanitize_text(self.cwd)!r} is not an absolute path")
         policy = self.rules.policy
         for name in self._list_names(self.cwd):
             if not _is_inside(name, (policy.worktree, *policy.scratch)):
-                details = f"the call was made in {sanitize_text(self.cwd)}, outside of the worktree {policy.worktree}"
-                return Decision(False, "outside_worktree", f"{details}; go back there first")
+                details = f"the call was made in {sanitize_text(self.cwd)}, outside the worktree {policy.worktree}"
+                return Decision(False, "outside_worktree", f"{details}; go back to it first")
         return ALLOWED
 
     def _check_path(self, path: str, use: str) -> Decision:
@@ -111,18 +111,17 @@ class PathAccess:
             return Decision(False, found[0], f"{use} {sanitize_text(path)!r}: {found[1]}")
         for name in self._list_names(join_path(self.cwd, path)):
             if is_too_long(name):
-                answer: tuple[str, str] | None = ("outside_worktree", "where it leads is too long a name")
+                answer: tuple[str, str] | None = ("outside_worktree", "the path that it resolves to is too long")
             else:
                 answer = self._refuse_read(name) if use == "read" else self._refuse_write(name)
             if answer is not None:
-                via = (
-                    f" (it leads to {sanitize_text(name)})" if name != normalise_path(join_path(self.cwd, path)) else ""
-                )
+                resolved = name != normalise_path(join_path(self.cwd, path))
+                via = f" (it resolves to {sanitize_text(name)})" if resolved else ""
                 return Decision(False, answer[0], f"{use} {sanitize_text(path)}{via}: {answer[1]}")
         return ALLOWED
 
     def _list_names(self, path: str) -> Iterable[str]:
-        """By its letters, by its links, and as the kernel takes a `..` behind a link; each must pass."""
+        """Yield the path as written, with links resolved, and with `..` after a link as the kernel takes it."""
         written = normalise_path(path)
         yield written
         real = self.world.resolve(written)
@@ -138,7 +137,7 @@ class PathAccess:
             return self._refuse_blocked(inner)
         if "\0" not in name and _is_inside(name, (*policy.scratch, *policy.readable)):
             return None
-        return "outside_worktree", f"it is outside of the worktree {policy.worktree}; read files in there"
+        return "outside_worktree", f"it is outside the worktree {policy.worktree}; read files in the worktree"
 
     def _refuse_write(self, name: str) -> tuple[str, str] | None:
         policy = self.rules.policy
@@ -147,18 +146,18 @@ class PathAccess:
             return self._refuse_change(inner)
         private = next((found for folder in policy.scratch if (found := make_relative(name, folder)) is not None), None)
         if "\0" in name or private is None:
-            return "outside_worktree", f"it is outside of the worktree {policy.worktree}; {self.hint}"
+            return "outside_worktree", f"it is outside the worktree {policy.worktree}; {self.hint}"
         if not OWN_SETTINGS.isdisjoint(part for form in list_spellings(private) for part in form.split("/")):
-            return "blocked_path", "these are settings of your own tools, which stay as they are"
+            return "blocked_path", "settings of your own tools may not be changed"
         return None
 
     def _refuse_change(self, inner: str) -> tuple[str, str] | None:
-        """A path in the worktree: why it may not be written, or nothing."""
+        """Return the rule and the reason for which a path in the worktree may not be written."""
         rules = self.rules
         if rules.policy.read_only:
             return "read_only_role", f"a {rules.policy.role} only reads; report what should be changed instead"
         if is_in_git_folder(inner) or ".gitmodules" in list_spellings(inner):
-            return "blocked_path", "what git keeps for itself is never written; use git commands"
+            return "blocked_path", "git's own files are never written; use git commands"
         found = self._refuse_blocked(inner) or self._refuse_unallowed(inner) or self._refuse_out_of_scope(inner)
         return found or self._refuse_misnamed(inner)
 
@@ -168,7 +167,7 @@ class PathAccess:
             if pattern is not None:
                 return (
                     "blocked_path",
-                    f"{sanitize_text(pattern, 80)} is in blocked_paths: nobody here touches it; go on without",
+                    f"{sanitize_text(pattern, 80)} is in blocked_paths; continue without it",
                 )
         return None
 
@@ -181,10 +180,10 @@ class PathAccess:
         return "path_not_allowed", f"it is not in allowed_paths; {self.hint}"
 
     def _refuse_holding_blocked(self, inner: str) -> tuple[str, str] | None:
-        """A folder as a whole, as in `rm -r src`, may hold a place that is blocked."""
+        """Refuse a whole folder, as in `rm -r src`, that holds a blocked path."""
         folder = tuple(fold_text(inner).split("/"))
         held = next((place for place in self.rules.blocked_prefixes if covers(folder, place)), None)
-        return ("blocked_path", f"{'/'.join(held)} is in there, which is in blocked_paths") if held else None
+        return ("blocked_path", f"{'/'.join(held)} is in it, which is in blocked_paths") if held else None
 
     def _refuse_out_of_scope(self, inner: str) -> tuple[str, str] | None:
         scope = self.rules.scope
@@ -193,11 +192,11 @@ class PathAccess:
         return "outside_file_scope", f"your task has not locked it; {self.hint}"
 
     def _refuse_misnamed(self, inner: str) -> tuple[str, str] | None:
-        """Only what would be new: a file that is there has its name already."""
+        """Refuse new files that break the naming style; existing files keep their names."""
         style = self.rules.policy.naming_style
         if not style or is_well_named(inner, style) or not self.rules.naming.matches(inner):
             return None
-        if self.shell and "." not in inner.rpartition("/")[2]:  # most likely a folder; the postcheck sees the rest
+        if self.shell and "." not in inner.rpartition("/")[2]:  # probably a folder; the postcheck covers the rest
             return None
         if self.world.read_text(f"{self.rules.policy.worktree}/{inner}") is not None:
             return None
@@ -222,6 +221,6 @@ def _is_inside(name: str, folders: Iterable[str]) -> bool:
 
 
 def check_locks(scope: Iterable[str]) -> None:
-    """Raises BadLock for the first that names no path in the repository."""
+    """Raise BadLock for the first that is not a path in the repository."""
     for lock in scope:
         lock_parts(lock)

@@ -1,4 +1,4 @@
-"""From the configuration, a role and a task's locks to the one policy that all three walls obey."""
+"""Compile the configuration, a role and a task's locks into the one policy that all three walls obey."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from blueflame.model.settings.roles import RoleSettings
 
 SCHEMA_ROLES = (PLANNER, VALIDATOR, "triager")
-"""Built-in roles that answer in a schema and commit nothing."""
+"""Built-in roles that answer in a schema and make no commits."""
 
 READ_COMMANDS = ("git diff", "git log", "git show", "git status", "git blame", "git ls-files")
-"""What a role that only reads may run besides the diagnostics.
+"""What a read-only role may run besides the diagnostics.
 
-`ls`, `grep`, `find` and their like need no rule as long as they only read; with one, `find -exec` could run anything.
+`ls`, `grep` and `find` need no rule as long as they only read; a rule would let `find -exec` run anything.
 """
 
 
@@ -40,11 +40,10 @@ def compile_policy(
     also_blocked: Iterable[str] = (),
     skills: Iterable[str] = (),
 ) -> Policy:
-    """`schema`: the role answers in structured output and commits nothing, so it only reads. `answers`: it answers so
-    and commits as well.
+    """Build the policy. Raises BadPattern or BadLock for what cannot be a rule.
 
-    `scope` are the task's locks, none of them meaning the whole repository; None where no scope is enforced, and
-    where the configuration switches it off. Raises BadPattern or BadLock for what cannot be a rule.
+    `schema`: the role answers in structured output and only reads. `answers`: it answers so and commits as well.
+    `scope` holds the task's locks: () is the whole repository, None enforces no scope.
     """
     locks = None if scope is None or not validation.file_scope.enforce else tuple(scope)
     check_locks(locks or ())
@@ -80,7 +79,7 @@ def compile_policy(
 
 
 def list_tools(permissions: PermissionSettings, role: RoleSettings | None) -> tuple[str, ...]:
-    """What an agent of the role is offered at all: the rest would only be refused."""
+    """Return the tools to offer to an agent of the role: others would be refused."""
     return tuple(
         tool for tool in _filter_tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools
     )

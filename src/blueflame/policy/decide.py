@@ -1,4 +1,4 @@
-"""The first wall's judgement: may this agent make this call? Only an explicit yes lets one through.
+"""Decide whether an agent may make a tool call. What is not explicitly allowed is refused.
 
 Needs only Python's re, and what `PolicyEnvironment` knows of links, small files and shell syntax.
 """
@@ -28,7 +28,7 @@ SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
 
 def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision:
-    """Deterministic for the same policy, call and world. What is not known, or cannot be read, is refused."""
+    """Decide about one call: deterministic for the same policy, call and environment."""
     refusal = _refuse_tool(policy, call.tool)
     if refusal is not None:
         return refusal
@@ -53,7 +53,7 @@ def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision
 
 def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
     if tool == CANARY:
-        return Decision(False, "canary", "the watcher is awake")
+        return Decision(False, "canary", "the watcher works")
     name = sanitize_text(tool, 60)
     if tool in SUBAGENTS and SUBAGENTS.isdisjoint(policy.allowed_tools):  # one tool by its old and its new name
         return Decision(False, "tool_blocked", f"{name} starts another agent, which is not allowed; do it yourself")
@@ -62,21 +62,19 @@ def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
     if tool == STRUCTURED_OUTPUT:
         if policy.structured_output:
             return None
-        return Decision(
-            False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_suggest_tools(policy)}"
-        )
+        return Decision(False, "tool_not_allowed", f"a {policy.role} has no answer schema; {_suggest_tools(policy)}")
     if tool.startswith("mcp__"):
         return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_suggest_tools(policy)}")
     if tool == SKILL:
         return (
             None
             if policy.skills
-            else Decision(False, "tool_not_allowed", f"there are no skills; {_suggest_tools(policy)}")
+            else Decision(False, "tool_not_allowed", f"no skills are configured; {_suggest_tools(policy)}")
         )
     if tool not in policy.allowed_tools and tool not in SUBAGENTS:
         return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_suggest_tools(policy)}")
     if tool not in INPUT_SHAPES and tool not in HARMLESS_TOOLS:
-        return Decision(False, "tool_not_allowed", f"what {name} touches is not known here; {_suggest_tools(policy)}")
+        return Decision(False, "tool_not_allowed", f"{name} is not a known tool; {_suggest_tools(policy)}")
     return None
 
 
@@ -86,19 +84,19 @@ def _suggest_tools(policy: Policy) -> str:
 
 
 def _decide_skill(policy: Policy, call: ToolCall) -> Decision:
-    """By its bare name, or with that of its plugin before it."""
+    """Accept the bare name of the skill, or the name after that of its plugin."""
     if call.input["skill"].rpartition(":")[2] in policy.skills:
         return ALLOWED
     wanted = sanitize_text(call.input["skill"], 60)
     return Decision(
-        False, "tool_not_allowed", f"the skill {wanted} is not for you; there are {format_list(policy.skills, 12)}"
+        False, "tool_not_allowed", f"the skill {wanted} is not allowed; use {format_list(policy.skills, 12)}"
     )
 
 
 def _decide_fetch(call: ToolCall) -> Decision:
     url = call.input["url"]
     if CONTROL_CHARACTERS.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
-        return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not an address that begins with https://")
+        return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not a URL that begins with https://")
     return ALLOWED
 
 
@@ -121,7 +119,7 @@ def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, ac
 
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
-        return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
+        return Decision(False, "option_refused", "the sandbox cannot be disabled; run the command without this option")
     if not command.strip():
         return Decision(False, "malformed_call", "the command is empty")
     if refused := refuse_text(command):
@@ -143,7 +141,7 @@ def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, acces
         decision = judge_command_line(command, world.parse(command), policy, recorder, world.parse)
     except UnparsableCommand as error:
         return Decision(
-            False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; write it plainly"
+            False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; simplify it"
         )
     except RecursionError:
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
@@ -152,9 +150,9 @@ def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, acces
 
 
 def _is_diagnostic(policy: Policy, command: str) -> bool:
-    """A whole command line that a person wrote down for a reviewer to run, to the letter, with its pipes and all.
+    """Return whether a read-only role runs a configured diagnostic, character by character, pipes included.
 
-    What is plain words needs no exception: it is compared word by word as any other command.
+    A line of plain words needs no exception: it is compared word by word like any other command.
     """
     line = command.strip()
     if not policy.read_only or line not in policy.allowed_commands or SIMPLE_WORDS.fullmatch(line) or line == "*":

@@ -1,6 +1,6 @@
-"""Path patterns of a policy: compiled where pathspec is at hand, matched where only Python's re is.
+"""Path patterns of a policy: compiled with pathspec, matched with only Python's re.
 
-What they mean is what `paths/globs.Globs` says they mean; a property test holds the two together.
+They mean the same as in `paths/globs.Globs`; a property test compares the two.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from blueflame.model.policy import Patterns
 from blueflame.paths.globs import ANY_NAME, BadPattern, Globs
 
 LONG_NAME = ANY_NAME * 97
-"""As ANY_NAME, but `?` does not match it."""
+"""As ANY_NAME, but not matched by `?`."""
 
 
 def fold_text(text: str) -> str:
-    """The form in which blocked names are compared: `.ENV` is `.env` on the machines of half of the people."""
+    """Fold a blocked name for comparison: `.ENV` is `.env` on many machines."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 def compile_patterns(written: Sequence[str], *, caseless: bool = False) -> Patterns:
-    """Raises BadPattern for what cannot be a path rule."""
+    """Compile patterns. Raises BadPattern for what cannot be a path rule."""
     given = tuple(written)
     meant = tuple(fold_text(pattern) for pattern in given) if caseless else given
-    Globs(meant)  # refuses what would match nothing, or undo a rule
+    Globs(meant)  # rejects what matches nothing or undoes a rule
     return Patterns(written=given, regexes=tuple(_compile_regex(pattern) for pattern in meant))
 
 
 def _compile_regex(pattern: str) -> str:
-    from pathspec import GitIgnoreSpec  # late: whoever decides has compiled patterns and needs no library
+    from pathspec import GitIgnoreSpec  # late: deciding needs only compiled patterns, no library
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # "[[]" is a fine glob, whatever re may think of it one day
+        warnings.simplefilter("ignore", FutureWarning)  # "[[]" is a valid glob; re warns about it
         compiled = GitIgnoreSpec.from_lines([pattern]).patterns
     if len(compiled) != 1 or compiled[0].regex is None:
         raise BadPattern(f"the pattern {pattern!r} can match nothing; write it as in .gitignore")
@@ -49,7 +49,7 @@ class CompiledPattern(NamedTuple):
 
 
 class PatternMatcher:
-    """Answers for many patterns at once: only those are tried whose longest run of plain letters is in the name."""
+    """Matches many patterns: tries only those whose longest literal run is in the name."""
 
     __slots__ = ("_anywhere", "_ends", "_lengths", "_starts", "written")
 
@@ -74,7 +74,7 @@ class PatternMatcher:
             self._anywhere.append((run.text, rule))
 
     def find_first(self, path: str) -> str | None:
-        """The first pattern, as it was written, that means a file of this name; None when none does."""
+        """Return the first pattern, as written, that matches a file of this name."""
         # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
         name = path.replace("\n", "\0")
         return next((rule.pattern for rule in sorted(self._list_candidates(name)) if rule.found(name)), None)
@@ -95,17 +95,17 @@ class PatternMatcher:
         return self.find_first(path) is not None
 
     def find_touching(self, path: str) -> str | None:
-        """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
+        """Return the first pattern that matches a name that may be a file, a link or a directory."""
         return self.find_first(path) or self.find_first(f"{path}/{ANY_NAME}")
 
     def covers(self, folder: str) -> bool:
-        """Whether all that may be in a folder is meant, at any depth."""
+        """Return whether everything in a folder matches, at any depth."""
         inside = f"{folder}/{LONG_NAME}" if folder else LONG_NAME
         return self.matches(inside) and self.matches(f"{inside}/{LONG_NAME}")
 
 
 class LiteralRun(NamedTuple):
-    """Plain letters that every match of a pattern holds: where a part of the path begins or ends, or anywhere."""
+    """Literal text that every match holds: at the start or the end of a path part, or anywhere."""
 
     text: str
     starts: bool = False
@@ -113,7 +113,7 @@ class LiteralRun(NamedTuple):
 
 
 def _find_longest_run(pattern: str) -> LiteralRun:
-    """After a bracket nothing is sure, so it ends there."""
+    """Return the longest literal run before the first bracket, after which nothing is certain."""
     sure, bracket, _ = pattern.partition("[")
     runs: list[LiteralRun] = [LiteralRun("")]
     parts = _split_parts(sure)
@@ -126,7 +126,7 @@ def _find_longest_run(pattern: str) -> LiteralRun:
 
 
 def _split_parts(pattern: str) -> list[list[str]]:
-    """Split at the slashes, and each part at its wild cards; a backslash makes the next letter plain."""
+    """Split at slashes and each part at its wildcards; a backslash escapes the next character."""
     parts = [[""]]
     letters = iter(pattern)
     for letter in letters:

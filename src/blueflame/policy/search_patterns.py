@@ -1,6 +1,6 @@
-"""Patterns that a search tool is given: where they can lead, and whether they ask for what is blocked.
+"""Judge the patterns of search tools: where they can lead, and whether they aim at blocked files.
 
-A search for everything may pass over a blocked file; a search for that very file may not be made.
+A search for everything may skip a blocked file; a search for that file is refused.
 """
 
 from __future__ import annotations
@@ -34,22 +34,20 @@ ONE_OF = re.compile(r"\[([^\]!^\\-])\]")
 
 
 class TooManyAlternatives(ValueError):
-    """More alternatives than anybody would write."""
+    """The pattern has more alternatives than are tried."""
 
 
 def judge_glob(access: PathAccess, glob: str, folder: str) -> Decision:
-    """A file pattern as Glob takes it: relative to the folder, or absolute."""
+    """Judge a pattern of Glob: relative to the folder, or absolute."""
     return _judge_pattern(access, glob, join_path(access.cwd, folder))
 
 
 def judge_filter(access: PathAccess, filters: str, folder: str) -> Decision:
-    """What Grep takes to narrow its files down: one or several, each at any depth of the folder unless it has a `/`."""
+    """Judge the file filters of Grep: each at any depth of the folder unless it has a `/`."""
     if len(filters) > MAX_PATH_LENGTH or CONTROL_CHARACTERS.search(filters):
-        return Decision(
-            False, "malformed_call", f"search {sanitize_text(filters)!r}: write a shorter and plainer pattern"
-        )
+        return Decision(False, "malformed_call", f"search {sanitize_text(filters)!r}: simplify the pattern")
     for glob in _split_filters(filters):
-        if glob.startswith("!") or not glob:  # leaves files out
+        if glob.startswith("!") or not glob:  # excludes files
             continue
         answer = _judge_pattern(access, glob.lstrip("/") or "*", join_path(access.cwd, folder))
         if not answer.allowed:
@@ -58,7 +56,7 @@ def judge_filter(access: PathAccess, filters: str, folder: str) -> Decision:
 
 
 def _split_filters(filters: str) -> list[str]:
-    """At blanks and commas, but not within braces."""
+    """Split at blanks and commas, but not inside braces."""
     found, depth = [""], 0
     for letter in filters:
         depth = max(0, depth + (letter == "{") - (letter == "}"))
@@ -74,16 +72,14 @@ def _judge_pattern(access: PathAccess, glob: str, folder: str) -> Decision:
     if found:
         return Decision(False, found[0], f"search {sanitize_text(glob)!r}: {found[1]}")
     if EXTENDED.search(glob):
-        return Decision(
-            False, "malformed_call", f"search {sanitize_text(glob)}: patterns like @(a|b) are not read; use {{a,b}}"
-        )
+        return Decision(False, "malformed_call", f"search {sanitize_text(glob)}: @(a|b) is not supported; use {{a,b}}")
     try:
         variants = tuple(_expand_alternatives(ONE_OF.sub(r"\1", glob.replace("\\", ""))))
     except TooManyAlternatives:
         return Decision(
-            False, "malformed_call", f"search {sanitize_text(glob)}: too many alternatives; write a simpler pattern"
+            False, "malformed_call", f"search {sanitize_text(glob)}: too many alternatives; simplify the pattern"
         )
-    for variant in (*variants, *(f"**/{each}" for each in variants if "/" not in each)):  # a bare name is at any depth
+    for variant in (*variants, *(f"**/{each}" for each in variants if "/" not in each)):  # a bare name: at any depth
         answer = _judge_variant(access, join_path(folder, variant), glob)
         if not answer.allowed:
             return answer
@@ -91,7 +87,7 @@ def _judge_pattern(access: PathAccess, glob: str, folder: str) -> Decision:
 
 
 def _expand_alternatives(glob: str) -> Iterator[str]:
-    """`{a,b}c` is `ac` and `bc`; the innermost braces first."""
+    """Expand `{a,b}c` to `ac` and `bc`, the innermost braces first."""
     waiting, done = [glob], 0
     while waiting:
         text = waiting.pop()
@@ -106,14 +102,12 @@ def _expand_alternatives(glob: str) -> Iterator[str]:
 
 
 def _judge_variant(access: PathAccess, path: str, written: str) -> Decision:
-    """The plain folders at its beginning are looked up as any path; the wild rest is judged by its letters."""
+    """Check the literal folders at the start as a path, and the wildcard rest by its text."""
     parts = path.split("/")
     wild = next((n for n, part in enumerate(parts) if not WILDCARDS.isdisjoint(part)), len(parts))
     start, rest = "/".join(parts[:wild]) or "/", parts[wild:]
     if ".." in rest:
-        return Decision(
-            False, "outside_worktree", f"search {sanitize_text(written)}: it climbs with .. behind a wild card"
-        )
+        return Decision(False, "outside_worktree", f"search {sanitize_text(written)}: it uses .. after a wildcard")
     answer = access.check_read(start)
     if not answer.allowed:
         return answer
@@ -124,7 +118,7 @@ def _judge_variant(access: PathAccess, path: str, written: str) -> Decision:
 
 
 def _judge_wild(access: PathAccess, inner: str, rest: list[str], written: str) -> Decision:
-    """What a wild pattern finds at the least (`*.key` finds `.key`) must not be blocked, nor what it is aimed at."""
+    """Refuse a pattern whose shortest match is blocked (`.key` for `*.key`), or that aims at a blocked name."""
     for shortest in ("", "\x01"):
         name = "/".join(
             part for part in (inner, *(_fill_wildcards(part, shortest) for part in rest)) if part.strip(".")
@@ -148,7 +142,7 @@ def _judge_shortest(access: PathAccess, name: str, written: str) -> Decision:
 
 
 def _judge_named(access: PathAccess, path: str, written: str) -> Decision:
-    """A part that leaves no choice (`.en?`, `.e*`) is aimed at the names that it can mean."""
+    """Refuse a pattern with a part such as `.en?` or `.e*` that can only mean a blocked name."""
     parts = [part for part in fold_text(path).split("/") if part]
     for part in parts:
         for aim in _find_blocked_names(access.rules.blocked.written, part) if _is_aimed(part) else ():
@@ -162,7 +156,7 @@ def _is_aimed(part: str) -> bool:
 
 
 class BlockedName(NamedTuple):
-    """A blocked pattern by the last name in it: `.env` of `.env*`, `.claude` of `.claude/**`."""
+    """A blocked pattern by its last name: `.env` of `.env*`, `.claude` of `.claude/**`."""
 
     folders: tuple[str, ...]
     pattern: str
@@ -191,7 +185,7 @@ def _index_blocked_names(blocked: tuple[str, ...]) -> dict[str, list[BlockedName
 
 
 def _is_same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
-    """Whether both can mean one place: a pattern with folders is for those only."""
+    """Return whether both can mean one folder."""
     return all(
         WILDCARDS.intersection(one) or WILDCARDS.intersection(other) or one == other
         for one, other in zip(parts, folders, strict=False)

@@ -1,6 +1,6 @@
-"""What the inputs of each tool mean: which are paths that are read or written, which are only words.
+"""The inputs of each tool: which are paths that are read or written, which are only text.
 
-A tool that is not in here is refused even if it is allowed: nobody knows what its inputs touch.
+A tool that is missing here is refused even if the policy allows it, because its effects are unknown.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from blueflame.policy.path_names import sanitize_text
 class InputUse(Enum):
     READ = "read"
     WRITE = "write"
-    TEXT = "text"  # words that touch nothing
-    FREE = "free"  # any JSON that touches nothing
+    TEXT = "text"  # a string without effect
+    FREE = "free"  # any JSON without effect
 
 
 READ, WRITE, TEXT, FREE = InputUse.READ, InputUse.WRITE, InputUse.TEXT, InputUse.FREE
@@ -25,7 +25,7 @@ READ, WRITE, TEXT, FREE = InputUse.READ, InputUse.WRITE, InputUse.TEXT, InputUse
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
-    """The inputs of a tool: what each is used for, and which cannot be missing."""
+    """The inputs of a tool: what each is used for, and which are required."""
 
     uses: Mapping[str, InputUse]
     needs: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class InputShape:
 SUBAGENT = InputShape(
     {"description": TEXT, "prompt": TEXT, "subagent_type": TEXT, "model": TEXT, "name": TEXT}, ("prompt",)
 )
-"""Starts an agent inside of the agent. What that one does is judged call by call, like its parent's."""
+"""Starts an agent inside the agent, whose calls are judged like its parent's."""
 SEARCH = {"pattern": TEXT, "path": READ, "glob": TEXT, "type": TEXT, "output_mode": TEXT}
 
 INPUT_SHAPES: Mapping[str, InputShape] = {
@@ -64,14 +64,14 @@ HARMLESS_TOOLS = frozenset(
         *("BashOutput", "KillShell", "KillBash", "TaskOutput", "TaskStop"),
     }
 )
-"""Tools that read and write no file and start nothing: their inputs need no judging."""
+"""Tools that read and write no file and start nothing: any input is fine."""
 
 COMMENT_INPUTS = frozenset({"description", "explanation", "reason", "title", "intent"})
-"""Words for people that any tool may be given besides its own inputs."""
+"""Descriptions that any tool may get besides its inputs."""
 
 
 def find_input_problem(tool: str, shape: InputShape, given: Mapping[str, Any]) -> str:
-    """What is wrong with the inputs; nothing when each is known and of its kind."""
+    """Return what is wrong with the inputs, or ""."""
     missing = next((name for name in shape.needs if name not in given), None)
     if missing is not None:
         return f"{tool} needs {missing}"
@@ -80,7 +80,7 @@ def find_input_problem(tool: str, shape: InputShape, given: Mapping[str, Any]) -
         if use is FREE or (value is None and name not in shape.needs):
             continue
         if use is not None and not isinstance(value, str):
-            return f"{name} of {tool} is not a text"
+            return f"{name} of {tool} is not a string"
         if use is None and name not in COMMENT_INPUTS and not isinstance(value, bool | int | float):
-            return f"{tool} has no input {sanitize_text(name, 40)!r} that is known here; leave it out"
+            return f"{tool} has no known input {sanitize_text(name, 40)!r}; leave it out"
     return ""

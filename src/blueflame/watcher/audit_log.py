@@ -1,6 +1,6 @@
-"""The audit log of one attempt: one line per decision, outside of what the agent can reach.
+"""The audit log of one attempt: one line per decision, outside the agent's reach.
 
-Each line repeats the beginning of the hash of the line before it, so that a line that was changed or taken away shows.
+Each line holds the beginning of the hash of the line before it, so that changed and removed lines show.
 """
 
 # ruff: noqa: PTH103, PTH116, PTH120 (pathlib's imports would cost every attempt some 10 ms)
@@ -16,13 +16,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_BYTES = 64 * 1024 * 1024  # an agent that asks without end must not fill the disk: it is refused from then on
-MAX_TARGET, MAX_DETAILS = 500, 1000  # characters of a call and of a refusal that are kept
-TAIL_BYTES = 64 * 1024  # more than any line of ours has
+MAX_BYTES = 64 * 1024 * 1024  # an agent that asks forever must not fill the disk: from then on it is refused
+MAX_TARGET, MAX_DETAILS = 500, 1000  # characters
+TAIL_BYTES = 64 * 1024  # longer than any line
 
 
 class UnwritableLog(Exception):
-    """The decision could not be written down, so it must not be an allowance; the message says why."""
+    """The decision could not be recorded, so nothing may be allowed."""
 
 
 class AuditLog:
@@ -42,12 +42,10 @@ class AuditLog:
             raise UnwritableLog(f"the audit log {path} cannot be opened: {e.strerror}") from e
 
     def append(self, line: Mapping[str, object]) -> None:
-        """In one write, whole or as an error. ASCII: whoever prints the file is safe from what agents put into it."""
+        """Append a line in one write, whole or not at all. ASCII only, so that the file is safe to print."""
         data = json.dumps({"timestamp": _format_now(), **line, "prev": self._prev}).replace("\x7f", "\\u007f").encode()
         if self._size + len(data) >= MAX_BYTES:
-            raise UnwritableLog(
-                f"the audit log {self._path} is full ({MAX_BYTES >> 20} MB): the agent asks without end"
-            )
+            raise UnwritableLog(f"the audit log {self._path} is full ({MAX_BYTES >> 20} MB): too many calls")
         try:
             written = os.write(self._handle, data + b"\n")
         except OSError as e:
@@ -60,11 +58,11 @@ class AuditLog:
 
     @property
     def last_link(self) -> str:
-        """Of the newest line: what a reader finds there, when none was taken away."""
+        """The link of the newest line: a reader finds it unless a line was removed."""
         return self._prev
 
     def find_tampering(self) -> str:
-        """Words when the file is not what was written into it; nothing when it is."""
+        """Return how the file differs from what was written, or ""."""
         try:
             mine, there = os.fstat(self._handle), os.stat(self._path, follow_symlinks=False)
         except OSError as e:
@@ -80,7 +78,7 @@ class AuditLog:
 
 
 def _read_last_link(handle: int, size: int) -> str:
-    """For a log that is there already: the chain goes on. The first line of all names nothing before it."""
+    """Return the link of the last line of an existing log, which continues the chain; "" for a new one."""
     data = os.pread(handle, TAIL_BYTES, max(0, size - TAIL_BYTES))
     return hash_audit_line(data.rstrip(b"\n").rpartition(b"\n")[2]) if data else ""
 

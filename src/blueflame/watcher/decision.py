@@ -1,4 +1,4 @@
-"""One question of an agent, from its JSON to a decision. Whatever goes wrong on the way is a refusal."""
+"""Decide about one call within a time limit. Any failure is a refusal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 DECISION_TIMEOUT = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
 TARGET_INPUTS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
-"""What a call is about, by the first of these names in its input."""
+"""The inputs that say what a call is about; the first one present counts."""
 
 
 class _TooSlow(BaseException):
-    """Not an Exception: nothing on the way may take it for a failure of its own and go on."""
+    """Not an Exception, so that no handler on the way catches it and continues."""
 
 
 def describe_call(call: ToolCall | None) -> Mapping[str, str]:
-    """The call in the words of the audit log."""
+    """Return the fields of the audit log for a call."""
     if call is None:
         return {"tool": "", "target": "", "call": "", "digest": ""}
     target = next((call.input[name] for name in TARGET_INPUTS if isinstance(call.input.get(name), str)), "")
@@ -33,7 +33,7 @@ def describe_call(call: ToolCall | None) -> Mapping[str, str]:
 
 
 class Decider:
-    """Decides by the policy, after it has been proven that somebody decides at all."""
+    """Decides about calls after the canary has been refused."""
 
     __slots__ = ("_decide", "_deciding", "proven")
 
@@ -44,24 +44,22 @@ class Decider:
 
     def decide(self, call: ToolCall) -> Decision:
         if not self.proven and call.tool != CANARY:
-            return Decision(False, "canary", "nothing is allowed before the watcher has been proven with a canary")
+            return Decision(False, "canary", "nothing is allowed before the canary has been refused")
         decision = self._decide_safely(call)
         if call.tool != CANARY:
             return decision
         self.proven = True
-        return Decision(False, "canary", decision.details)  # always: whoever decides, it is never allowed
+        return Decision(False, "canary", decision.details)  # never allowed, whatever the policy decides
 
     def _decide_safely(self, call: ToolCall) -> Decision:
         try:
             return self._decide_in_time(call)
         except _TooSlow:
-            return Decision(
-                False, "malformed_call", f"no decision within {DECISION_TIMEOUT:g} s; ask for something simpler"
-            )
+            return Decision(False, "malformed_call", f"no decision within {DECISION_TIMEOUT:g} s; simplify the call")
         except Exception:  # noqa: BLE001 (the boundary: a bug in a rule must refuse the call, not end the warden)
             with suppress(OSError):
                 traceback.print_exc(file=sys.stderr)
-            return Decision(False, "malformed_call", "the call could not be judged; try it in another way")
+            return Decision(False, "malformed_call", "the call could not be judged; try another way")
 
     def _decide_in_time(self, call: ToolCall) -> Decision:
         before = signal.signal(signal.SIGALRM, self._handle_alarm)
@@ -70,7 +68,7 @@ class Decider:
         try:
             decision = self._decide(call)
         finally:
-            self._deciding = False  # first: from here on a late alarm is nobody's
+            self._deciding = False  # first: a late alarm is ignored from here on
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         return decision

@@ -1,6 +1,6 @@
-"""One question over HTTP/1.1: POST /hook with a length, one answer, closed. Nothing here blocks.
+"""One hook request over HTTP/1.1: POST /hook with a length, one answer, close. Nothing here blocks.
 
-Whatever is not a proper question gets an answer that no hook takes for "allow".
+Any other request gets an answer that no hook takes for "allow".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from blueflame.model.policy import Decision
 
     class Poller(Protocol):
-        """As much of the warden's poll loop as is needed here."""
+        """The part of the warden's poll loop that is needed here."""
 
         def register(
             self, handle: int, answer: Callable[[], None], *, reading: bool = ..., writing: bool = ...
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
         def unregister(self, handle: int) -> None: ...
 
     class Respond(Protocol):
-        """The whole answer to the body of a question."""
+        """Returns the whole answer to the body of a request."""
 
         def __call__(self, body: bytes, *, plain: bool) -> bytes: ...
 
 
 MAX_HEAD = 16 * 1024
 READ_BYTES = 1 << 20
-MAX_REASON = 4000  # characters of a refusal that are told
+MAX_REASON = 4000  # characters of a refusal
 
 ALLOWED = (
     b"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\n"
     b'Connection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow",'
     b'"permissionDecisionReason":"allowed by policy"}}'
 )
-"""The one answer that allows anything. hook.sh compares it byte for byte: change both or none."""
+"""The only answer that allows a call. hook.sh compares it byte for byte: change both or none."""
 
 
 class HookConnection:
-    """One question and its answer. It is in `others` for as long as it is open."""
+    """One request and its answer. It is in `others` while it is open."""
 
     __slots__ = ("_answer", "_decide", "_got", "_head", "_length", "_others", "_poll_loop", "_socket", "since")
 
@@ -64,7 +64,7 @@ class HookConnection:
         asking.setblocking(False)
         others.append(self)
         poll_loop.register(asking.fileno(), self._receive)
-        self._receive()  # most have spoken by the time they are let in
+        self._receive()  # most requests have arrived by now
 
     def close(self) -> None:
         self._poll_loop.unregister(self._socket.fileno())
@@ -79,7 +79,7 @@ class HookConnection:
         except OSError:
             data = b""
         if not data:
-            self.close()  # half a question
+            self.close()  # an incomplete request
             return
         self._got += data
         self._handle_data()
@@ -121,13 +121,13 @@ class HookConnection:
         except BlockingIOError:
             return
         except OSError:
-            self._answer = b""  # nobody listens any more
+            self._answer = b""  # the client has closed
         if not self._answer:
             self.close()
 
 
 class _BadRequest(Exception):
-    """Not a question for us: an answer that allows nothing, and no decision to record."""
+    """Not a hook request: answered without allowing, and not recorded."""
 
     def __init__(self, status: str) -> None:
         self.answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
@@ -158,12 +158,12 @@ def format_refusal(decision: Decision, *, plain: bool) -> bytes:
     if plain:
         body, kind = reason.encode("utf-8", "replace"), "text/plain"
     else:
-        said = {
+        output = {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",
             "permissionDecisionReason": reason,
         }
-        body, kind = json.dumps({"hookSpecificOutput": said}).encode(), "application/json"
+        body, kind = json.dumps({"hookSpecificOutput": output}).encode(), "application/json"
     head = (
         f"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\nContent-Type: {kind}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

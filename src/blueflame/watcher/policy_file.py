@@ -1,4 +1,4 @@
-"""Policies as files: policy.json of an attempt, whole or refused; and where the shell parser is."""
+"""Save and load policy.json of an attempt, and find the shell parser."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ def save_policy(policy: Policy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Exactly what was saved. Anything else, also a rule that this version does not know, is refused."""
+    """Load exactly what was saved. Anything else, also a rule unknown to this version, is refused."""
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WorldError(f"the policy {path} cannot be read: {error}; start the attempt anew") from None
+        raise WorldError(f"the policy {path} cannot be read: {error}. Start the attempt again") from None
     return parse_policy(text, str(path))
 
 
 def format_policy(policy: Policy) -> str:
-    said = {field.name: _format_value(getattr(policy, field.name)) for field in fields(Policy)}
-    return json.dumps({"version": VERSION, **said}, ensure_ascii=True, indent=1) + "\n"
+    given = {field.name: _format_value(getattr(policy, field.name)) for field in fields(Policy)}
+    return json.dumps({"version": VERSION, **given}, ensure_ascii=True, indent=1) + "\n"
 
 
 def parse_policy(text: str, where: str) -> Policy:
     try:
-        said = json.loads(text)
+        given = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _build_error(where, f"it is not JSON ({error})") from None
-    if not isinstance(said, dict):
+    if not isinstance(given, dict):
         raise _build_error(where, "it is not an object")
-    version = said.pop("version", None)
+    version = given.pop("version", None)
     if version != VERSION:
-        raise _build_error(where, f"it has version {version!r}, and only version {VERSION} is known here")
-    policy = Policy(**_read_fields(said, where))
+        raise _build_error(where, f"it has version {version!r}, but only version {VERSION} is supported")
+    policy = Policy(**_read_fields(given, where))
     _check_rules(policy, where)
     return policy
 
 
-def _read_fields(said: dict[str, Any], where: str) -> dict[str, Any]:
+def _read_fields(given: dict[str, Any], where: str) -> dict[str, Any]:
     known = {field.name: _READERS[str(field.type)] for field in fields(Policy)}
-    if said.keys() != known.keys():
-        odd = sorted(said.keys() ^ known.keys())
-        raise _build_error(where, f"{odd[0]} is {'not known here' if odd[0] in said else 'missing'}")
+    if given.keys() != known.keys():
+        odd = sorted(given.keys() ^ known.keys())
+        raise _build_error(where, f"{odd[0]} is {'unknown' if odd[0] in given else 'missing'}")
     found: dict[str, Any] = {}
     for name, kind in known.items():
         try:
-            found[name] = kind(said[name])
+            found[name] = kind(given[name])
         except TypeError:
-            raise _build_error(where, f"{name} is not of its kind") from None
+            raise _build_error(where, f"{name} has the wrong type") from None
     return found
 
 
@@ -82,7 +82,7 @@ def _check_rules(policy: Policy, where: str) -> None:
 
 
 def _build_error(where: str, why: str) -> WorldError:
-    return WorldError(f"the policy {where} cannot be used: {why}; nothing is allowed by it: start the attempt anew")
+    return WorldError(f"the policy {where} cannot be used: {why}. Nothing is allowed; start the attempt again")
 
 
 # --- values and JSON ---------------------------------------------------------------------------------------------
@@ -138,16 +138,16 @@ _READERS = {
 
 
 def find_shfmt() -> str:
-    """The binary of the shfmt-py wheel beside this Python, else one on the PATH; without one nobody reads commands."""
+    """Return the shfmt of the shfmt-py wheel next to this Python, or the one on the PATH."""
     for folder in _list_folders():
         found = os.path.join(folder, SHFMT)  # noqa: PTH118 - pathlib would normalise what PATH says
         if os.path.isfile(found) and os.access(found, os.X_OK):  # noqa: PTH113 - as above
             return os.path.abspath(found)  # noqa: PTH100 - as above
-    raise Refused("there is no shfmt, and without it no shell command can be judged; `pip install shfmt-py` brings it")
+    raise Refused("shfmt not found: shell commands cannot be judged. Run `pip install shfmt-py`")
 
 
 def _list_folders() -> tuple[str, ...]:
-    import sysconfig  # late: the warden is told the path and does not ask
+    import sysconfig  # late: the warden gets the path and does not search
 
     beside = os.path.dirname(sys.executable)  # noqa: PTH120 - the link in the venv, not what it leads to
     own = (sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"))

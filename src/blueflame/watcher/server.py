@@ -1,7 +1,7 @@
-"""Answers the hooks of one attempt: may this tool be used? Over HTTP, on a listener inside the agent's own namespace.
+"""The hook server of one attempt: decides over HTTP, on a listener inside the agent's namespace.
 
-One request per connection, one thread, nothing that blocks. Each decision is in the audit log before it is told;
-what cannot be written down is refused. Whatever is not a proper question gets an answer that no hook takes for "allow".
+One request per connection, one thread, nothing that blocks. Each decision is in the audit log before it is answered;
+what cannot be recorded is refused.
 """
 
 # ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 64
-CONNECTION_TIMEOUT = 5.0  # seconds that a connection may take; nobody waits that long for an answer
+CONNECTION_TIMEOUT = 5.0  # seconds; hooks give up earlier
 
 
 class HookServer:
-    """Serves until closed. `problem` says why this attempt cannot count as watched; empty when it can."""
+    """Serves until closed. `problem`: why this attempt does not count as watched, or ""."""
 
     __slots__ = ("_attempt", "_judge", "_listener", "_log", "_open", "_poll_loop", "_seals", "_watch", "problem")
 
@@ -69,7 +69,7 @@ class HookServer:
         return self._judge.proven
 
     def close(self) -> Mapping[str, object]:
-        """Stop serving, look whether anybody tampered, and say what there is to record."""
+        """Stop serving, check for tampering, and return what to record."""
         self._poll_loop.unregister(self._listener.fileno())
         self._listener.close()
         for connection in list(self._open):
@@ -83,16 +83,16 @@ class HookServer:
             lines, last = self._log.lines, self._log.last_link
             self._log.close()
         if not self.proven:
-            self._report("the canary never came: nobody knows whether the agent's hook works")
+            self._report("the canary never came: the agent's hook may not work")
         return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
 
     def answer(self, body: bytes, *, plain: bool) -> bytes:
-        """The whole answer to one question; the decision is on record by then."""
+        """Return the answer to one request; the decision is recorded first."""
         decision = self._decide(body)
         return ALLOWED if decision.allowed else format_refusal(decision, plain=plain)
 
     def _decide(self, body: bytes) -> Decision:
-        """Of several calls in one question all are allowed, or none is: a line for each, and the refusal is told."""
+        """Decide about all calls of a request, which are allowed together or not at all, and record each."""
         try:
             calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
             names = [describe_call(call) for call in calls]
@@ -105,8 +105,8 @@ class HookServer:
         return next((each for each in recorded if not each.allowed), decision)
 
     def _judge_calls(self, calls: tuple[ToolCall, ...]) -> Decision:
-        """Not one more after a refusal: each may take its time, and everybody waits."""
-        decision = Decision(False, "malformed_call", "there is nothing to decide about")
+        """Judge calls until the first refusal: each may take time, and the agent waits."""
+        decision = Decision(False, "malformed_call", "the request holds no call")
         for call in calls:
             decision = self._judge.decide(call)
             if not decision.allowed:
@@ -131,14 +131,14 @@ class HookServer:
             self._log.append(line)
         except UnwritableLog as e:
             self._report(str(e))
-            return Decision(False, decision.rule, "refused, because the decision could not be written down")
+            return Decision(False, decision.rule, "refused: the decision could not be recorded")
         return decision
 
     def _report(self, problem: str) -> None:
-        """The first problem is the one that is told; all of them are in the warden's log."""
+        """Log a problem; the first one is reported with the outcome."""
         if problem:
             self.problem = self.problem or problem
-            with suppress(OSError):  # a full disk: the problem is recorded with the outcome, too
+            with suppress(OSError):  # a full disk: the problem is recorded with the outcome as well
                 print(f"watcher of {self._attempt}: {problem}", file=sys.stderr, flush=True)
 
     def _accept(self) -> None:
@@ -148,7 +148,7 @@ class HookServer:
         try:
             asking, _ = self._listener.accept()
         except OSError:
-            return  # whoever it was hung up again, or we have no file left: the hook takes either for a refusal
+            return  # the client has closed, or no file is left: the hook takes both for a refusal
         if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return
@@ -156,7 +156,7 @@ class HookServer:
 
 
 def _hash_file(watch: Mapping[str, Any], what: str) -> str:
-    """Of a file that must stay as it is while the agent runs; what cannot be read has a seal as well, its own."""
+    """Return the hash of a file that must not change while the agent runs, or why it cannot be read."""
     try:
         with open(str(watch.get(what, "")), "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
@@ -165,7 +165,7 @@ def _hash_file(watch: Mapping[str, Any], what: str) -> str:
 
 
 class _PolicyDecider:
-    """Decides by the policy, read with the canary. Without one nothing is allowed, and that is a problem."""
+    """Decides by the policy, which is loaded with the canary. Without one nothing is allowed."""
 
     __slots__ = ("_decide", "_report", "_seal", "_watch")
 
@@ -179,7 +179,7 @@ class _PolicyDecider:
         if self._decide is None:
             self._decide = self._load()
         if call.tool == CANARY:
-            return Decision(False, "canary", "the watcher is awake")
+            return Decision(False, "canary", "the watcher works")
         return self._decide(call)
 
     def _load(self) -> Callable[[ToolCall], Decision]:
@@ -191,7 +191,7 @@ class _PolicyDecider:
 
 
 def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[ToolCall], Decision]:
-    """Imported here: the rules take a while to load, and a warden that watches nobody needs none of them."""
+    """Load the policy and its rules; imported late, because a warden without a watcher needs none of them."""
     from blueflame.policy.decide import decide
     from blueflame.watcher.policy_file import parse_policy
     from blueflame.watcher.world import LocalWorld

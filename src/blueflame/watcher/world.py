@@ -1,6 +1,6 @@
-"""What a decision asks the world: where links lead, what a small file says, how a shell would read a command.
+"""The environment of a decision: resolve links, read small files, parse shell commands with shfmt.
 
-Runs in the warden under `python -I -S -E`, so it imports Python's own os, json and select and nothing heavier.
+Runs in the warden under `python -I -S -E`, so it imports only light modules of the standard library.
 """
 
 from __future__ import annotations
@@ -21,33 +21,38 @@ from typing import Any
 from blueflame.model.policy import UnparsableCommand
 
 NOWHERE = "/\0"
-"""The real path of a name that cannot be followed: no folder holds it, so nobody is allowed to use it."""
+"""The real path of a name that cannot be resolved: no folder holds it, so it is always refused."""
 
 MAX_LINKS = 40  # as the kernel does
-NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: there, and not a link
-UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # what a link in here leads to depends on who looks
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: exists, but is not a link
+UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # where links in here lead depends on the process
 MAX_TEXT_BYTES = 1_000_000
 PARSE_TIMEOUT = 2.0
 MAX_TREE_BYTES = 16_000_000
 MAX_CACHED_TREES, MAX_CACHED_BYTES = 512, 4_000_000
 PIPE_BYTES = 65_536
 ENVIRONMENT = {"LC_ALL": "C"}
-DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to the parser these mean the usual
+DEFAULT_SIGNALS = (
+    signal.SIGPIPE,
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+)  # reset to their defaults in the parser
 
 
 class LocalWorld:
-    """`mounts` says where folders of the sandbox are outside of it: {"/tmp": "<attempt>/tmp"}."""
+    """`mounts` maps folders of the sandbox to folders outside: {"/tmp": "<attempt>/tmp"}."""
 
     def __init__(self, worktree: str, *, shfmt: str, mounts: Mapping[str, str] | None = None) -> None:
         self._worktree = worktree
         self._shfmt = shfmt
-        outside = {**(mounts or {}), worktree: worktree}  # bound at its own path, also where that is below a mount
+        outside = {**(mounts or {}), worktree: worktree}  # bound at its own path, even below a mount
         self._mounts = sorted(outside.items(), key=lambda mount: -len(mount[0]))
         self._trees: OrderedDict[str, tuple[Mapping[str, Any], int]] = OrderedDict()
         self._cached = 0
 
     def resolve(self, path: str) -> str:
-        """Every link on the way is followed as the agent would see it; what is not there yet is taken by its name."""
+        """Resolve every link as the agent sees it; missing parts are kept by name."""
         if not path.startswith("/") or "\0" in path:
             return NOWHERE
         done: list[str] = []
@@ -70,10 +75,10 @@ class LocalWorld:
         return "/" + "/".join(done)
 
     def _read_link(self, parts: list[str]) -> str | None:
-        """Where this name leads if it is a link; None if it is none; "" if nobody can say."""
+        """Return the target of a link; None if it is not a link; "" if it cannot be read."""
         name = "/" + "/".join(parts)
         if _is_uncertain(name):
-            return None  # and is outside of every worktree, so it is refused by its name
+            return None  # outside every worktree, so it is refused by its name
         try:
             return os.readlink(self._map_outside(name))  # noqa: PTH115 - pathlib is a tenth of the warden's start
         except OSError as error:
@@ -88,7 +93,7 @@ class LocalWorld:
         return name
 
     def read_text(self, path: str) -> str | None:
-        """A regular file of the worktree, whatever it holds; None for anything else, and for what is too large."""
+        """Return the text of a regular file in the worktree; None for anything else, and if it is too large."""
         real = self.resolve(path if path.startswith("/") else f"{self._worktree}/{path}")
         if not real.startswith(f"{self._worktree}/"):
             return None
@@ -108,9 +113,9 @@ class LocalWorld:
         if known is not None:
             self._trees.move_to_end(command)
             return known[0]
-        said = _run_shfmt(self._shfmt, command)
-        tree = _parse_tree(said)
-        self._cache_tree(command, tree, len(said))
+        output = _run_shfmt(self._shfmt, command)
+        tree = _parse_tree(output)
+        self._cache_tree(command, tree, len(output))
         return tree
 
     def _cache_tree(self, command: str, tree: Mapping[str, Any], size: int) -> None:
@@ -138,9 +143,9 @@ def _read_text(handle: int) -> str | None:
     return b"".join(pieces).decode("utf-8", "replace") if left > 0 else None
 
 
-def _parse_tree(said: bytes) -> Mapping[str, Any]:
+def _parse_tree(output: bytes) -> Mapping[str, Any]:
     try:
-        tree = json.loads(said)
+        tree = json.loads(output)
     except RecursionError:
         raise UnparsableCommand("it is nested too deeply") from None
     except ValueError:
@@ -178,39 +183,39 @@ def _spawn_shfmt(program: str, streams: tuple[FileIO, FileIO, FileIO]) -> int:
 
 
 def _read_answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) -> bytes:
-    said: dict[FileIO, bytearray] = {out: bytearray(), err: bytearray()}
+    output: dict[FileIO, bytearray] = {out: bytearray(), err: bytearray()}
     whole = False
     try:
-        _exchange(memoryview(source), to, said)
+        _exchange(memoryview(source), to, output)
         whole = True
     finally:
         if not whole:
-            os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
+            os.kill(pid, signal.SIGKILL)  # not waited for yet, so the pid is still valid
         code = _wait_for(pid)
     if code:
         raise UnparsableCommand(
-            said[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"
+            output[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"
         )
-    return bytes(said[out])
+    return bytes(output[out])
 
 
-def _exchange(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) -> None:
-    """Feed it and read it at once, so that neither side can wait for the other."""
+def _exchange(unsent: memoryview, to: FileIO, output: Mapping[FileIO, bytearray]) -> None:
+    """Write and read at the same time, so that neither side blocks."""
     until = time.monotonic() + PARSE_TIMEOUT
     waiting = select.poll()
-    streams = {stream.fileno(): stream for stream in (to, *said)}
+    streams = {stream.fileno(): stream for stream in (to, *output)}
     for number, stream in streams.items():
         os.set_blocking(number, False)
         waiting.register(number, select.POLLOUT if stream is to else select.POLLIN)
-    while any(not stream.closed for stream in said):
+    while any(not stream.closed for stream in output):
         left = until - time.monotonic()
         if left <= 0:
-            raise UnparsableCommand(f"it takes more than {PARSE_TIMEOUT:g} seconds to read")
+            raise UnparsableCommand(f"parsing takes more than {PARSE_TIMEOUT:g} seconds")
         for number, _ in waiting.poll(left * 1000):
             stream = streams[number]
             if stream is to:
-                unsaid = unsaid[_write_some(to, unsaid) :]
-            if not (unsaid if stream is to else _read_some(stream, said[stream])):
+                unsent = unsent[_write_some(to, unsent) :]
+            if not (unsent if stream is to else _read_some(stream, output[stream])):
                 waiting.unregister(number)
                 stream.close()
 
@@ -218,7 +223,7 @@ def _exchange(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) 
 def _write_some(to: FileIO, data: memoryview) -> int:
     try:
         return to.write(data[:PIPE_BYTES]) or 0  # None: not now
-    except BrokenPipeError:  # it saw enough: what it says about it comes on the other pipes
+    except BrokenPipeError:  # it stopped reading: its message comes on the other pipes
         return len(data)
 
 
@@ -233,5 +238,5 @@ def _read_some(stream: FileIO, into: bytearray) -> bool:
 def _wait_for(pid: int) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # somebody who reaps every child was faster; a tree that is not whole is no JSON
+    except ChildProcessError:  # reaped elsewhere; an incomplete tree is not valid JSON
         return 0

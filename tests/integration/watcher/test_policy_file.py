@@ -69,7 +69,7 @@ def spoilt(**changes: object) -> str:
         ("{}", "version None"),
         (spoilt(version=2), "version 2"),
         (spoilt(version="1"), "version '1'"),
-        (spoilt(new_rule=["x"]), "new_rule is not known here"),
+        (spoilt(new_rule=["x"]), "new_rule is unknown"),
         (format_policy(compiled()).replace('"role"', '"rolle"'), "rol"),
         (spoilt(read_only="no"), "read_only"),
         (spoilt(read_only=0), "read_only"),

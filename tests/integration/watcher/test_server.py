@@ -364,7 +364,7 @@ def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> No
         said = watch.ask("Read", file_path="x")
 
         assert said["permissionDecision"] == "deny"
-        assert "written down" in said["permissionDecisionReason"]
+        assert "recorded" in said["permissionDecisionReason"]
         assert "/dev/full" in watch.asker.problem
 
 

@@ -119,7 +119,7 @@ def test_a_skill_is_loaded_only_by_whom_it_is_meant_for() -> None:
     for other in ("update-config", "brainstorming:update-config", "Brainstorming", "", "brainstorming "):
         answer = ask(skilled, "Skill", {"skill": other})
         assert answer.rule == "tool_not_allowed"
-        assert "there are brainstorming" in answer.details
+        assert "use brainstorming" in answer.details
     assert ask(skilled, "Skill", {}).rule == "malformed_call"
     assert ask(skilled, "Skill", {"skill": 5}).rule == "malformed_call"
     assert ask(skilled, "Skill", {"skill": "brainstorming", "run": "ls"}).rule == "malformed_call"

@@ -1,7 +1,7 @@
-"""What the tools of other agents are in the policy's words: one call of theirs, the calls of ours that it amounts to.
+"""Translate the tool calls of other agents into the tools that policies name.
 
-A tool that is not known here keeps its name, and so is refused by the policy. The same words serve for what a hook
-asks and for what an agent's own stream shows, so that the two can be compared.
+An unknown tool keeps its name, so the policy refuses it. Hooks and the agents' own streams use the same translation,
+so that the two can be compared. Reading hooks belongs to `tool_calls`, reading streams to `agents/`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from blueflame.policy.dialects.codex_patch import BadPatch, PatchAction, parse_p
 
 CLAUDE, CODEX, GEMINI = "claude", "codex", "gemini"
 EVENTS = {CLAUDE: ("PreToolUse",), CODEX: ("PreToolUse",), GEMINI: ("BeforeTool", "PreToolUse")}
-"""What each calls the moment before a tool is used. The canary always comes in Claude's words."""
+"""The event before a tool is used, by dialect. The canary always comes as Claude's."""
 
 PATCH_HEREDOC = re.compile(r"apply_patch <<'([A-Za-z_]+)'\n(.*\n)\1\n?", re.DOTALL)
-"""The one form of a patch in a shell command that is judged as a patch: nothing before it, nothing behind it."""
+"""The only shell command that is judged as a patch: nothing before it, nothing after it."""
 
 URL = re.compile(r"https?://[^\s<>\"']+")
 
 
 class UntranslatableCall(ValueError):
-    """Nobody knows what the call would touch; the message says what to do instead."""
+    """A call whose effect is unclear; the message says what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A use of one of our tools. `folder`: where it happens, when that is not where the agent stands."""
+    """A use of one of our tools. `folder`: where it runs, if not in the agent's cwd."""
 
     tool: str
     input: Mapping[str, Any]
@@ -59,7 +59,7 @@ def _translate_codex(tool: str, given: Mapping[str, Any], cwd: str) -> tuple[Too
 
 def _translate_patch(patch: object, cwd: str) -> tuple[ToolUse, ...]:
     if not isinstance(patch, str):
-        raise UntranslatableCall("the patch is not a text; give apply_patch a patch and nothing else")
+        raise UntranslatableCall("the patch is not a string; give apply_patch only a patch")
     try:
         touched = parse_patch(patch)
     except BadPatch as e:
@@ -68,13 +68,13 @@ def _translate_patch(patch: object, cwd: str) -> tuple[ToolUse, ...]:
 
 
 def translate_change(change: str, path: str) -> ToolUse:
-    """A change to a file, as patches and Codex's own stream name it."""
+    """Translate a change to a file, as patches and Codex's stream name it."""
     return ToolUse("Write" if change in (PatchAction.ADD, PatchAction.MOVED_HERE) else "Edit", {"file_path": path})
 
 
 @dataclass(frozen=True, slots=True)
 class _GeminiTool:
-    """A tool of Gemini's: what it is here, how its inputs are called here, and which of them only narrow it down."""
+    """A Gemini tool: our tool, our names of its inputs, and the inputs that are dropped."""
 
     tool: str
     names: Mapping[str, str]
@@ -111,7 +111,7 @@ GEMINI_TOOLS: Mapping[str, tuple[str, ...]] = {
     "WebSearch": ("google_web_search",),
     "TodoWrite": ("write_todos",),
 }
-"""What Gemini is offered for each tool that a policy allows."""
+"""Gemini's tools for each tool that a policy allows."""
 
 
 def _translate_gemini(tool: str, given: Mapping[str, Any], _cwd: str) -> tuple[ToolUse, ...]:
@@ -122,7 +122,7 @@ def _translate_gemini(tool: str, given: Mapping[str, Any], _cwd: str) -> tuple[T
         return (ToolUse(tool, given),)
     renamed = [(word.names.get(name, name), value) for name, value in given.items() if name not in word.dropped]
     if len({name for name, _ in renamed}) != len(renamed):
-        raise UntranslatableCall(f"{tool} was given the same input under two names; give it once")
+        raise UntranslatableCall(f"{tool} got one input under two names; give it once")
     return (ToolUse(word.tool, dict(renamed), _read_folder(given) if word.tool == "Bash" else ""),)
 
 
@@ -139,7 +139,7 @@ def _translate_fetch(given: Mapping[str, Any]) -> ToolUse:
     asked = given.get("prompt")
     found = URL.findall(asked) if isinstance(asked, str) else []
     if len(found) != 1:
-        raise UntranslatableCall("web_fetch is to name exactly one address that begins with https://")
+        raise UntranslatableCall("web_fetch must name exactly one URL that begins with https://")
     return ToolUse("WebFetch", {"url": found[0], "prompt": asked})
 
 

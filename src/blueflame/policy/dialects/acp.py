@@ -1,7 +1,7 @@
-"""What a tool call of the Agent Client Protocol is in the policy's words: by its kind, its input and its places.
+"""Translate tool calls of the Agent Client Protocol by their kind, input and locations.
 
-Agents tell it bit by bit, and not all of it where they ask for permission. What cannot be said in our words is None,
-and is refused.
+Agents send a call in several messages, and not all of it when they ask for permission. What cannot be translated is
+None, and is refused.
 """
 
 from __future__ import annotations
@@ -34,47 +34,47 @@ TOOL_NAMES: Mapping[str, str] = {
     "task": "Task",
     "skill": "Skill",
 }
-"""Tools by the names that agents give them, small letters; any other name stays as it is, and is refused."""
+"""Our tools by the names that agents use, in lower case; any other name is kept, and refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcpCall:
-    """All that an agent has said of one call so far."""
+    """What an agent has sent about one call so far."""
 
-    name: str = ""  # of the tool, as it was called first
+    name: str = ""  # of the tool, from the first message
     kind: str = ""
     title: str = ""
     input: Mapping[str, Any] = field(default_factory=dict)
-    places: tuple[str, ...] = ()  # paths that it names beside its input
-    words: tuple[str, ...] = ()  # texts that it shows the person
-    announced: bool = False  # it was told of before anybody was asked
+    places: tuple[str, ...] = ()  # paths named outside the input
+    words: tuple[str, ...] = ()  # texts shown to the user
+    announced: bool = False  # it was announced before the permission request
 
 
-def update_call(known: AcpCall, said: Mapping[str, Any]) -> AcpCall:
-    """With what one more message says of the call; `said` has the protocol's own names in snake case."""
-    given = said.get("raw_input")
-    content = [each for each in said.get("content") or () if isinstance(each, Mapping)]
-    kind = str(said.get("kind") or "")
+def update_call(known: AcpCall, message: Mapping[str, Any]) -> AcpCall:
+    """Return the call with one more message, which has the protocol's names in snake case."""
+    given = message.get("raw_input")
+    content = [each for each in message.get("content") or () if isinstance(each, Mapping)]
+    kind = str(message.get("kind") or "")
     return replace(
         known,
-        name=known.name or _read_tool_name(said) or str(said.get("title") or ""),
-        # some ask once more for a place outside, and call that "other"; what the call does stays what it is
+        name=known.name or _read_tool_name(message) or str(message.get("title") or ""),
+        # some ask again for a path outside with the kind "other": the call itself stays the same
         kind=known.kind if kind in ("", "other") and known.kind else kind,
-        title=str(said.get("title") or known.title),
+        title=str(message.get("title") or known.title),
         input={**known.input, **given} if isinstance(given, Mapping) else known.input,
-        places=tuple(dict.fromkeys((*known.places, *_list_places(said, content)))),
+        places=tuple(dict.fromkeys((*known.places, *_list_places(message, content)))),
         words=tuple(dict.fromkeys((*known.words, *_list_texts(content)))),
     )
 
 
-def _read_tool_name(said: Mapping[str, Any]) -> str:
-    meta = said.get("field_meta")
+def _read_tool_name(message: Mapping[str, Any]) -> str:
+    meta = message.get("field_meta")
     claude = meta.get("claudeCode") if isinstance(meta, Mapping) else None
     return str(claude.get("toolName") or "") if isinstance(claude, Mapping) else ""
 
 
-def _list_places(said: Mapping[str, Any], content: list[Mapping[str, Any]]) -> Iterator[str]:
-    for each in (*(said.get("locations") or ()), *content):
+def _list_places(message: Mapping[str, Any], content: list[Mapping[str, Any]]) -> Iterator[str]:
+    for each in (*(message.get("locations") or ()), *content):
         if isinstance(each, Mapping) and isinstance(each.get("path"), str):
             yield each["path"]
 
@@ -87,12 +87,12 @@ def _list_texts(content: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def is_missing_tool(known: AcpCall) -> bool:
-    """The agent's own program had no such tool, and says so in the form of a call (opencode does)."""
+    """Return whether the agent's program reports a tool that it does not have (opencode sends that as a call)."""
     return known.title in ("invalid", "Invalid Tool") and "error" in known.input and "tool" in known.input
 
 
 def translate_acp_call(known: AcpCall, cwd: str) -> tuple[ToolUse, ...] | None:
-    """The uses of our tools that the call amounts to, all of which must be allowed; None when nobody can say."""
+    """Return the uses of our tools, all of which must be allowed; None if the call is unclear."""
     tool = TOOL_NAMES.get(known.name.lower(), "")
     match known.kind:
         case "execute":
@@ -116,7 +116,7 @@ def _use_on_each(tool: str, paths: tuple[str, ...] | None) -> tuple[ToolUse, ...
 def _translate_execute(known: AcpCall, cwd: str) -> tuple[ToolUse, ...] | None:
     command = known.input.get("command")
     folders = {normpath(join(cwd, str(known.input[name]))) for name in FOLDER_NAMES if known.input.get(name)}
-    if "workdir" in known.input:  # opencode first names the folder where it stands, then the one that was asked for
+    if "workdir" in known.input:  # opencode names its cwd first, then the requested folder
         folders = {normpath(join(cwd, str(known.input["workdir"])))}
     if command is None and not known.input:
         command = _find_shown_command(known)
@@ -126,7 +126,7 @@ def _translate_execute(known: AcpCall, cwd: str) -> tuple[ToolUse, ...] | None:
 
 
 def _find_shown_command(known: AcpCall) -> str | None:
-    """Of an agent that tells no input: its title is the command, unless it is cut or runs somewhere else."""
+    """Return the title as the command of an agent that sends no input, unless it is cut or runs elsewhere."""
     elsewhere = any(word.startswith("[in ") for word in known.words)
     whole = known.title and "\n" not in known.title and not known.title.endswith(ELLIPSES)
     return known.title if whole and not elsewhere else None
@@ -145,7 +145,7 @@ def _find_written_paths(known: AcpCall, cwd: str) -> tuple[str, ...] | None:
 
 def _list_paths(known: AcpCall, cwd: str) -> Iterator[str]:
     files = known.input.get("files")
-    if isinstance(files, list):  # then what else it names is a list of them for people
+    if isinstance(files, list):  # other paths only repeat these for display
         inner = [each for each in files if isinstance(each, Mapping)]
         named = [str(each[name]) for each in inner for name in ("filePath", "movePath") if each.get(name)]
     else:
@@ -154,7 +154,7 @@ def _list_paths(known: AcpCall, cwd: str) -> Iterator[str]:
 
 
 def _translate_search(known: AcpCall, tool: str) -> tuple[ToolUse, ...]:
-    """Without an input, as the agent shows it: for a search that nobody asked about, and that is judged afterwards."""
+    """Translate a search; without an input by its title, for searches that are only judged afterwards."""
     pattern = known.input.get("pattern")
     given = {"pattern": pattern if isinstance(pattern, str) else known.title or "*"}
     where = known.input.get("path") or next(iter(known.places), None)

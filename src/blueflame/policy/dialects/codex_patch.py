@@ -1,6 +1,6 @@
-"""Which files a patch of Codex's own kind touches. Strict: what could be read in two ways is refused.
+"""List the files that a Codex patch changes. Strict: what could be read in two ways is refused.
 
-Its reader is lenient with blanks around headings; here a heading stands at the beginning of its line or nowhere.
+Codex tolerates blanks around headings; here a heading starts its line.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ HEADINGS = {
 @dataclass(frozen=True, slots=True)
 class PatchedFile:
     change: PatchAction
-    path: str  # as it stands in the patch
+    path: str  # as written in the patch
 
 
 class BadPatch(ValueError):
-    """Nobody can say for sure what it would change."""
+    """A patch whose effect is unclear."""
 
 
 def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
-    """In the patch's order, at least one. Raises BadPatch."""
+    """Return the changed files in order, at least one. Raises BadPatch."""
     lines = patch.rstrip("\n").split("\n")
     if lines[0] != BEGIN or lines[-1] != END or len(lines) < 3:
         raise BadPatch(f"a patch begins with a line {BEGIN!r} and ends with a line {END!r}")
@@ -49,7 +49,7 @@ def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
         if heading is not None:
             found.append(heading)
         elif not found:
-            raise BadPatch(f"line {n} of the patch stands before the first file")
+            raise BadPatch(f"line {n} of the patch comes before the first file")
         else:
             _check_content(line, n, found[-1].change)
     return tuple(found)
@@ -63,13 +63,13 @@ def _parse_heading(line: str, n: int, before: list[PatchedFile]) -> PatchedFile 
     for words, change in HEADINGS.items():
         if line.startswith(words):
             return PatchedFile(change, _parse_path(line.removeprefix(words), n))
-    raise BadPatch(f"line {n} of the patch is no heading that is known here: {line[:80]!r}")
+    raise BadPatch(f"line {n} of the patch is not a known heading: {line[:80]!r}")
 
 
 def _parse_path(words: str, n: int) -> str:
     path = words.strip()
     if not path or path != words or not path.isprintable():
-        raise BadPatch(f"line {n} of the patch does not name a file plainly: {words[:80]!r}")
+        raise BadPatch(f"line {n} of the patch is not a plain file name: {words[:80]!r}")
     return path
 
 
@@ -78,7 +78,7 @@ def _check_content(line: str, n: int, change: PatchAction) -> None:
         return
     if _is_update(change) and (not line or line == END_OF_FILE or line[0] in CONTENT or line.startswith("@@")):
         return
-    raise BadPatch(f"line {n} of the patch does not belong to what stands before it: {line[:80]!r}")
+    raise BadPatch(f"line {n} of the patch does not fit the file before it: {line[:80]!r}")
 
 
 def _is_updating(before: list[PatchedFile]) -> bool:

@@ -1,4 +1,4 @@
-"""Sums and comparisons. The shell reads the value of a variable in a sum as a sum again, commands in it included:
+"""Check arithmetic and tests. The shell evaluates the value of a variable in arithmetic again, commands included:
 so only numbers, and variables that are known to hold numbers, pass."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _CHANGES = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<="
 
 
 def is_safe_arithmetic(expression: object, state: ShellState, depth: int = 0) -> bool:
-    """True when the sum can run nothing. Variables that it sets hold numbers from then on."""
+    """Return whether the expression runs nothing. Variables that it sets hold numbers afterwards."""
     if depth > 50:
-        raise UnreadableSyntax("a sum is nested too deeply")
+        raise UnreadableSyntax("arithmetic is nested too deeply")
     match read_kind(expression):
         case "BinaryArithm":
             both = require_node(expression, "Op", "X", "Y")
@@ -36,7 +36,7 @@ def is_safe_arithmetic(expression: object, state: ShellState, depth: int = 0) ->
             return is_safe_arithmetic(require_node(expression, "X").get("X"), state, depth + 1)
         case "Word":
             return _is_safe_operand(require_node(expression, "Parts"), state)
-    raise UnreadableSyntax(f"unknown syntax in a sum ({read_kind(expression)[:40]})")
+    raise UnreadableSyntax(f"unknown syntax in arithmetic ({read_kind(expression)[:40]})")
 
 
 def _record_assignment(both: SyntaxNode, state: ShellState, *, safe: bool) -> None:
@@ -55,12 +55,12 @@ def _is_safe_text(found: str, state: ShellState) -> bool:
 
 
 def list_texts(word: SyntaxNode, state: ShellState) -> list[str]:
-    """All that the word may be."""
+    """Return every text that the word may become."""
     return [expand_text(word, values) for values in list_choices(state, list_variables(word))]
 
 
 def is_safe_test(expression: object, state: ShellState, depth: int = 0) -> bool:
-    """True when what stands between [[ and ]] can run nothing."""
+    """Return whether the test between [[ and ]] runs nothing."""
     if depth > 50:
         raise UnreadableSyntax("a test is nested too deeply")
     match read_kind(expression):

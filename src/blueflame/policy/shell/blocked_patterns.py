@@ -1,4 +1,4 @@
-"""Blocked patterns: regular expressions of a person, tried on each simple command that would run, not on its text."""
+"""Match the configured blocked patterns against each simple command that would run, not against the source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from blueflame.policy.shell.marks import format_marked, split_names
 
 MAX_LINE_LENGTH = 2000
 MAX_BUNDLE_LENGTH = 7
-"""A longer word with one dash, as in find -maxdepth, is no bundle of short options."""
+"""A longer word with one dash, as in find -maxdepth, is not a bundle of short options."""
 _LONG_OPTIONS = {
     "--recursive": "r",
     "--force": "f",
@@ -33,7 +33,7 @@ _TAKES_VALUE = {
 
 @lru_cache(maxsize=256)
 def find_blocking_pattern(argv: tuple[str, ...], patterns: tuple[str, ...]) -> str | None:
-    """The pattern that refuses this command; None when there is none."""
+    """Return the pattern that refuses this command, or None."""
     if not argv or not patterns:
         return None
     words = [format_marked(word) for word in argv]
@@ -50,7 +50,7 @@ def find_blocking_pattern(argv: tuple[str, ...], patterns: tuple[str, ...]) -> s
 
 @lru_cache(maxsize=16)
 def _combine_patterns(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | None, bool]:
-    """All patterns in one, to see quickly that none matches. Those that refer to their groups must stand alone."""
+    """Combine the patterns into one, to see quickly that none matches; not possible if one refers to its groups."""
     alone = any(re.search(r"\\[1-9]|\(\?[aiLmsux(P]", pattern) for pattern in patterns)
     if alone:
         return None, True
@@ -71,7 +71,7 @@ def _compile_pattern(pattern: str) -> re.Pattern[str] | None:
 def _is_blocked_by(pattern: str, forms: list[tuple[str, bool]], name: str, options: list[str]) -> bool:
     compiled = _compile_pattern(pattern)
     if compiled is None:
-        return True  # nobody knows what it was to refuse
+        return True  # what it was meant to refuse is unknown
     if compiled.fullmatch(name) or any(compiled.fullmatch(word[:MAX_LINE_LENGTH]) for word in options):
         return True
     return any(_is_hit(compiled, form, name, exact) for form, exact in forms)
@@ -86,12 +86,12 @@ def _is_hit(compiled: re.Pattern[str], form: str, name: str, exact: bool) -> boo
     ends_within = bool(words[-1]) and following not in ("", " ")
     if not ends_within or words[-1].startswith("-"):
         return True
-    # `git merge` is not `git merge-base`; but what the pattern says of later words holds as it stands
+    # `git merge` is not `git merge-base`; but for later words the pattern holds as written
     return exact and len(words) > 2
 
 
 def _list_forms(words: list[str]) -> Iterator[tuple[str, bool]]:
-    """The command as it stands (True), and the same said otherwise: options apart, together, in any order."""
+    """Yield the command as written (True), and with its options apart, together and in any order."""
     yield _join_words(words), True
     yield f"{_join_words(words)} ", True
     name, rest = words[0], words[1:]

@@ -1,4 +1,4 @@
-"""Brace expansion, as far as it is plain; what is not may become any number of words."""
+"""Expand plain braces; others may become any number of words."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeAlias
 from blueflame.policy.shell.marks import LOOSE, MARKS
 
 Atom: TypeAlias = tuple[str, bool]
-"""One character and whether it stands unquoted, so that it may mean something to the shell."""
+"""One character, and whether it is unquoted, so that it may mean something to the shell."""
 
 MAX_WORDS = 256
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?\Z")
 
 
 def expand_braces(atoms: list[Atom]) -> list[list[Atom]]:
-    """{a,b} and {1..3} expanded."""
+    """Expand {a,b} and {1..3}."""
     if ("{", True) not in atoms or ("}", True) not in atoms:
         return [atoms]
     found = _expand_list(atoms)
@@ -30,7 +30,7 @@ def _expand_list(atoms: list[Atom]) -> list[list[Atom]]:
         end, cuts = _find_brace_end(atoms, start)
         if not end:
             if _has_dots(atoms[start:]) or (",", True) in atoms[start:]:
-                return [[(LOOSE, True)]]  # unbalanced: bash has rules of its own for these
+                return [[(LOOSE, True)]]  # unbalanced: bash has its own rules for these
             return [atoms]
         inside = _list_choices(atoms, start, end, cuts)
         if inside is None:

@@ -1,4 +1,4 @@
-"""What reading a shell command brings to light."""
+"""What the reader finds in a shell command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DEPTH = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirection:
-    """`target` is marked text: a file, or the descriptor after >& and <&."""
+    """A redirection. `target` is marked text: a file, or the descriptor after >& and <&."""
 
     op: str
     target: str
@@ -22,18 +22,18 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleCommand:
-    """One simple command that may run. Without words it is a bare redirection or assignment."""
+    """A simple command that may run; without words a bare redirection or assignment."""
 
     argv: tuple[str, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     cwds: tuple[str, ...] | None = ("",)
-    feed: tuple[str, ...] | None = None  # patterns of the file names that are piped into it, if it is those
+    feed: tuple[str, ...] | None = None  # patterns of the file names piped into it, if known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueConstruct:
-    """Something that cannot be followed: the rule it falls under, and what it is."""
+    """A construct that cannot be followed, with the rule that refuses it."""
 
     rule: str
     what: str
@@ -41,10 +41,10 @@ class OpaqueConstruct:
 
 @dataclass(slots=True)
 class ReadLog:
-    """What was found so far. Steps are counted, so that no command can keep us busy for long."""
+    """The findings so far. Steps are counted, so that no command takes long to read."""
 
     source: bytes
-    run: Callable[[list[SyntaxNode], ShellState, ReadLog], None]  # reads the commands inside of a substitution
+    run: Callable[[list[SyntaxNode], ShellState, ReadLog], None]  # reads the commands inside a substitution
     found: list[SimpleCommand | OpaqueConstruct] = field(default_factory=list)
     last: tuple[tuple[str, ...], tuple[str, ...] | None] | None = None  # the last simple command and what it was fed
     left: list[ShellState] = field(default_factory=list)  # where break and continue jump out of a loop
@@ -58,7 +58,7 @@ class ReadLog:
     def count_step(self) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise UnreadableSyntax("the command is too long to be judged; run it in parts")
+            raise UnreadableSyntax("the command is too long to judge; run it in parts")
 
     def enter_level(self) -> None:
         self.depth += 1
@@ -69,5 +69,5 @@ class ReadLog:
         self.depth -= 1
 
     def fork(self) -> ReadLog:
-        """A log of its own that goes on counting: for looking ahead."""
+        """Return an empty log that keeps counting, to look ahead."""
         return ReadLog(source=self.source, run=self.run, steps=self.steps, depth=self.depth, backquoted=self.backquoted)

@@ -1,4 +1,4 @@
-"""Decides about a shell command: allowed when each simple command that it may run is, wherever it stands."""
+"""Decide about a shell command: allowed if every simple command in it that may run is."""
 
 from __future__ import annotations
 
@@ -39,32 +39,30 @@ def judge_command_line(
 
 
 def judge_script(source: str, tree: object, context: CommandContext) -> Decision | None:
-    """None when the whole script may run."""
+    """Return a refusal, or None if the whole script may run."""
     if refused := refuse_text(source):
         return refused
     try:
         found = read_commands(tree, source)
-    except UnreadableSyntax as strange:
-        return Decision(False, "shell_unreadable", f"{strange}. Write it more simply, or run the parts one by one.")
+    except UnreadableSyntax as error:
+        return Decision(False, "shell_unreadable", f"{error}. Simplify it, or run the parts one by one.")
     return next((refused for each in found if (refused := _judge_finding(each, context))), None)
 
 
 def refuse_text(source: str) -> Decision | None:
-    """Characters that a person does not see, or that the shell and its reader may take differently."""
+    """Refuse characters that are invisible, or that the shell and its parser may take differently."""
     if m := _CONTROL_CHARACTERS.search(source):
-        why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are fine"
+        why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are allowed"
         return Decision(False, "control_characters", why)
     if _BLANKS.search(source) and (m := _BLANKS.search(_strip_quoted(source))):
-        why = f"the command holds a blank that is none to the shell (U+{ord(m[0]):04X}); use plain spaces"
+        why = f"the command holds a blank that the shell does not treat as one (U+{ord(m[0]):04X}); use plain spaces"
         return Decision(False, "control_characters", why)
     if len(source) > MAX_LENGTH:
         return Decision(
             False, "shell_unreadable", f"the command is longer than {MAX_LENGTH} characters; write a file instead"
         )
     if _OTHER_SHELL.match(source):
-        return Decision(
-            False, "shell_unreadable", "the command names another shell in its first line; leave that line out"
-        )
+        return Decision(False, "shell_unreadable", "the first line names another shell; leave that line out")
     return None
 
 
@@ -100,5 +98,5 @@ def _join_folders(cwds: tuple[str, ...] | None, context: CommandContext) -> tupl
 
 def _refuse_opaque(found: OpaqueConstruct) -> Decision:
     return Decision(
-        False, found.rule, f"{found.what} cannot be followed beforehand. Write the commands out, one by one."
+        False, found.rule, f"{found.what} cannot be checked before it runs. Write the commands out, one by one."
     )

@@ -1,4 +1,4 @@
-"""Judges one simple command: what it is, what it runs inside, which rule allows it, what its words name."""
+"""Judge one simple command: what it is, what it wraps, which rule allows it, what its words name."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _LAUNCHERS = split_names(
 
 
 def judge_command(argv: Words, feed: Words | None, context: CommandContext) -> Decision | None:
-    """None when the command may run."""
+    """Return a refusal, or None if the command may run."""
     if context.depth > MAX_WRAPPERS:
-        return refuse_command("wrapper_refused", argv, "it is wrapped too often to be followed")
+        return refuse_command("wrapper_refused", argv, "it has too many wrappers")
     name = argv[0]
     if is_unknown(name) or not is_static(name):
         return (
             None
             if context.free
-            else refuse_command("shell_dynamic", argv, "the name of the command is only known when it runs")
+            else refuse_command("shell_dynamic", argv, "the command name is only known when it runs")
         )
     argv = (strip_system_path(name), *normalise_options(strip_system_path(name), argv[1:]))
     if pattern := find_blocking_pattern(argv, context.policy.blocked_patterns):
@@ -66,15 +66,17 @@ def judge_command(argv: Words, feed: Words | None, context: CommandContext) -> D
         return _judge_wrapped(argv, inner, context, allowed=allowed)
     if "/" in argv[0] and not argv[0].startswith("/") and context.cwds != ("",) and not context.free:
         return refuse_command(
-            "command_not_allowed", argv, "a rule with a path means the one at the top; run it from there"
+            "command_not_allowed",
+            argv,
+            "a rule with a path means the file at the top of the worktree; run it from there",
         )
     if _is_outside(argv, context, WordRole.TREE if allowed else WordRole.LOOK):
-        return refuse_command("outside_worktree", argv, "a cd before it may lead out of the worktree; use cd … && …")
+        return refuse_command("outside_worktree", argv, "a cd before it may leave the worktree; use cd … && …")
     return _judge_by_name(argv, context, allowed=allowed)
 
 
 def _find_blocked_inside(argv: Words, context: CommandContext) -> str | None:
-    """Programs that start another one somewhere among their words, in ways that we do not follow."""
+    """Return the pattern that blocks what a launcher such as `flock` or `watch` starts."""
     tails = (argv[at:] for at in range(1, min(len(argv), 20)) if not argv[at].startswith("-"))
     split = (tuple(word.split()) for word in argv[1:20] if " " in word)
     return next(
@@ -84,7 +86,7 @@ def _find_blocked_inside(argv: Words, context: CommandContext) -> str | None:
 
 
 def _is_outside(argv: Words, context: CommandContext, role: WordRole) -> bool:
-    """Where a cd may have failed or led outside, only harmless builtins go on."""
+    """Return whether the command may run outside the worktree; harmless builtins may."""
     if context.free or argv[0] in HARMLESS or argv[0] in CHECKED or argv[0] in ("cd", "pushd", "popd"):
         return False
     return context.cwds is None or any(
@@ -111,7 +113,7 @@ def _judge_wrapped(argv: Words, inner: WrappedCommand, context: CommandContext, 
         if refused := judge_path(path, WordRole.LOOK, context):
             return name_command(refused, argv)
     if argv[0] == "env" and not inner.argvs and not allowed:
-        return refuse_unknown(argv, context.policy)  # it would print the environment
+        return refuse_unknown(argv, context.policy)  # it prints the environment
     if inner.script is not None:
         return _judge_script_text(argv, inner.script, deeper)
     for each in inner.argvs:
@@ -143,7 +145,7 @@ def _judge_by_name(argv: Words, context: CommandContext, *, allowed: bool) -> De
     if name in REFUSED:
         if context.free:
             return _judge_unrestricted(argv, context)
-        return refuse_command("shell_construct", argv, f"{name} cannot be followed beforehand")
+        return refuse_command("shell_construct", argv, f"{name} cannot be checked before it runs")
     if name in HARMLESS:
         return None
     if name in CHECKED:
@@ -163,7 +165,7 @@ def _judge_by_name(argv: Words, context: CommandContext, *, allowed: bool) -> De
 
 
 def _judge_unrestricted(argv: Words, context: CommandContext) -> Decision | None:
-    """Where any command may run, blocked ones still may not hide behind exec, eval and trap."""
+    """Judge exec, eval and trap where any command may run: blocked ones still may not."""
     deeper = replace(context, depth=context.depth + 1)
     if argv[0] == "exec" and len(argv) > 1:
         return judge_command(argv[1:], None, deeper)
@@ -179,12 +181,12 @@ def _judge_cd(argv: Words, context: CommandContext) -> Decision | None:
     target = find_cd_target(argv)
     if target is None:
         return refuse_command(
-            "shell_dynamic", argv, "where it leads is not known beforehand; name a folder of the worktree"
+            "shell_dynamic", argv, "its target is only known when it runs; name a folder of the worktree"
         )
     if context.cwds is None:
-        return refuse_command("shell_dynamic", argv, "nobody knows where the shell is by then; use (cd FOLDER && …)")
+        return refuse_command("shell_dynamic", argv, "the shell's folder is unknown by then; use (cd FOLDER && …)")
     verdicts = [judge_path(join_cwd(cwd, target), WordRole.LOOK, replace(context, cwds=("",))) for cwd in context.cwds]
-    # some of the places are only there if an earlier cd failed: what runs next is judged from all of them
+    # some folders only apply if an earlier cd failed: what runs next is judged from all of them
     return name_command(verdicts[0], argv) if all(verdicts) and verdicts[0] else None
 
 
@@ -199,7 +201,7 @@ def _judge_allowed(argv: Words, context: CommandContext) -> Decision | None:
 
 
 def _find_module(words: Words) -> Words:
-    """The words of python -m MODULE …, without python's own options."""
+    """Return the words of python -m MODULE …, without python's options."""
     for at, word in enumerate(words):
         if word == "-m":
             return words[at + 1 :]
@@ -216,7 +218,7 @@ def _judge_module(argv: Words, module: Words, context: CommandContext) -> Decisi
 
 
 def _judge_targets(argv: Words, context: CommandContext) -> Decision | None:
-    """Where rules name targets of make, no other target may ride along."""
+    """Where rules name targets of make, refuse other targets."""
     if argv[0] not in ("make", "gmake") or context.free:
         return None
     targets = list_make_targets(context.policy.allowed_commands)
@@ -260,7 +262,7 @@ def judge_git(argv: Words, context: CommandContext, *, allowed: bool) -> Decisio
         return (
             None
             if allowed and _is_named_in_rules(call, context)
-            else refuse_command("command_not_allowed", argv, "no subcommand of git")
+            else refuse_command("command_not_allowed", argv, "unknown subcommand of git")
         )
     return _judge_git_words(argv, call, _enter_folders(context, call.folders))
 

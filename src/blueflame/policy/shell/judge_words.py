@@ -16,7 +16,7 @@ _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from
 
 
 def judge_words(argv: Words, known: ProgramSpec, context: CommandContext) -> Decision | None:
-    """Each word by what the program's spec says that it is."""
+    """Judge each word by its role in the program's spec."""
     if known.anything:
         return None
     parsed = parse_arguments(known, argv[1:])
@@ -34,7 +34,7 @@ def _judge_options(
 ) -> Decision | None:
     for name, value in parsed.options:
         if name in known.refused and not context.free:
-            return refuse_command("option_refused", argv, f"the option {name} may run or load something else")
+            return refuse_command("option_refused", argv, f"the option {name} may run or load other code")
         if not is_static(name) and not context.free:
             return refuse_command("shell_dynamic", argv, f"the option {format_marked(name)} is only known when it runs")
         role = known.options.get(name, WordRole.GUESS)
@@ -74,7 +74,7 @@ def _judge_operand(word: str, role: WordRole, context: CommandContext) -> Decisi
 
 
 def judge_unknown_program(argv: Words, context: CommandContext) -> Decision | None:
-    """A program that a rule allows and that we do not know: its files must be readable, its words known."""
+    """Judge an allowed program without a spec: its files must be readable and its words known."""
     for word in argv[1:]:
         if refused := _judge_possible_path(word, context):
             return name_command(refused, argv)
@@ -82,7 +82,7 @@ def judge_unknown_program(argv: Words, context: CommandContext) -> Decision | No
 
 
 def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
-    """A file may hide behind the = of an option, behind a short option, a @, a : or file://."""
+    """Judge a word that may name a file after an option, =, @, : or file://."""
     if "://" in word and not word.startswith("file:"):
         return None
     for part in re.split(r"[=:,@]", word.replace("file://", "")):
@@ -91,7 +91,7 @@ def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
             continue
         if value.startswith("~/"):
             return Decision(
-                False, "outside_worktree", f"{format_marked(value)} is in the home folder; stay inside of the worktree"
+                False, "outside_worktree", f"{format_marked(value)} is in the home folder; stay in the worktree"
             )
         if refused := judge_path(value, WordRole.GUESS, context):
             return refused
@@ -105,7 +105,7 @@ _WRITES = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
 
 
 def judge_redirection(redirection: Redirection, context: CommandContext) -> Decision | None:
-    """None when the shell may open the file."""
+    """Return a refusal, or None if the shell may open the file."""
     op, target = redirection.op, redirection.target
     if op in ("<<", "<<-", "<<<"):
         return None
@@ -126,7 +126,7 @@ def _refuse_redirection(op: str, target: str, why: str) -> Decision:
 
 
 def judge_assignment(name: str, value: str, context: CommandContext) -> Decision | None:
-    """None when the variable may be set to this."""
+    """Return a refusal, or None if the variable may be set to this value."""
     if context.free:
         return None
     if is_dangerous_variable(name, value):

@@ -1,4 +1,4 @@
-"""Marks for what a word holds beside plain text. Control characters in a command are refused, so these are free."""
+"""Marks in a word for what is not literal. Control characters in a command are refused, so they are free for this."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def split_names(text: str) -> frozenset[str]:
 
 
 def is_static(word: str) -> bool:
-    """True when the word is known to the letter."""
+    """Return whether the word is fully known."""
     return MARKS.isdisjoint(word)
 
 
@@ -47,7 +47,7 @@ def is_glob(word: str) -> bool:
 
 
 def format_marked(word: str) -> str:
-    """The word for people."""
+    """Format a marked word for a message."""
     return word if is_static(word) else "".join(_PRINTED.get(each, each) for each in word)
 
 

@@ -1,4 +1,4 @@
-"""Looks into words, targets, sums and tests for the commands that stand inside of them."""
+"""Find the commands inside words, redirection targets, arithmetic and tests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def visit_redirect(redirect: SyntaxNode, state: ShellState, log: ReadLog) -> Non
 
 
 def _check_heredoc(redirect: SyntaxNode) -> None:
-    """Bash takes a here-document line by line up to its end, whatever stands in it; so nothing may hide that line."""
+    """Refuse a here-document whose end line may be hidden: bash reads it line by line."""
     end = expand_text(require_node(redirect.get("Word"), "Parts"), {})
     for part in list_parts(redirect.get("Hdoc")):
         if read_kind(part) == "Lit":
@@ -69,19 +69,19 @@ def visit_assign(assign: SyntaxNode, state: ShellState, log: ReadLog) -> None:
 
 
 def visit_word(word: object, state: ShellState, log: ReadLog, *, delimiter: bool = False) -> None:
-    """Every command that stands inside of a word. The delimiter of a here-document is only text."""
+    """Read every command inside a word. The delimiter of a here-document is only text."""
     for part in list_parts(word):
         log.count_step()
         match read_kind(part):
             case "Lit":
                 if _HIDDEN_SUBSTITUTION.search(read_text(part, "Value")):
-                    raise UnreadableSyntax("a substitution in a place where none is expected")
+                    raise UnreadableSyntax("a substitution where none is expected")
             case "SglQuoted":
                 pass
             case "DblQuoted":
                 visit_word({"Parts": part.get("Parts")}, state, log, delimiter=delimiter)
             case _ if delimiter:
-                raise UnreadableSyntax("a here-document with an odd end")
+                raise UnreadableSyntax("a here-document with an unusual delimiter")
             case "CmdSubst":
                 _visit_substitution(require_node(part, "Stmts", "Backquotes"), state, log)
             case "ProcSubst":
@@ -89,7 +89,7 @@ def visit_word(word: object, state: ShellState, log: ReadLog, *, delimiter: bool
             case "ParamExp":
                 _visit_parameter(part, state, log)
             case "ArithmExp":
-                visit_arithmetic(require_node(part, "X", "Bracket", "Unsigned").get("X"), state, log, "a sum")
+                visit_arithmetic(require_node(part, "X", "Bracket", "Unsigned").get("X"), state, log, "arithmetic")
             case "ExtGlob":
                 _check_extended_pattern(part)
                 log.add_opaque("shell_construct", "an extended pattern")
@@ -101,9 +101,7 @@ def _visit_substitution(part: SyntaxNode, state: ShellState, log: ReadLog) -> No
     log.enter_level()
     written = log.source[find_offset(part, "Pos") : find_offset(part, "End")] if read_flag(part, "Backquotes") else b""
     if any(each in written for each in (b"\\", b"'", b'"')):
-        raise UnreadableSyntax(
-            "quotes or a backslash between backquotes, which mean something else there; use $(…) instead"
-        )
+        raise UnreadableSyntax("quotes or a backslash between backquotes; use $(…) instead")
     log.backquoted += read_flag(part, "Backquotes")
     log.run(require_nodes(part.get("Stmts")), state.fork(), log)
     log.backquoted -= read_flag(part, "Backquotes")
@@ -121,7 +119,7 @@ def _visit_parameter(part: SyntaxNode, state: ShellState, log: ReadLog) -> None:
         cut = require_node(part.get("Slice"), "Offset", "Length")
         for each in (cut.get("Offset"), cut.get("Length")):
             if each is not None:
-                visit_arithmetic(each, state, log, "the start or length of a part")
+                visit_arithmetic(each, state, log, "the start or length of a substring")
     if part.get("Repl"):
         change = require_node(part.get("Repl"), "All", "Anchor", "Orig", "With")
         for word in (change.get("Orig"), change.get("With")):
@@ -149,11 +147,11 @@ def _visit_default(name: str, expansion: SyntaxNode, state: ShellState, log: Rea
 def visit_arithmetic(expression: object, state: ShellState, log: ReadLog, what: str) -> None:
     _visit_arithmetic_words(expression, state, log)
     if not is_safe_arithmetic(expression, state):
-        log.add_opaque("shell_dynamic", f"{what} that uses a value nobody knows beforehand")
+        log.add_opaque("shell_dynamic", f"{what} that uses an unknown value")
 
 
 def _visit_arithmetic_words(expression: object, state: ShellState, log: ReadLog) -> None:
-    """Commands that stand inside of a sum."""
+    """Read the commands inside arithmetic."""
     if read_kind(expression) == "Word":
         if any(read_kind(part) != "Lit" for part in list_parts(expression)):
             _check_arithmetic_text(require_node(expression, "Parts"), log)
@@ -168,16 +166,16 @@ def _visit_arithmetic_words(expression: object, state: ShellState, log: ReadLog)
 
 
 def _check_arithmetic_text(word: SyntaxNode, log: ReadLog) -> None:
-    """Bash finds the end of a sum by counting brackets: quotes and notes in a command within mislead it."""
+    """Refuse quotes and comments in a command inside arithmetic: bash finds the end by counting brackets."""
     written = log.source[find_offset(word, "Pos") : find_offset(word, "End")]
     if (b"$(" in written or b"`" in written) and any(
         each in written for each in (b"'", b'"', b"#", b"\\", b"\n", b"<<")
     ):
-        raise UnreadableSyntax("a sum with a command in it that holds quotes, notes or several lines")
+        raise UnreadableSyntax("arithmetic with a command that holds quotes, comments or several lines")
 
 
 def visit_pattern(pattern: SyntaxNode, state: ShellState, log: ReadLog) -> None:
-    """Patterns only compare; extended ones are at home here."""
+    """Visit a pattern, which only compares; it may be an extended one."""
     for each in list_parts(pattern):
         if read_kind(each) == "ExtGlob":
             _check_extended_pattern(each)
@@ -185,7 +183,7 @@ def visit_pattern(pattern: SyntaxNode, state: ShellState, log: ReadLog) -> None:
 
 
 def _check_extended_pattern(part: SyntaxNode) -> None:
-    """What stands inside of an extended pattern is not parsed, so it must be plain."""
+    """Refuse an extended pattern that is not plain text: shfmt does not parse its inside."""
     if re.search(r"[$`\\'\"<>]", read_literal(require_node(part, "Op", "Pattern").get("Pattern"))):
         raise UnreadableSyntax("an extended pattern with more than plain text in it")
 

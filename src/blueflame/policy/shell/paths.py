@@ -1,4 +1,4 @@
-"""Judging the words of a command that are files: from every folder the shell may be in, patterns included."""
+"""Judge the words of a command that are files or globs, from every folder in which the shell may be."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _DEVICES = frozenset(
 _DESCRIPTOR = re.compile(r"/dev/fd/\d{1,3}\Z")
 _NETWORK = ("/dev/tcp", "/dev/udp")
 _COMMON_GLOB = re.compile(rf"[\w-]*{ANY}[\w-]*(?:\.[\w-]{{1,12}}){{0,2}}\Z")
-"""Names as in src/*.py: to search all of them is no way to ask for one that is blocked, unless every such name is."""
+"""Names as in src/*.py: searching all of them does not ask for a blocked one, unless every such name is."""
 _SOURCE_SUFFIX = re.compile(
     r"\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|swift|cs|md|rst|css|scss|html|vue|svelte|sql|ex|exs)\Z"
 )
 SEGMENTS = f"{ANY}{ANY}"
-"""Any number of folders, as in find."""
+"""Any number of folders, as find visits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Where one simple command is judged."""
+    """What one simple command is judged by: the policy, the folders and the recursion for `sh -c`."""
 
     policy: Policy
     paths: PathRules
@@ -54,7 +54,7 @@ class CommandContext:
 
 
 def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision | None:
-    """None when the file may be used so."""
+    """Return a refusal, or None if the file may be used so."""
     if role is WordRole.PATTERN:
         return None if word.startswith("!") else judge_path(mark_pattern(word), WordRole.SEARCH, context)
     if role is WordRole.TEXT or word in _DEVICES or word.startswith(PIPE) or _DESCRIPTOR.match(word) or not word:
@@ -64,9 +64,7 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
     if context.free and (UNKNOWN in word or LOOSE in word or HOME in word):
         return None
     if HOME in word:
-        return Decision(
-            False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay inside of the worktree"
-        )
+        return Decision(False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay in the worktree")
     if UNKNOWN in word or LOOSE in word:
         return _refuse_unknown_file(word)
     word = word.replace(NUMBER, "0")
@@ -86,7 +84,7 @@ def is_path_like(word: str) -> bool:
 
 
 def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
-    """A plain word may be a file all the same: then it must not be one that nobody may read."""
+    """Refuse a plain word that names a blocked file."""
     if " " in word or "\n" in word or len(word) > 250:
         return None
     verdict = _judge_known(word, WordRole.READ, context)
@@ -95,21 +93,19 @@ def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
 
 def _judge_known(word: str, role: WordRole, context: CommandContext) -> Decision | None:
     if context.cwds is None and not word.startswith(("/", START, ROOT)):
-        return Decision(
-            False, "shell_dynamic", f"nobody knows in which folder {format_marked(word)} is; use one cd, with &&"
-        )
+        return Decision(False, "shell_dynamic", f"the folder of {format_marked(word)} is unknown; use one cd, with &&")
     for cwd in context.cwds or ("",):
         path = resolve_marks(join_cwd(cwd, word), context.policy)
         verdict = context.paths.check_write(path) if role is WordRole.WRITE else context.paths.check_read(path)
         if not verdict.allowed and not _is_excused(verdict, role, context):
             return verdict
         if role is WordRole.TREE and not context.free and not _is_in_worktree(path, context.policy):
-            return Decision(False, "outside_worktree", f"{path} is not in the worktree; what is built there is unknown")
+            return Decision(False, "outside_worktree", f"{path} is not in the worktree, so its build files are unknown")
     return None
 
 
 def _is_in_worktree(path: str, policy: Policy) -> bool:
-    """Scratch and toolchains may be read, but nothing is built there."""
+    """Return whether the path is in the worktree: scratch and toolchains may be read, not built."""
     return not path.startswith("/") or f"{path}/".startswith(f"{policy.worktree}/")
 
 
@@ -120,7 +116,7 @@ def _is_excused(verdict: Decision, role: WordRole, context: CommandContext) -> b
 
 
 def resolve_marks(path: str, policy: Policy) -> str:
-    """The path with its marks resolved, for those who judge paths."""
+    """Replace the marks of a path, so that it can be checked."""
     if path.startswith(ROOT):
         return policy.worktree + path[1:]
     if path.startswith(START):
@@ -132,16 +128,14 @@ def _judge_glob(word: str, role: WordRole, context: CommandContext) -> Decision 
     first = min(word.index(mark) for mark in (ANY, ONE) if mark in word)
     prefix, rest = word[:first], word[first:]
     if ".." in rest.split("/"):
-        return Decision(
-            False, "outside_worktree", f"{format_marked(word)} goes up again after a pattern; name the files"
-        )
+        return Decision(False, "outside_worktree", f"{format_marked(word)} uses .. after a pattern; name the files")
     folder = prefix[: prefix.rfind("/") + 1] or "."
     verdict = _judge_known(folder, WordRole.LOOK, context)
     if verdict is not None:
         return verdict
     if role is WordRole.WRITE:
         return Decision(
-            False, "shell_dynamic", f"which files {format_marked(word)} changes is only known later; name them"
+            False, "shell_dynamic", f"which files {format_marked(word)} changes is only known when it runs; name them"
         )
     if role in (WordRole.LOOK, WordRole.TREE) or context.free:
         return None
@@ -162,12 +156,12 @@ def _judge_blocked_matches(word: str, context: CommandContext) -> Decision | Non
 
 @lru_cache(maxsize=4096)
 def can_overlap(glob: str, pattern: str) -> bool:
-    """True when a file may match both the marked glob and the pattern as in .gitignore."""
+    """Return whether a file may match both the marked glob and the pattern as in .gitignore."""
     if pattern.startswith(("!", "#")) or not pattern.strip("/"):
         return False
     ours = [each for each in glob.split("/") if each not in ("", ".")]
     theirs = [_mark_segment(each) for each in pattern.strip("/").lower().split("/")]
-    # find and git list names with a leading dot, too; but nobody keeps secrets in .env.py
+    # find and git list names with a leading dot as well; but .env.py holds no secrets
     hidden = SEGMENTS in ours and not _SOURCE_SUFFIX.search(ours[-1])
     if len(theirs) == 1 and not pattern.startswith("/"):  # a name at any depth
         return any(_can_names_overlap(each.lower(), theirs[0], hidden) for each in ours if each != SEGMENTS)
@@ -213,7 +207,7 @@ def _list_steps(
 
 
 def _can_names_overlap(mine: str, yours: str, hidden: bool) -> bool:
-    """True when one name may match both. A pattern of the shell does not match a leading dot by itself."""
+    """Return whether one name may match both. A shell pattern does not match a leading dot by itself."""
     if SEGMENTS in (mine, yours):
         return hidden or mine != SEGMENTS or not yours.startswith(".")
     if not hidden and mine[:1] in (ANY, ONE) and yours.startswith("."):

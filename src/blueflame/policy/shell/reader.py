@@ -1,7 +1,7 @@
-"""Reads a shell command, as shfmt parsed it, into every simple command that it may run: real words, targets, folders.
+"""Read a syntax tree of shfmt into every simple command that may run: real words, redirections, folders.
 
-Nothing is decided here. What the shell only knows when it runs is marked (shell_marks); what nobody can follow is an
-oddity.
+Nothing is decided here. What is only known when the command runs is marked (`marks`); what cannot be followed is an
+`OpaqueConstruct`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from blueflame.policy.shell.words import STATEMENT_FIELDS, expand_word, list_var
 
 
 def read_commands(tree: object, source: str) -> tuple[SimpleCommand | OpaqueConstruct, ...]:
-    """Everything that the command `source` may run, in order. Raises Strange when that cannot be said."""
+    """Return everything that the command `source` may run, in order. Raises UnreadableSyntax."""
     if read_kind(tree) != "File":
         raise UnreadableSyntax("the syntax tree is not that of a whole command")
     log = ReadLog(source=source.encode("utf-8", "surrogatepass"), run=_read_sequence)
@@ -42,7 +42,7 @@ def read_commands(tree: object, source: str) -> tuple[SimpleCommand | OpaqueCons
 
 
 def _read_sequence(stmts: Iterable[SyntaxNode], state: ShellState, log: ReadLog, *, guarded: bool = False) -> None:
-    """Commands one after the other. `guarded`: a failure in here is somebody's condition, so set -e does not end it."""
+    """Read a list of commands. `guarded`: their failure is a condition, so set -e does not end the script."""
     for stmt in stmts:
         _read_statement(stmt, state, log, guarded=guarded)
         if state.careful and not guarded and _is_plain_call(stmt):
@@ -89,7 +89,7 @@ def _read_command(stmt: SyntaxNode, state: ShellState, log: ReadLog, *, guarded:
         log.last = None
 
 
-# --- everything that is made of other commands ---
+# --- compound commands ---
 
 
 def _read_block(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -136,10 +136,10 @@ def _read_or(both: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -
 
 
 def _is_leaving(stmt: object, state: ShellState) -> bool:
-    """True when nothing of this shell, or of this round of a loop, runs after the statement."""
+    """Return whether nothing of this shell, or of this round of the loop, runs after the statement."""
     whole = require_node(stmt, *STATEMENT_FIELDS)
     cmd = whole.get("Cmd")
-    if cmd is None or whole.get("Background") or whole.get("Redirs"):  # a redirection that fails keeps it here
+    if cmd is None or whole.get("Background") or whole.get("Redirs"):  # a redirection that fails does not leave
         return False
     if read_kind(cmd) == "Block":
         stmts = require_nodes(cmd.get("Stmts"))
@@ -223,7 +223,7 @@ def _read_for(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -
 
 
 def _list_items(items: list[SyntaxNode], state: ShellState) -> tuple[str, ...] | None:
-    """What the variable of a loop may hold, when its list is known."""
+    """Return the values of the loop variable, if its list is known."""
     found: list[str] = []
     for item in items:
         for values in list_choices(state, list_variables(item)):
@@ -236,19 +236,19 @@ def _read_counting_loop(
     loop: SyntaxNode, body: list[SyntaxNode], state: ShellState, log: ReadLog, guarded: bool
 ) -> None:
     if loop.get("Init") is not None:
-        visit_arithmetic(loop.get("Init"), state, log, "a sum")
+        visit_arithmetic(loop.get("Init"), state, log, "arithmetic")
 
     def once(inside: ShellState, found: ReadLog) -> None:
         for each in (loop.get("Cond"), loop.get("Post")):
             if each is not None:
-                visit_arithmetic(each, inside, found, "a sum")
+                visit_arithmetic(each, inside, found, "arithmetic")
         _read_sequence(body, inside, found, guarded=guarded)
 
     _read_loop(once, state, log)
 
 
 def _read_loop(once: Callable[[ShellState, ReadLog], None], state: ShellState, log: ReadLog) -> None:
-    """What holds at the start of every round: the state before, joined with what the rounds make of it."""
+    """Read a loop until its state settles: the state before, joined with the state after each round."""
     outer, state.looping = state.looping, True
     for _ in range(4):
         rehearsal = log.fork()
@@ -293,12 +293,12 @@ def _read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool)
 
 
 def _read_arithmetic(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
-    visit_arithmetic(require_node(cmd, "X", "Unsigned").get("X"), state, log, "a sum")
+    visit_arithmetic(require_node(cmd, "X", "Unsigned").get("X"), state, log, "arithmetic")
 
 
 def _read_let(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
     for each in require_nodes(require_node(cmd, "Exprs").get("Exprs")):
-        visit_arithmetic(each, state, log, "a sum")
+        visit_arithmetic(each, state, log, "arithmetic")
 
 
 def _read_test(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
@@ -344,7 +344,7 @@ _COMMENT_STARTS = b" \t\n;&|("
 def check_comments(tree: object, source: bytes) -> None:
     """Raises Strange for a comment that bash would not see as one, or not up to where shfmt does.
 
-    shfmt takes a backslash at the end of a comment for a continued line, and inside of $(…) a # right behind a quote
+    shfmt takes a backslash at the end of a comment for a continued line, and inside $(…) a # directly after a quote
     for a comment; bash does neither.
     """
     todo = [tree]

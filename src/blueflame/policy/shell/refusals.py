@@ -1,4 +1,4 @@
-"""What an agent is told when a command is refused: the command, why, and what is allowed instead."""
+"""Messages for refused commands: the command, the reason, and what is allowed instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAGERS = split_names("less more most man info vi vim nvim view ex ed emacs nano
 
 def refuse_unknown(argv: Words, policy: Policy) -> Decision:
     if argv[0] in _PAGERS:
-        return refuse_command("command_not_allowed", argv, f"{argv[0]} waits for a person; use cat, head or sed -n")
+        return refuse_command("command_not_allowed", argv, f"{argv[0]} is interactive; use cat, head or sed -n")
     rules = ", ".join(policy.allowed_commands[:20]) or "nothing"
     more = ", …" if len(policy.allowed_commands) > 20 else ""
     why = f"no rule allows it. Allowed: {rules}{more}; and plain filters such as ls, cat, grep, head, wc, diff"

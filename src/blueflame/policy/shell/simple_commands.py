@@ -28,7 +28,7 @@ def read_call(cmd: SyntaxNode, redirects: list[SyntaxNode], state: ShellState, l
         for assign in assigns:
             _apply_assignment(assign, before, state)
     else:
-        if not all(argvs):  # all words may vanish: then the assignments stay
+        if not all(argvs):  # all words may expand to nothing: then the assignments stay
             state.variables |= dict.fromkeys(read_literal(each.get("Name")) for each in assigns)
         apply_builtin(argvs, state)
         if any(argv[:1] in (("break",), ("continue",)) for argv in argvs):
@@ -42,7 +42,7 @@ def emit_commands(
     state: ShellState,
     log: ReadLog,
 ) -> list[tuple[str, ...]]:
-    """One simple command for each combination of what its variables may hold."""
+    """Record one simple command for each combination of the values of its variables."""
     words, assigns, redirects = tuple(words), tuple(assigns), tuple(redirects)
     argvs: list[tuple[str, ...]] = []
     for values in list_choices(state, _list_names(words, assigns, redirects)):
@@ -76,7 +76,7 @@ def _read_redirection(redirect: SyntaxNode, values: Values) -> Redirection:
 
 
 def _apply_assignment(assign: SyntaxNode, before: ShellState, state: ShellState) -> None:
-    """An assignment that stays: what the variable may hold from here on."""
+    """Apply an assignment that stays in effect."""
     name = read_literal(assign.get("Name"))
     if name == "_" or assign.get("Array") or assign.get("Index") or read_flag(assign, "Append"):
         state.variables[name] = None
@@ -108,7 +108,7 @@ _UNFIT = frozenset((UNKNOWN, LOOSE, ANY, ONE, HOME, PIPE))
 
 
 def apply_builtin(argvs: list[tuple[str, ...]], state: ShellState) -> None:
-    """Changes the state as the command does that may have any of these words."""
+    """Change the state as the command does; it may have any of these words."""
     names = {_find_builtin_name(argv) for argv in argvs if argv}
     if names & {"cd", "pushd", "popd"}:
         _apply_cd(argvs, state)
@@ -117,7 +117,7 @@ def apply_builtin(argvs: list[tuple[str, ...]], state: ShellState) -> None:
 
 
 def _strip_prefixes(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the words that only say that a builtin is meant."""
+    """Drop leading `command` and `builtin`."""
     while len(argv) > 1 and argv[0] in ("command", "builtin"):
         argv = argv[1:]
     return argv
@@ -150,7 +150,7 @@ def _find_destinations(argv: tuple[str, ...], state: ShellState) -> tuple[str, .
 
 
 def find_cd_target(argv: tuple[str, ...]) -> str | None:
-    """Where `cd` goes; None when nobody can say."""
+    """Return where `cd` goes, or None if that is unknown."""
     words = [word for word in argv[1:] if word not in ("-P", "-L", "--", "-e")]
     if len(words) != 1 or words[0].startswith(("-", "+")) or not words[0] or not _UNFIT.isdisjoint(words[0]):
         return None
@@ -158,7 +158,7 @@ def find_cd_target(argv: tuple[str, ...]) -> str | None:
 
 
 def _apply_variables(argv: tuple[str, ...], state: ShellState) -> None:
-    """Builtins that set variables by name."""
+    """Apply builtins that set variables by name."""
     if not argv:
         return
     if argv[0] in ("read", "mapfile", "readarray", "getopts", "unset", "wait") or argv[:2] == ("printf", "-v"):
@@ -195,7 +195,7 @@ def _apply_set(argv: tuple[str, ...], state: ShellState) -> None:
 
 
 def apply_declaration(variant: str, argv: list[str], state: ShellState, names: list[str]) -> None:
-    """declare -i and its like make sums of values: such a variable holds nothing that we know."""
+    """Forget variables that declare -i and the like evaluate as arithmetic."""
     if variant != "export" or len(argv) > 1:
         for name in names:
             state.variables[name] = None

@@ -1,4 +1,4 @@
-"""What the shell knows at one point of a command: its variables and the folder it may be in."""
+"""The state of the shell at one point of a command: its variables and the folders in which it may be."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_CWDS = 16
 
 @dataclass(slots=True)
 class ShellState:
-    """`places` are the folders where the shell may be, "" being where it started; None: it may be anywhere.
+    """`cwds` are the folders in which the shell may be, "" where it started; None: it may be anywhere.
 
-    `arrived` is the same under the condition that the last command succeeded: `cd a && …` is in a, `cd a; …` may not.
+    `cwds_on_success` is the same if the last command succeeded: `cd a && …` is in a, `cd a; …` may not be.
     """
 
     variables: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
@@ -25,14 +25,14 @@ class ShellState:
     cwds_on_success: tuple[str, ...] | None = ("",)
     stack: tuple[tuple[str, ...] | None, ...] = ()
     feed: tuple[str, ...] | None = None  # patterns of the file names that come in by a pipe, if it is those
-    looping: bool = False  # break and continue lead somewhere
+    looping: bool = False  # inside a loop: break and continue apply
     careful: bool = False  # set -e: a command that fails ends the script
 
     def copy(self) -> ShellState:
         return replace(self, variables=dict(self.variables))
 
     def fork(self) -> ShellState:
-        """The same for a shell of its own, whose changes stay there."""
+        """Return a copy for a subshell, whose changes stay there."""
         return replace(self, variables=dict(self.variables), looping=False)
 
     def replace_with(self, other: ShellState) -> None:
@@ -42,7 +42,7 @@ class ShellState:
         self.careful, self.looping = other.careful, other.looping
 
     def change_folder(self, cwds: tuple[str, ...] | None) -> None:
-        """What a cd does: if it succeeds we are there, if not we are where we were."""
+        """Apply a cd, which may fail and leave the shell where it was."""
         self.cwds_on_success = cwds
         self.cwds = merge_cwds(self.cwds, cwds)
 
@@ -55,7 +55,7 @@ def merge_cwds(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tu
 
 
 def join_states(one: ShellState, other: ShellState) -> ShellState:
-    """Either of two ways may have been taken."""
+    """Return the state after either of two branches."""
     names = dict.fromkeys((*one.variables, *other.variables))
     return ShellState(
         variables={name: _join_values(one.variables, other.variables, name) for name in names},
@@ -72,7 +72,7 @@ def _join_values(
     one: dict[str, tuple[str, ...] | None], other: dict[str, tuple[str, ...] | None], name: str
 ) -> tuple[str, ...] | None:
     if name not in one or name not in other:
-        return None  # what it holds otherwise comes from outside
+        return None  # on the other branch its value comes from outside
     first, second = one[name], other[name]
     if first is None or second is None:
         return None
@@ -81,7 +81,7 @@ def _join_values(
 
 
 def list_choices(state: ShellState, names: tuple[str, ...]) -> list[Values]:
-    """Every combination of what the variables `names` may hold; the others as far as they are known for sure."""
+    """Return every combination of the values of `names`; other variables only where they have one value."""
     known: dict[str, str | None] = {"PWD": _find_pwd(state)}
     several: dict[str, tuple[str, ...]] = {}
     for name, values in state.variables.items():
@@ -109,7 +109,7 @@ def _find_pwd(state: ShellState) -> str | None:
 
 
 def is_numeric_variable(state: ShellState, name: str) -> bool:
-    """True when a sum may use the variable: the shell reads what it holds as a sum again, commands included."""
+    """Return whether arithmetic may use the variable: the shell evaluates its value again, commands included."""
     values = state.variables.get(name, ())
     if values is None:
         return False
@@ -117,7 +117,7 @@ def is_numeric_variable(state: ShellState, name: str) -> bool:
 
 
 def join_cwd(cwd: str, path: str) -> str:
-    """`path` as seen from where the command starts."""
+    """Return `path` relative to where the command starts."""
     if path.startswith(("/", START, ROOT)) or not cwd:
         return path
     return cwd if path in ("", ".") else f"{cwd.rstrip('/')}/{path}"

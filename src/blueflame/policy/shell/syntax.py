@@ -1,4 +1,4 @@
-"""Reading shfmt's syntax tree without trusting it: whatever is not as expected is strange, and strange is refused."""
+"""Read shfmt's syntax tree without trusting it: anything unexpected is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SyntaxNode: TypeAlias = Mapping[str, Any]
 
 
 class UnreadableSyntax(Exception):
-    """A tree that we do not understand whole, so nobody can say what the shell would do."""
+    """A syntax tree that is not fully understood, so what the shell would do is unknown."""
 
 
 POSITION_FIELDS = split_names(
@@ -19,11 +19,11 @@ POSITION_FIELDS = split_names(
     " WhilePos DoPos"
     " DonePos ForPos InPos Case In Esac Time Coproc Let TempFile Comments Last CondLast ThenLast DoLast Rsrv RsrvWord"
 )
-"""Fields that say where something stands or what was written beside it, never what it does."""
+"""Fields with positions and comments, which have no effect."""
 
 
 def require_node(value: object, *known: str) -> SyntaxNode:
-    """`value` as a node of which every field is known: a field that we have never heard of may change the meaning."""
+    """Return `value` as a node with only known fields: an unknown field may change the meaning."""
     if not isinstance(value, Mapping):
         raise UnreadableSyntax("a part of the syntax tree is missing")
     for key in value:
@@ -33,7 +33,7 @@ def require_node(value: object, *known: str) -> SyntaxNode:
 
 
 def require_nodes(value: object) -> list[SyntaxNode]:
-    """A list of nodes; an absent list is an empty one, as shfmt leaves empty lists out."""
+    """Return a list of nodes; shfmt omits empty lists."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
@@ -42,7 +42,7 @@ def require_nodes(value: object) -> list[SyntaxNode]:
 
 
 def read_kind(value: object) -> str:
-    """The type of a node where several are possible."""
+    """Return the type of a node where several are possible."""
     if isinstance(value, Mapping) and isinstance(found := value.get("Type"), str):
         return found
     raise UnreadableSyntax("a node of the syntax tree has no type")
@@ -63,7 +63,7 @@ def read_flag(value: SyntaxNode, field: str) -> bool:
 
 
 def read_literal(value: object) -> str:
-    """The text of a Lit that stands where only a name or a number can."""
+    """Return the text of a Lit where only a name or a number can be."""
     return read_text(require_node(value, "Value"), "Value")
 
 
@@ -72,12 +72,12 @@ def list_parts(word: object) -> list[SyntaxNode]:
 
 
 def find_line(value: SyntaxNode, field: str) -> int:
-    """The line on which a node starts (Pos) or ends (End)."""
+    """Return the line on which a node starts (Pos) or ends (End)."""
     return _read_position(value, field, "Line")
 
 
 def find_offset(value: SyntaxNode, field: str) -> int:
-    """How many bytes stand before the start (Pos) or the end (End) of a node."""
+    """Return the byte offset of the start (Pos) or the end (End) of a node."""
     return _read_position(value, field, "Offset")
 
 
@@ -85,5 +85,5 @@ def _read_position(value: SyntaxNode, field: str, which: str) -> int:
     place = value.get(field)
     found = place.get(which, 0) if isinstance(place, Mapping) else None
     if not isinstance(found, int):
-        raise UnreadableSyntax("a node of the syntax tree has no place")
+        raise UnreadableSyntax("a node of the syntax tree has no position")
     return found

@@ -1,4 +1,4 @@
-"""What a word of a command becomes: quotes removed, braces expanded, marks for what only the shell will know."""
+"""Expand a word of a command: remove quotes, expand braces, mark what is only known when it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from blueflame.policy.shell.syntax import (
 )
 
 Values: TypeAlias = Mapping[str, str | None]
-"""What variables hold; None: nobody knows."""
+"""Values of variables; None if unknown."""
 
 _ESCAPES = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _ANSI = re.compile(
@@ -32,7 +32,7 @@ _COUNT_PARAMETERS = frozenset("?#$!")
 
 
 def expand_word(word: SyntaxNode, values: Values) -> tuple[str, ...]:
-    """The words of the command line that one written word becomes."""
+    """Return the words of the command line that one written word becomes."""
     if names := _expand_listing(word, values):
         return (names,)
     atoms, quoted = _read_atoms(word, values)
@@ -45,7 +45,7 @@ def expand_word(word: SyntaxNode, values: Values) -> tuple[str, ...]:
 
 
 def expand_text(word: SyntaxNode, values: Values) -> str:
-    """The word where it stays one: the value of an assignment, a target, one side of a comparison."""
+    """Expand a word that stays one: the value of an assignment, a target, one side of a comparison."""
     atoms, _ = _read_atoms(word, values)
     return "".join(UNKNOWN if _is_tilde(atoms, at) else each for at, (each, _) in enumerate(atoms)).replace(
         LOOSE, UNKNOWN
@@ -53,13 +53,13 @@ def expand_text(word: SyntaxNode, values: Values) -> str:
 
 
 def expand_target(word: SyntaxNode, values: Values) -> str:
-    """The word as the target of a redirection: it must be one word, so whatever may be several is not known."""
+    """Expand the target of a redirection, which must be one word."""
     found = expand_word(word, values)
     return found[0] if len(found) == 1 else LOOSE
 
 
 def list_variables(word: SyntaxNode) -> tuple[str, ...]:
-    """Names of the variables whose plain value stands in the word."""
+    """Return the variables whose plain value is in the word."""
     found: list[str] = []
     for part in list_parts(word):
         match read_kind(part):
@@ -120,7 +120,7 @@ def _read_double_quoted(part: SyntaxNode, values: Values) -> str:
 
 
 def unescape(value: str, special: str) -> str:
-    """Text in which a backslash counts only before one of the `special` characters and at the end of a line."""
+    """Remove backslashes before the `special` characters and at line ends."""
     if "\\" not in value:
         return value
     return re.sub(r"\\(.)", lambda m: _unescape_one(m[0], m[1], special), value, flags=re.DOTALL)
@@ -148,14 +148,14 @@ def _decode_ansi_escape(m: re.Match[str]) -> str:
         found = chr(ord(control.upper()) & 0x1F)
     elif octal or short:
         code = int(octal, 8) & 0xFF if octal else int(short, 16)
-        found = chr(code) if code < 0x80 else UNKNOWN  # half a character, maybe
+        found = chr(code) if code < 0x80 else UNKNOWN  # may be part of a multibyte character
     else:
         found = chr(int(four or eight, 16))
     return UNKNOWN if found in MARKS or "\ud800" <= found <= "\udfff" else found
 
 
 def _split_value(value: str) -> list[Atom]:
-    """A value that stands unquoted: the shell splits it at blanks and takes patterns in it for file names."""
+    """Return an unquoted value: the shell splits it at blanks and expands patterns in it."""
     if any(each in " \t\n*?[\\" for each in value) or UNKNOWN in value:
         return [(LOOSE, True)]
     return [(each, False) for each in value]
@@ -204,12 +204,12 @@ def _is_list(name: str, part: SyntaxNode) -> bool:
 
 
 def _is_tilde(atoms: list[Atom], at: int) -> bool:
-    """An unquoted ~ where the shell may put a home folder."""
+    """Return whether the shell may expand this ~ to a home folder."""
     return atoms[at] == ("~", True) and (at == 0 or atoms[at - 1][0] in "=:")
 
 
 def _mark_word(atoms: list[Atom]) -> str:
-    """Home folders and patterns marked, everything else as it stands."""
+    """Mark home folders and patterns."""
     found: list[str] = []
     at = 0
     while at < len(atoms):
@@ -237,7 +237,7 @@ def _mark_bracket(inside: set[str]) -> str:
 
 
 def _find_tilde_end(atoms: list[Atom], start: int) -> int:
-    """Where the name of a home folder ends: ~somebody is one thing."""
+    """Return where the name of a home folder such as ~user ends."""
     at = start + 1
     while at < len(atoms) and atoms[at][1] and atoms[at][0] not in "/:" and atoms[at][0] not in MARKS:
         at += 1
@@ -245,7 +245,7 @@ def _find_tilde_end(atoms: list[Atom], start: int) -> int:
 
 
 def _find_bracket_end(atoms: list[Atom], start: int) -> int:
-    """Where a [...] that starts here ends; 0 when it does not."""
+    """Return where the [...] that starts here ends; 0 if it does not."""
     for at in range(start + 2, len(atoms)):
         if atoms[at][0] == "]":
             return at
@@ -253,7 +253,7 @@ def _find_bracket_end(atoms: list[Atom], start: int) -> int:
 
 
 def expand_substitution(part: SyntaxNode, values: Values) -> str:
-    """What a command substitution gives, for the few forms in which that is known without running it."""
+    """Return what a command substitution gives, for the few forms known without running them."""
     stmts = require_nodes(require_node(part, "Stmts", "Backquotes", "TempFile", "ReplyVar").get("Stmts"))
     if len(stmts) != 1:
         return UNKNOWN
@@ -271,7 +271,7 @@ def expand_substitution(part: SyntaxNode, values: Values) -> str:
 
 
 def _expand_listing(word: SyntaxNode, values: Values) -> str:
-    """The pattern of the file names that the word becomes, when it is nothing but a command that prints some."""
+    """Return the pattern of the file names that the word becomes if it is only a command that prints some."""
     whole = list_parts(word)
     if len(whole) != 1 or read_kind(whole[0]) != "CmdSubst":
         return ""
@@ -299,16 +299,16 @@ def _is_fed(stmt: SyntaxNode) -> bool:
 
 
 def _is_counting(argv: list[str]) -> bool:
-    """Commands that print one whole number and nothing else."""
+    """Return whether the command prints only one whole number."""
     if argv[:1] == ["wc"]:
         return len(argv) == 2 and argv[1] in ("-l", "-c", "-w", "-m")
-    if argv[:2] in (["git", "merge-base"], ["git", "rev-parse"]):  # the id of a commit, which is as harmless
+    if argv[:2] in (["git", "merge-base"], ["git", "rev-parse"]):  # a commit id, equally harmless
         return all(word == "--short" or not word.startswith("-") for word in argv[2:])
     return argv in (["date", "+%s"], ["nproc"])
 
 
 def _read_last_argv(stmt: SyntaxNode) -> list[str]:
-    """The words of a command, or of the last one in a pipeline; empty when any of them is not plain."""
+    """Return the words of the last command in a pipeline; empty if one is not plain."""
     cmd = stmt.get("Cmd")
     if stmt.get("Negated") or stmt.get("Background") or cmd is None:
         return []
@@ -330,7 +330,7 @@ STATEMENT_FIELDS = ("Cmd", "Redirs", "Negated", "Background", "Coprocess", "Diso
 
 
 def _read_cat_heredoc(stmt: SyntaxNode, values: Values) -> str | None:
-    """The text of `cat <<'EOF'`: how agents write commit messages of several lines."""
+    """Return the text of `cat <<'EOF'`: how agents write commit messages of several lines."""
     redirects = require_nodes(stmt.get("Redirs"))
     if _read_last_argv(stmt) != ["cat"] or len(redirects) != 1 or read_kind(stmt.get("Cmd")) != "CallExpr":
         return None
@@ -341,7 +341,7 @@ def _read_cat_heredoc(stmt: SyntaxNode, values: Values) -> str | None:
 
 
 def read_heredoc(redirect: SyntaxNode, values: Values) -> str:
-    """What a here-document feeds, expansions marked."""
+    """Return the text of a here-document, expansions marked."""
     quoted = is_quoted(redirect.get("Word"))
     found: list[str] = []
     for part in list_parts(redirect.get("Hdoc")):

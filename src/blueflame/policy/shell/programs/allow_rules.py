@@ -1,4 +1,4 @@
-"""Rules by words: `git diff` allows git diff with whatever follows, and neither git difftool nor ./git diff."""
+"""Match allow rules by words: `git diff` allows git diff with any arguments, but not git difftool or ./git diff."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SCRIPT_RUNNERS = frozenset(("npm", "yarn", "pnpm", "bun"))
 
 
 def strip_system_path(name: str) -> str:
-    """The name of a program that is given by its place in the system; any other path stays as it is."""
+    """Return the bare name of a program in a system folder; any other path is kept."""
     m = _SYSTEM.match(name)
     return m[1] if m else name
 
@@ -39,7 +39,7 @@ def split_rule(rule: str) -> tuple[str, ...]:
 
 
 def is_allowed(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
-    """True when the words of a rule are the first words of the command, its options left aside."""
+    """Return whether a rule matches the first words of the command, without its options."""
     filed = _index_rules(rules)
     meant = ((form, rule) for form in _list_forms(argv) for rule in filed.get(_find_index_key(form[0]), ()))
     return any(_is_rule_match(form, rule) for form, rule in meant) or _is_allowed_as_module(argv, rules)
@@ -47,7 +47,7 @@ def is_allowed(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=16)
 def _index_rules(rules: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    """By the program they are about: a thousand rules take no longer than ten."""
+    """Index the rules by program: a thousand rules take no longer than ten."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for rule in map(split_rule, rules):
         if rule:
@@ -60,7 +60,7 @@ def _find_index_key(name: str) -> str:
 
 
 def _is_allowed_as_module(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
-    """A rule for python -m pytest allows pytest as well."""
+    """Return whether a rule for python -m MODULE allows the module by its name."""
     if argv[0] not in ("pytest", "mypy", "ruff", "tox", "black", "flake8", "coverage", "unittest"):
         return False
     return any(
@@ -77,7 +77,7 @@ def _is_rule_match(argv: tuple[str, ...], rule: tuple[str, ...]) -> bool:
 
 
 def _list_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The same command as it may stand in a rule."""
+    """Return the forms in which a rule may name the command."""
     forms = [argv]
     if argv[0] == "git":
         call = parse_git_call(argv[1:])
@@ -96,7 +96,7 @@ def _list_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _list_module_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """python -m pytest is pytest; python's own harmless options count for nothing."""
+    """Return `pytest` for python -m pytest, without python's harmless options."""
     at = 1
     while at < len(argv) and (argv[at] in ("-X", "-W") or re.fullmatch(r"-[bBdEIOPqRsSuv]+|-[XW]\w+", argv[at])):
         at += 2 if argv[at] in ("-X", "-W") else 1
@@ -113,11 +113,11 @@ NEEDS_OWN_RULE = {
     "go": split_names("install generate get"),
     "git": split_names("push"),
 }
-"""Subcommands that run or publish anything at all: a rule for the program alone does not mean them."""
+"""Subcommands that run or publish anything: a rule for the program alone does not allow them."""
 
 
 def is_missing_own_rule(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
-    """True when the subcommand must be named in a rule, and is not."""
+    """Return whether the subcommand must be named in a rule, and is not."""
     known = NEEDS_OWN_RULE.get(argv[0])
     asked = [word for word in argv[1:] if not word.startswith("-")][:1]
     if known is None or not asked or asked[0] not in known:
@@ -126,7 +126,7 @@ def is_missing_own_rule(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
 
 
 def list_make_targets(rules: tuple[str, ...]) -> frozenset[str] | None:
-    """The targets that rules name; None when a rule allows make as a whole."""
+    """Return the targets that rules name; None if a rule allows all of make."""
     ours = [split_rule(rule) for rule in rules if split_rule(rule)[:1] in (("make",), ("gmake",))]
     if not ours or any(len(rule) == 1 for rule in ours):
         return None

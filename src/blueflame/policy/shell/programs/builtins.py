@@ -1,4 +1,4 @@
-"""The shell's own commands: which are harmless, and which change how everything after them is read."""
+"""Builtins of the shell: which are harmless, and which change what the following commands mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REFUSED = split_names(
     "eval source . exec trap alias unalias enable bind complete compgen compopt history fc suspend logout coproc"
     " declare typeset local readonly mapfile readarray caller disown newgrp"
 )
-"""They run text as commands, replace the shell, or change what names mean: nobody can follow that beforehand."""
+"""They run text as commands, replace the shell, or change what names mean: the effect cannot be checked before."""
 
 HARMLESS = split_names("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
@@ -133,4 +133,4 @@ CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
     "ulimit": _check_ulimit,
     "getopts": _check_getopts,
 }
-"""Harmless unless the function names the word that is not."""
+"""Harmless unless the function returns the word that is not."""

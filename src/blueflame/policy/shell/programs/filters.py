@@ -1,4 +1,4 @@
-"""Programs that read files and print: free without a rule, as long as the files may be read."""
+"""Programs that read files and print: allowed without a rule if the files may be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ READ, SEARCH, LOOK, WRITE, TEXT = WordRole.READ, WordRole.SEARCH, WordRole.LOOK,
 
 
 def _check_uniq(parsed: ParsedArguments) -> str | None:
-    return "a second file, which it would overwrite" if len(parsed.operands) > 1 else None
+    return "a second file, which it overwrites" if len(parsed.operands) > 1 else None
 
 
 def _check_sed(parsed: ParsedArguments) -> str | None:
@@ -27,7 +27,7 @@ def _check_sed(parsed: ParsedArguments) -> str | None:
 
 
 def is_harmless_sed(script: str) -> bool:
-    """True when we can read the whole script and nothing in it writes a file, reads another one or runs a program."""
+    """Return whether the whole script is understood and writes no file, reads no other file and runs no program."""
     rest = script.strip()
     while rest:
         after = _skip_sed_command(rest)
@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"(?:[pPdDgGhHxnNFlz=}]|[qQ]\d*|[btT]\s*\w*|:\s*\w+)(?=[\s;}
 
 
 def _skip_sed_command(script: str) -> str | None:
-    """What is left after the first command; None when it is not a plain one."""
+    """Return the script after its first command; None if that is not a plain one."""
     rest = script
     if m := _ADDRESS.match(rest):
         rest = rest[m.end() :].lstrip()
@@ -73,7 +73,7 @@ def _skip_sed_substitution(rest: str) -> str | None:
 
 def _check_awk(parsed: ParsedArguments) -> str | None:
     if any(name in ("-f", "--file") for name, _ in parsed.options):
-        return None  # judged as a file by its rule
+        return None  # judged as a file
     program = parsed.operands[:1]
     if not program or not is_static(program[0]):
         return "a program that is only known when it runs"
@@ -83,11 +83,11 @@ def _check_awk(parsed: ParsedArguments) -> str | None:
 
 
 def is_harmless_awk(program: str) -> bool:
-    """True when nothing in the text runs a program, writes a file or reads one that is not named."""
+    """Return whether the program runs nothing, writes no file and reads none that is not named."""
     if _AWK_EFFECTS.search(program):
         return False
     bare = program.replace("\\\n", "")
-    if "/" in bare or "#" in bare:  # a quote in a pattern or a comment would mislead us about what is text
+    if "/" in bare or "#" in bare:  # a quote in a pattern or a comment hides where strings end
         return not re.search(r"print.*[|>]", bare, re.DOTALL)
     bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', bare)
     return not re.search(r"print[^;}\n]*(?:>|\|)", bare.replace("||", ""))

@@ -1,4 +1,4 @@
-"""git: options that run programs, load configuration or write files, and which subcommands are its own."""
+"""git: its subcommands, and the options that run programs, load configuration or write files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFUSED_OPTIONS = split_names(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCall:
-    """`folders` are the -C of the call; `refused` is a global option that may not be used, or empty."""
+    """`folders` are the values of -C; `refused` is a global option that may not be used, or empty."""
 
     subcommand: str
     words: tuple[str, ...]
@@ -31,7 +31,7 @@ class GitCall:
 
 
 def parse_git_call(words: tuple[str, ...]) -> GitCall:
-    """The words after git, global options taken apart from the rest."""
+    """Split the words after git into global options, subcommand and the rest."""
     folders: list[str] = []
     rest = list(words)
     refused = ""
@@ -180,7 +180,7 @@ SUBCOMMANDS: dict[str, ProgramSpec] = {
     "fsck": build_spec(TEXT),
     **dict.fromkeys(sorted(_PLAIN), _ANY),
 }
-"""Its own subcommands, and wide-spread additions. Another word may be an alias, which may run anything."""
+"""Subcommands of git and common extensions. Another word may be an alias, which may run anything."""
 
 _RUNNERS = {
     "bisect": ("run", "visualize", "view"),
@@ -189,7 +189,7 @@ _RUNNERS = {
 REFUSED_SUBCOMMANDS = split_names(
     "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential"
 )
-"""They run commands that they are told, serve, or ask a person."""
+"""They run given commands, serve, or are interactive."""
 
 _CONFIG_READ = split_names(
     "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
@@ -205,7 +205,7 @@ _RISKY_SETTINGS = re.compile(
 
 
 def check_git(call: GitCall, parsed: ParsedArguments) -> str | None:
-    """What of the call would run a program or change where git finds one; None when nothing."""
+    """Return what in the call runs a program or changes where git finds one, or None."""
     runner = _RUNNERS.get(call.subcommand, ())
     if found := next((word for word in parsed.operands if word in runner), None):
         return f"{call.subcommand} {found}"
@@ -253,7 +253,7 @@ def is_reading_config(parsed: ParsedArguments) -> bool:
 
 
 def list_revision_paths(word: str) -> Iterator[str]:
-    """The files that a revision such as HEAD:path names, or a path with magic such as :(top)path."""
+    """Yield the files that a revision such as HEAD:path or a path such as :(top)path names."""
     if word.startswith(":(") and "exclude" not in word:
         yield word.partition(")")[2]
         return

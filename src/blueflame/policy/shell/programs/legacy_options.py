@@ -1,4 +1,4 @@
-"""Older ways to write options, said plainly."""
+"""Rewrite options in older forms to the usual form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from blueflame.policy.shell.programs.table import PYTHON
 
 
 def normalise_options(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words as options, for programs that have older ways to write them: tar xfC, dd of=, python -Im."""
+    """Rewrite options such as tar xfC, dd of= and python -Im."""
     if name in ("tar", "bsdtar") and words and re.fullmatch(r"[A-Za-z]+", words[0]):
         return _normalise_tar(words)
     if name == "dd":
@@ -32,7 +32,7 @@ def _normalise_tar(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _normalise_jq(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Some options of jq take a name and a value: only the value matters."""
+    """Join options of jq that take a name and a value: only the value matters."""
     found: list[str] = []
     rest = list(words)
     while rest:

@@ -1,4 +1,4 @@
-"""Commands that print file names: which names they can print, as patterns, so that whoever gets them can be judged."""
+"""Patterns of the file names that a command can print, so that a command that receives them can be judged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIND_VALUES = split_names(
 
 
 def list_printed_names(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Patterns of all the names that the command can print; None when it prints anything else."""
+    """Return patterns of all names that the command can print; None if it prints anything else."""
     if not argv or not is_static(argv[0]):
         return None
     match argv[0]:
@@ -39,7 +39,7 @@ def list_printed_names(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> t
 
 
 def split_find(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The folders where find starts, and its expression."""
+    """Return the folders where find starts, and its expression."""
     at = 0
     while at < len(words) and words[at] in ("-H", "-L", "-P"):
         at += 1
@@ -58,7 +58,7 @@ def _list_find_names(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _list_find_patterns(expression: tuple[str, ...]) -> tuple[str, ...]:
-    """Name patterns of which one must hold; everything, when the expression is more than that."""
+    """Return the name patterns of which one must match; any name if the expression is more complex."""
     named = {at for at, word in enumerate(expression) if word in ("-name", "-iname")}
     others = {"!", "-not", ","}
     if (
@@ -73,7 +73,7 @@ def _list_find_patterns(expression: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def mark_pattern(pattern: str) -> str:
-    """A file name pattern that the program itself reads, in our marks."""
+    """Translate a file name pattern of a program into marks."""
     pattern = re.sub(r"\[[^]]*\]", ONE, pattern)
     return re.sub(r"\*+", ANY, pattern).replace("?", ONE)
 

@@ -1,4 +1,4 @@
-"""How a program's words are read: options with their values, operands, and what each of them is to us."""
+"""Parse the arguments of a program: options with values, operands, and the role of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from blueflame.policy.shell.marks import LOOSE, MARKS, UNKNOWN, is_static
 
 
 class WordRole(Enum):
-    """What a word is to the program that gets it."""
+    """What a program does with a word."""
 
     TEXT = "text"  # nothing to judge
     GUESS = "guess"  # a file if it looks like one
@@ -18,16 +18,16 @@ class WordRole(Enum):
     SEARCH = "search"  # a file that is searched or counted
     LOOK = "look"  # a file of which only the name and size matter
     PATTERN = "pattern"  # names of files to search in
-    TREE = "tree"  # a folder whose own build files would run: it must be in the worktree itself
+    TREE = "tree"  # a folder whose build files run: it must be in the worktree
     WRITE = "write"  # a file that is made, changed or removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramSpec:
-    """`first` and `last` are for operands that differ from the others, if there are that many.
+    """The arguments of a program. `first` and `last` are roles of operands that differ from the others.
 
-    `options` take a value; `flags` are short options that take one only if it is attached. `strict`: an option that
-    we have never heard of is refused. `anything`: no argument at all can do harm.
+    `options` take a value; `flags` are short options that take one only if it is attached.
+    `anything`: every argument is harmless.
     """
 
     operands: WordRole = WordRole.GUESS
@@ -43,7 +43,7 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedArguments:
-    """`options` in order, with the value or None; `unknown` are words that may turn out to be options."""
+    """`options` in order, with the value or None; `unknown` are words that may become options."""
 
     options: tuple[tuple[str, str | None], ...] = ()
     operands: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def build_spec(
     anything: bool = False,
     check: Callable[[ParsedArguments], str | None] | None = None,
 ) -> ProgramSpec:
-    """A spec from lists of options, written with blanks between."""
+    """Build a spec from lists of options, separated by blanks."""
     lists = {
         WordRole.TEXT: text,
         WordRole.GUESS: guess,
@@ -92,7 +92,7 @@ def build_spec(
 
 
 def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArguments:
-    """The words after the program's name, sorted. An abbreviated long option counts as each that it may stand for."""
+    """Split the words after the program's name into options and operands, abbreviated options completed."""
     options: list[tuple[str, str | None]] = []
     operands: list[str] = []
     unknown: list[str] = []
@@ -115,7 +115,7 @@ def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArgument
 
 
 def can_be_option(word: str) -> bool:
-    """An unknown start may be a dash; a pattern may match a file that is named like an option."""
+    """Return whether a marked word may start with a dash, or match a file that is named like an option."""
     return word[:1] in (UNKNOWN, LOOSE, "\x01", "\x02")
 
 
@@ -134,7 +134,7 @@ def _parse_long(spec: ProgramSpec, word: str, rest: list[str]) -> tuple[str, str
 
 
 def complete_option(spec: ProgramSpec, name: str) -> str:
-    """The whole name of an option that may be abbreviated; the most dangerous one when several begin so."""
+    """Complete an abbreviated option; to the most dangerous one if several fit."""
     if name in spec.refused or name in spec.options or not is_static(name) or len(name) < 3 or name[1] != "-":
         return name
     begun = [each for each in (*sorted(spec.refused), *spec.options) if each.startswith(name)]

@@ -1,4 +1,4 @@
-"""Programs that need a rule: what their options run, load, read and write once they are allowed."""
+"""Programs that need a rule: what their options run, load, read and write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _check_make(parsed: ParsedArguments) -> str | None:
 
 
 def _is_makefile(value: str) -> bool:
-    """The usual names only: another makefile is another program."""
+    """Return whether the file has a usual name: another makefile is another program."""
     name = value.rsplit("/", 1)[-1]
     return name in ("Makefile", "makefile", "GNUmakefile") and not value.startswith(("/", "~")) and is_static(value)
 
@@ -301,7 +301,7 @@ PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
 
 
 def find_spec(name: str, words: tuple[str, ...]) -> ProgramSpec | None:
-    """How the words of a program that a rule allows are read; None when we do not know it."""
+    """Return the spec of a program that a rule allows; None if it is unknown."""
     if PYTHON.match(name):
         return _PYTHON
     if name in ("perl", "ruby") and any(re.match(r"-\w*i", word) for word in words):

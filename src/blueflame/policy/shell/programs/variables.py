@@ -1,4 +1,4 @@
-"""Variables in front of a command: most are harmless, some decide which code runs."""
+"""Environment variables of a command: most are harmless, some decide which code runs."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ _WRITTEN_PATHS = split_names(
     "TMPDIR TMP TEMP CARGO_TARGET_DIR GOCACHE GOTMPDIR PYTHONPYCACHEPREFIX RUFF_CACHE_DIR MYPY_CACHE_DIR COVERAGE_FILE"
 )
 PATH_VARIABLES = {**dict.fromkeys(_READ_PATHS, "read"), **dict.fromkeys(_WRITTEN_PATHS, "write")}
-"""Variables that hold folders: judged as such."""
+"""Variables that hold folders, and how they are used."""
 
 
 def is_dangerous_variable(name: str, value: str) -> bool:
-    """True when the variable may decide which code runs, or how the shell reads what follows."""
+    """Return whether the variable may decide which code runs, or how the shell reads what follows."""
     if name in PATH_VARIABLES:
         return False
     if name in _SAFE:

@@ -1,4 +1,4 @@
-"""Programs that run another command which they are given: what that command is."""
+"""Programs that run another command: find that command."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedCommand:
-    """What a wrapper runs. `looked` are files that it looks at itself; `refused` says why it cannot be seen through."""
+    """What a wrapper runs. `looked` are files that it inspects; `refused` is why its command is unclear."""
 
     argvs: tuple[Words, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
     looked: Words = ()
-    script: str | None = None  # text that it reads as shell commands
+    script: str | None = None  # text that it runs as shell commands
     refused: str = ""
 
 
 def unwrap_command(argv: Words, feed: Words | None) -> WrappedCommand | None:
-    """The commands inside of this one; None when it is not a wrapper."""
+    """Return the commands that this one runs; None if it is not a wrapper."""
     how = WRAPPERS.get(argv[0])
     return how(argv, feed) if how else None
 
 
 def _skip_options(known: ProgramSpec, words: Words) -> tuple[Words, str]:
-    """The words from the first operand on; and an option that nobody knows here."""
+    """Return the words from the first operand on, and the first unknown option."""
     at = 0
     while at < len(words):
         word = words[at]
@@ -49,7 +49,7 @@ def _skip_options(known: ProgramSpec, words: Words) -> tuple[Words, str]:
 
 
 def _build_unwrapper(known: ProgramSpec, skip: int = 0) -> Callable[[Words, Words | None], WrappedCommand]:
-    """A wrapper of the common kind: options, `skip` words of its own, then the command."""
+    """Build the reader of a simple wrapper: options, `skip` operands, then the command."""
 
     def read(argv: Words, _: Words | None) -> WrappedCommand:
         rest, unknown = _skip_options(known, argv[1:])
@@ -91,7 +91,7 @@ _XARGS_OPTIONS = build_spec(
 
 
 def _unwrap_xargs(argv: Words, feed: Words | None) -> WrappedCommand:
-    """Its command gets words from elsewhere: known only if a listing of files is piped into it."""
+    """Unwrap xargs, whose words are known only if a list of files is piped into it."""
     words, replaced = _split_replacement(argv[1:])
     rest, unknown = _skip_options(_XARGS_OPTIONS, words)
     if unknown:
@@ -170,7 +170,7 @@ _SHELL_TEXT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*\Z")
 
 
 def _unwrap_shell(argv: Words, _: Words | None) -> WrappedCommand | None:
-    """sh -c TEXT. A script is not a wrapper but needs a rule of its own; a shell that reads its input is refused."""
+    """Unwrap sh -c TEXT. A script file needs its own rule; a shell that reads its input is refused."""
     words = list(argv[1:])
     reads_text = False
     while words:
@@ -189,9 +189,7 @@ def _unwrap_shell(argv: Words, _: Words | None) -> WrappedCommand | None:
             WrappedCommand(script=words[0]) if known else WrappedCommand(refused="text that is only known when it runs")
         )
     if not words or words[0].startswith(("-", "+")):
-        return (
-            None if words == ["--version"] else WrappedCommand(refused="commands from its input or a file of its own")
-        )
+        return None if words == ["--version"] else WrappedCommand(refused="commands from its input or its own file")
     return None
 
 
@@ -203,7 +201,7 @@ _UV_OPTIONS = build_spec(
 
 
 def _build_runner(verb: str, known: ProgramSpec) -> Callable[[Words, Words | None], WrappedCommand | None]:
-    """uv run CMD and its like."""
+    """Build the reader of `uv run CMD` and the like."""
 
     def read(argv: Words, _: Words | None) -> WrappedCommand | None:
         if argv[1:2] != (verb,):
