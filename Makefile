@@ -44,6 +44,7 @@ docs: setup  ## the generated pages are what the code says
 	$(BIN)/python scripts/references.py --check
 	$(BIN)/python scripts/attacks.py --check
 	$(BIN)/python scripts/verification.py --check
+	$(BIN)/python scripts/contracts.py --check
 
 docs-write: setup  ## write the generated pages
 	$(BIN)/python scripts/references.py
@@ -62,8 +63,9 @@ tests: setup
 build: setup  ## wheel and source distribution in dist/, by python -m build
 	rm -rf dist && $(BIN)/python -m build --quiet --no-isolation
 
-contracts: setup  ## every fact about the claude binary that we rely on
+contracts: setup  ## every fact about the claude binary that we rely on; needed when its runtime or its pin changed
 	$(PYTEST) tests/contracts/claude $(ARGS)
+	$(BIN)/python scripts/contracts.py
 
 verification: setup  ## the 58 verification tests: a table of what each proves, and whether it passed
 	@$(BIN)/python scripts/verification.py -n $(WORKERS) --dist worksteal $(ARGS)
