@@ -1,13 +1,13 @@
-"""The built-in prices, as dated data: dollars for a million tokens, the last column for one web search.
+"""The built-in prices, as dated data: dollars per million tokens; the last column is per web search.
 
-anthropic: derived on 2026-11-16 from the list prices that Claude Code 2.1.325 itself reckons with: it was given known
-usage by a stand-in for the API, one kind of token at a time, and `modelUsage.*.costUSD` was read. Models that it no
-longer calls are priced from Anthropic's published list of 2025.
+anthropic: derived on 2026-11-16 from the list prices that Claude Code 2.1.325 uses: it was given known usage by a fake
+API, one kind of token at a time, and `modelUsage.*.costUSD` was read. Models that it no longer calls are priced from
+Anthropic's published list of 2025.
 openai, google: from public lists, some of them older, not checked against a bill. Batch, flex, priority and fast tiers
-are not in here.
+are missing.
 
-The first row that fits counts, so the more exact name stands above the shorter one. `above` is for calls that read
-more than so many tokens; then the whole call is priced so.
+The first row that matches counts, so the more exact name comes first. A row with `above` prices whole calls that read
+more tokens than that.
 """
 
 from __future__ import annotations

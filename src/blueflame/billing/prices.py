@@ -1,4 +1,4 @@
-"""What a model call costs: the table, how it is put together, and exact sums in millionths of a dollar."""
+"""What a model call costs: the table of prices, and exact sums in millionths of a dollar."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from blueflame.billing.usage import Usage
 
 MILLION = 1_000_000
 COLUMNS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
-FALLBACK = "fallback"  # under which name a call is priced that no row fits
+FALLBACK = "fallback"  # the name of the row for models that match no other
 DEFAULT_WEB_SEARCH_PRICE = 10_000  # what a search costs where a person's own price does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRow:
-    """Millionths of a dollar for a million tokens; `web_search` for one request.
+    """Millionths of a dollar per million tokens; `web_search` per request.
 
-    `model` may have * for any letters. `above`: only for calls that read more tokens than that, caches included.
+    `model` may contain *. `above`: only for calls that read more tokens than that, caches included.
     """
 
     model: str
@@ -44,7 +44,7 @@ def count_prompt_tokens(usage: Usage) -> int:
 
 
 def compute_cost(row: PriceRow, usage: Usage) -> int:
-    """Exact, and rounded up once for the whole call."""
+    """Compute the exact cost, rounded up once for the whole call."""
     parts = (
         row.input * usage.input,
         row.output * usage.output,
@@ -56,7 +56,7 @@ def compute_cost(row: PriceRow, usage: Usage) -> int:
 
 
 def find_row(rows: Iterable[PriceRow], usage: Usage, otherwise: PriceRow) -> PriceRow:
-    """The first row that fits counts."""
+    """Find the first row that matches."""
     read = count_prompt_tokens(usage)
     return next((row for row in rows if row.matches(usage.model, read)), otherwise)
 
@@ -67,7 +67,7 @@ def _compile_pattern(model: str) -> re.Pattern[str]:
 
 
 class OwnPrice(Protocol):
-    """A person's own price, in dollars for a million tokens (model/settings.Price)."""
+    """A price from the configuration, in dollars per million tokens."""
 
     @property
     def input(self) -> float: ...
@@ -82,8 +82,8 @@ class OwnPrice(Protocol):
 
 
 def compile_prices(own: Mapping[str, OwnPrice], observed: Mapping[str, Fraction] | None = None) -> tuple[PriceRow, ...]:
-    """The person's rows first, then what has been observed (by which factor a model differs from the table), then the
-    table. Of the person's own, the one with more letters is looked at first: it is the more exact one."""
+    """Configured rows first (the longer, more exact pattern before the shorter), then rows corrected by the observed
+    factor between bill and table, then the table."""
     mine = [
         _build_own_row(model, price) for model, price in sorted(own.items(), key=lambda pair: (-len(pair[0]), pair[0]))
     ]
@@ -100,7 +100,7 @@ def build_listed_rows() -> tuple[PriceRow, ...]:
 
 
 def build_fallback_row(rows: Sequence[PriceRow]) -> PriceRow:
-    """For a model that no row fits: the dearest of each column, so that a budget is kept whatever it costs."""
+    """Build the row for unknown models: the highest price of each column, so that a budget holds in any case."""
     return PriceRow(model=FALLBACK, **{column: max(getattr(row, column) for row in rows) for column in COLUMNS})
 
 
@@ -130,14 +130,14 @@ def _build_own_row(model: str, price: OwnPrice) -> PriceRow:
 
 
 def _correct_rows(table: Sequence[PriceRow], model: str, factor: Fraction) -> list[PriceRow]:
-    """Every row that the model would have been priced by, so also that of its large calls."""
+    """Correct every row that the model is priced by, also that of its large calls."""
     rows = [row for row in table if row.matches(model, row.above + 1)]
     ends = next((at for at, row in enumerate(rows) if not row.above), len(rows))
     return [_scale_row(row, model, factor) for row in rows[: ends + 1] or [build_fallback_row(table)]]
 
 
 def _scale_row(row: PriceRow, model: str, factor: Fraction) -> PriceRow:
-    """Rounded up: a correction never makes a budget larger than it is."""
+    """Scale and round up: a correction never makes a budget larger."""
     tokens = {column: -int(-getattr(row, column) * factor // 1) for column in COLUMNS if column != "web_search"}
     return replace(row, model=model, **tokens)
 

@@ -1,4 +1,4 @@
-"""Answers of model APIs, cut into their parts as the bytes come in: server-sent events, or JSON objects.
+"""Cut answers of model APIs into parts as the bytes arrive: server-sent events, or JSON objects.
 
 Any chunking gives the same parts, nothing raises, and a part of any size takes bounded memory.
 """
@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_PART_BYTES = 8 * 1024 * 1024  # of a larger one only both ends are kept
+MAX_PART_BYTES = 8 * 1024 * 1024  # of a larger part only both ends are kept
 KEPT_HEAD_BYTES, KEPT_TAIL_BYTES = 64 * 1024, 256 * 1024
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _OUTSIDE = re.compile(rb'["{}\[\]]')
-_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)  # as far as it goes; possessive, so that no way back is kept
-_LEADING_BYTES = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks say nothing about what follows
+_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)  # possessive: no backtracking
+_LEADING_BYTES = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class AnswerPart:
 
 
 class _PartBuffer:
-    """Bytes of a part that is still coming in."""
+    """Bytes of an incomplete part."""
 
     __slots__ = ("_head", "_largest", "_pieces", "_size", "_tail")
 
@@ -53,7 +53,7 @@ class _PartBuffer:
             self._tail = (self._tail + data[-KEPT_TAIL_BYTES:])[-KEPT_TAIL_BYTES:]
 
     def add_cut(self, head: bytes, tail: bytes) -> None:
-        """What was too large before it got here."""
+        """Add a line that was cut already."""
         if self._head is None:
             self._cut(b"".join((*self._pieces, head)))
         self.add(tail)
@@ -96,7 +96,7 @@ class EventParser:
         self._line.add(rest)
 
     def finish(self) -> Iterator[AnswerPart]:
-        """What a server left without its last empty line."""
+        """Yield an event without its final empty line."""
         if not self._line.empty:
             yield from self._take_line()
         yield from self._dispatch()
@@ -166,7 +166,7 @@ class JsonObjectParser:
             self._held.add(data[kept_from:])
 
     def _skip_text(self, data: bytes, at: int) -> int:
-        """Behind the text's closing quote, or to the end of what is there."""
+        """Skip to after the closing quote, or to the end of the data."""
         passed = _TEXT.match(data, at)
         assert passed is not None, "it fits nothing, too"
         at = passed.end()
@@ -177,7 +177,7 @@ class JsonObjectParser:
         return at
 
     def finish(self) -> Iterator[AnswerPart]:
-        """An object without its end is none."""
+        """Yield nothing: an incomplete object is not a part."""
         return iter(())
 
     def _starts_object(self, mark: bytes) -> bool:
@@ -190,7 +190,7 @@ class JsonObjectParser:
 
 
 class AnswerParser:
-    """Looks at the first byte to tell JSON from events: a server does not always answer as it was asked to."""
+    """Tells JSON from events by the first byte: a server does not always answer as requested."""
 
     def __init__(self, largest: int = MAX_PART_BYTES) -> None:
         self._largest = largest

@@ -1,4 +1,4 @@
-"""What a model call has used, read out of its answer as it streams by."""
+"""Read what a model call used out of its answer, while it streams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ APIS = tuple(EVENT_READERS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one call. `input` has none from a cache, `output` has the thinking, `cache_write` has those of an hour.
+    """Tokens of one call. `input` excludes cached ones, `output` includes thinking, `cache_write` those for an hour.
 
-    `complete` when the answer came to its end and said what it used; else these are the figures seen so far.
+    `complete` when the answer ended and reported its usage; otherwise these are the figures so far.
     """
 
     model: str = ""
@@ -37,7 +37,7 @@ USAGE_MARKS: Mapping[str, tuple[bytes, ...]] = {
     "openai-chat": (b'"usage"',),
     "gemini": (b"usageMetadata", b"finishReason", b"blockReason", b"groundingMetadata"),
 }
-"""An event with none of these says nothing about usage and is not parsed: most are a few words of text."""
+"""An event with none of these does not report usage and is not parsed: most are a few words of text."""
 
 _DONE = b"[DONE]"
 _KIND = re.compile(rb'"type"\s*:\s*"([a-z_.]{1,60})"')
@@ -46,7 +46,7 @@ _USAGE = re.compile(rb'(?<!\\)"(usage|usageMetadata)"\s*:\s*(?=\{)')
 
 
 class UsageReader:
-    """Feed it the answer's body in whatever pieces; ask for `usage` at any time."""
+    """Takes the answer's body in any pieces; `usage` can be read at any time."""
 
     def __init__(self, api: str, *, largest: int = MAX_PART_BYTES) -> None:
         self._api = api
@@ -60,7 +60,7 @@ class UsageReader:
             self._read(part)
 
     def finish(self) -> None:
-        """The answer is over. Only needed for servers that leave out the empty line after their last event."""
+        """End the answer. Needed only for servers that omit the empty line after their last event."""
         for part in self._parts.finish():
             self._read(part)
 
@@ -75,7 +75,7 @@ class UsageReader:
             cache_write=count.cache_write,
             cache_write_1h=min(count.cache_write_1h, count.cache_write),
             web_search=count.web_search,
-            complete=count.ended and count.told,
+            complete=count.ended and count.reported,
         )
 
     def _read(self, part: AnswerPart) -> None:
@@ -86,7 +86,7 @@ class UsageReader:
         elif part.name == "message_stop" or any(mark in part.data for mark in self._marks):
             self._take(self._count, part.name, _parse_object(part.data))
         if self._parts.is_json and self._api != "gemini":  # Gemini streams a list of objects, too
-            self._count.ended = self._count.told
+            self._count.ended = self._count.reported
 
 
 def _parse_object(data: bytes) -> Mapping[str, Any]:
@@ -98,9 +98,9 @@ def _parse_object(data: bytes) -> Mapping[str, Any]:
 
 
 def _read_cut_part(part: AnswerPart) -> Mapping[str, Any]:
-    """What can be told of an event that was too large to keep: its kind and model are at one end, usage at the other.
+    """Read an event that was too large to keep: its kind and model are at one end, its usage at the other.
 
-    In JSON a quote inside a text has a backslash before it, so what looks like a key is one.
+    In JSON a quote inside a text is escaped, so what looks like a key is one.
     """
     kind = _KIND.search(part.data)
     model = _MODEL.search(part.data) or _MODEL.search(part.tail)

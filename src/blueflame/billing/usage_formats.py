@@ -1,4 +1,4 @@
-"""Where each model API says what a call has used: one function for each, that takes an event or a whole answer."""
+"""Where each model API reports usage: one function per API, which takes an event or a whole answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MAX_COUNT = 1 << 53  # more than that is no count but nonsense
+MAX_COUNT = 1 << 53  # more is nonsense
 
 
 @dataclass(slots=True)
 class UsageCount:
-    """What has been seen so far. `told` when a usage was among it, `ended` when the answer came to its end."""
+    """The counts so far. `reported` when usage was reported, `ended` when the answer is complete."""
 
     model: str = ""
     input: int = 0
@@ -20,7 +20,7 @@ class UsageCount:
     cache_write: int = 0
     cache_write_1h: int = 0
     web_search: int = 0
-    told: bool = False
+    reported: bool = False
     ended: bool = False
 
 
@@ -43,10 +43,10 @@ def add_anthropic_event(count: UsageCount, name: str, event: Mapping[str, Any]) 
 
 
 def _add_anthropic_usage(count: UsageCount, holder: Mapping[str, Any]) -> None:
-    """The newer figure counts, but a 0 for what is read is "not said again": so the CLI reads it, too."""
+    """The newer figure counts, but a 0 for input means "not repeated": the CLI reads it so, too."""
     if not isinstance(usage := holder.get("usage"), Mapping):
         return
-    count.told = True
+    count.reported = True
     beside = _count_side_calls(usage)
     count.input = _to_count(usage.get("input_tokens")) + beside.input or count.input
     count.cache_read = _to_count(usage.get("cache_read_input_tokens")) + beside.cache_read or count.cache_read
@@ -62,7 +62,7 @@ def _add_anthropic_usage(count: UsageCount, holder: Mapping[str, Any]) -> None:
 
 
 def _count_side_calls(usage: Mapping[str, Any]) -> UsageCount:
-    """What the API did besides the answer (compacting the conversation, asking an adviser): not in its totals."""
+    """Count what the API did besides the answer (compaction, advisor messages): its totals exclude that."""
     total = UsageCount()
     for step in _to_list(usage.get("iterations")):
         if isinstance(step, Mapping) and step.get("type") in ("compaction", "advisor_message"):
@@ -89,7 +89,7 @@ def add_responses_event(count: UsageCount, name: str, event: Mapping[str, Any]) 
         )
         count.web_search = searches or count.web_search
     if kind in FINAL_RESPONSE_EVENTS:
-        count.ended = count.told = True
+        count.ended = count.reported = True
 
 
 def add_chat_event(count: UsageCount, _name: str, event: Mapping[str, Any]) -> None:
@@ -99,8 +99,8 @@ def add_chat_event(count: UsageCount, _name: str, event: Mapping[str, Any]) -> N
 
 
 def _add_openai_usage(count: UsageCount, usage: Mapping[str, Any], read: str, written: str, details: str) -> None:
-    """OpenAI counts cached tokens among those that were read."""
-    count.told = True
+    """Add the usage. OpenAI includes cached tokens in the input."""
+    count.reported = True
     inside = _to_object(usage.get(details))
     total = _to_count(usage.get(read))
     count.cache_read = min(_to_count(inside.get("cached_tokens")), total)
@@ -113,7 +113,7 @@ def add_gemini_event(count: UsageCount, _name: str, event: Mapping[str, Any]) ->
     event = _to_object(event.get("response")) or event  # one service wraps each answer once more
     count.model = _to_text(event.get("modelVersion")) or count.model
     if isinstance(usage := event.get("usageMetadata"), Mapping):
-        count.told = True
+        count.reported = True
         total = _to_count(usage.get("promptTokenCount"))
         count.cache_read = min(_to_count(usage.get("cachedContentTokenCount")), total)
         count.input = total - count.cache_read + _to_count(usage.get("toolUsePromptTokenCount"))
@@ -134,7 +134,7 @@ EVENT_READERS: Mapping[str, UsageTaker] = {
 
 
 def _to_count(value: object) -> int:
-    """A count that makes sense, or 0."""
+    """Return a plausible count, or 0."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):

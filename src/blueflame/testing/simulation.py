@@ -212,8 +212,8 @@ class Simulation:
             return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
         if attempt.role == MERGER:
             return self._end_merger(attempt, ended)
-        told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._build_verdict(attempt))]
-        return [AttemptEnded(attempt=attempt.id, ended=ended), *(told if ending is Ending.PASSED else ())]
+        reported = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._build_verdict(attempt))]
+        return [AttemptEnded(attempt=attempt.id, ended=ended), *(reported if ending is Ending.PASSED else ())]
 
     def _end_merger(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)

@@ -54,7 +54,7 @@ def tape(tmp_path: Path) -> Path:
     return tmp_path / "tape.jsonl"
 
 
-def test_what_was_recorded_is_played_turn_by_turn_in_this_runs_places(tape: Path) -> None:
+def test_recorded_answers_are_replayed_turn_by_turn_with_the_paths_of_this_run(tape: Path) -> None:
     record(tape, (asked("in /home/ann/wt"), "see /home/ann/wt/a"), (asked("in /home/ann/wt", 1), "done"))
     player = CassettePlayer(str(tape), KEY, THERE)
     assert heard(player, asked("in /srv/x")) == "see /srv/x/a"
@@ -74,7 +74,7 @@ def test_two_answers_to_one_question_are_played_in_order(tape: Path) -> None:
     assert [heard(player, asked("a")) for _ in range(3)] == ["one", "other", "other"]
 
 
-def test_conversations_inside_of_one_attempt_are_told_apart(tape: Path) -> None:
+def test_conversations_of_one_attempt_are_distinguished(tape: Path) -> None:
     record(tape, (asked("main"), "m0"), (asked("sub"), "s0"), (asked("sub", 1), "s1"), (asked("main", 1), "m1"))
     player = CassettePlayer(str(tape), KEY, HERE)
     assert heard(player, asked("sub")) == "s0"
@@ -83,7 +83,7 @@ def test_conversations_inside_of_one_attempt_are_told_apart(tape: Path) -> None:
     assert heard(player, asked("sub", 1)) == "s1"
 
 
-def test_a_conversation_that_begins_otherwise_is_played_by_order(tape: Path) -> None:
+def test_a_conversation_with_another_beginning_is_replayed_in_order(tape: Path) -> None:
     record(tape, (asked("at 10:01"), "a0"), (asked("title", model="small"), "t0"), (asked("at 10:01", 1), "a1"))
     player = CassettePlayer(str(tape), KEY, HERE)
     assert heard(player, asked("another title", model="small")) == "t0"
@@ -99,7 +99,7 @@ def test_a_turn_that_was_not_recorded_gets_the_next_answer_of_its_conversation(t
     assert heard(player, asked("a", 5)) is None
 
 
-def test_an_attempt_that_was_not_recorded_plays_an_earlier_one_of_its_task(tape: Path) -> None:
+def test_an_attempt_that_was_not_recorded_replays_an_earlier_one_of_its_task(tape: Path) -> None:
     record(tape, (asked("a"), "first"), key="worker/task-001/1")
     record(tape, (asked("a"), "second"), key="worker/task-001/2")
     record(tape, (asked("a"), "other task"), key="worker/task-0011/1")
@@ -167,14 +167,14 @@ def test_a_damaged_cassette_is_refused_with_its_line(tape: Path, line: str) -> N
         CassettePlayer(str(tape), KEY, HERE)
 
 
-def test_a_cassette_that_is_not_there_is_refused(tape: Path) -> None:
+def test_a_missing_cassette_is_refused(tape: Path) -> None:
     with pytest.raises(WorldError, match="cannot read the cassette"):
         CassettePlayer(str(tape), KEY, HERE)
     with pytest.raises(WorldError, match="cannot write the cassette"):
         CassetteRecorder(str(tape / "x"), KEY, HERE)
 
 
-def test_a_full_disk_is_told_and_holds_nobody_up() -> None:
+def test_a_full_disk_is_reported_and_holds_no_call_up() -> None:
     recorder = CassetteRecorder("/dev/full", KEY, HERE)
     recorder.add("anthropic", asked("a"), said("one"), True)
     assert "No space left" in recorder.problem

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         (b"", "not_tls"),
     ],
 )
-def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
+def test_without_a_client_hello_for_the_named_host_no_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
     async def scene(there: GatewayHarness) -> None:
         answer = await there.send_request(format_connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
@@ -53,7 +53,7 @@ def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, open
     assert (line["decision"], line["rule"], line["bytes_up"]) == ("block", rule, 0)
 
 
-def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
+def test_a_silent_client_is_disconnected(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         assert (
             await there.send_request(format_connect("example.org:443"), end=False)
@@ -65,7 +65,7 @@ def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
     assert "no TLS ClientHello came" in there.read_log()[0]["details"]
 
 
-def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
+def test_a_client_hello_in_small_pieces_is_joined(folder: Path) -> None:
     hello = build_client_hello("example.org")
 
     async def scene(there: GatewayHarness) -> None:
@@ -80,7 +80,7 @@ def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
     run_scenario(folder, scene)
 
 
-def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(folder: Path) -> None:
+def test_at_another_port_the_server_may_send_first_but_a_client_hello_must_name_it(folder: Path) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-greeting\r\n")
         await reader.read(100)
@@ -139,7 +139,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 @settings(max_examples=150)
 @given(opening=st.binary(max_size=600) | damaged_requests().filter(lambda data: data[:1] == b"\x16"))
-def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
+def test_a_damaged_client_hello_goes_on_only_if_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
     async def scene(there: GatewayHarness) -> None:

@@ -123,7 +123,7 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
         ["not an address"],
     ],
 )
-def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
+def test_a_name_with_one_private_address_is_refused(folder: Path, addresses: list[str]) -> None:
     async def scene(there: GatewayHarness) -> None:
         answer = await there.send_request(format_connect("example.org:443"))
         assert b"not a public address" in answer
@@ -145,7 +145,7 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(fol
     assert there.reached == [("151.101.0.223", 443)]
 
 
-def test_a_private_address_is_reached_when_that_very_address_is_listed(folder: Path) -> None:
+def test_a_private_address_is_reached_when_it_is_listed(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         await close_stream(await there.open_tunnel("nexus.corp:8443"))
         await close_stream(await there.open_tunnel("10.1.2.3:8443"))
@@ -165,7 +165,7 @@ def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, addr
     assert run_scenario(folder, scene, address).reached == []
 
 
-def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
+def test_a_public_address_of_this_machine_is_refused(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         there.source = "127.0.0.1"  # where the upstream is
         assert b"which is this machine itself" in await there.send_request(
@@ -191,7 +191,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> Non
     assert [line["decision"] for line in there.read_log()] == ["error", "block"]
 
 
-def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
+def test_a_name_without_an_address_is_reported(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         assert (await there.send_request(format_connect("example.org:443"))).startswith(
             b"HTTP/1.1 502 example.org cannot be resolved"

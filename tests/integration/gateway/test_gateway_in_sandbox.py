@@ -60,7 +60,7 @@ def gateway_of(folder: Path) -> int:
     return 0
 
 
-def test_an_agent_and_its_setup_reach_the_gateway_and_nobody_else(who: SystemUser, folder: Path) -> None:
+def test_an_agent_and_its_setup_reach_only_the_gateway(who: SystemUser, folder: Path) -> None:
     program = ASK + 'ask "GET /"; ask "CONNECT evil.example:443"; echo "$HTTPS_PROXY"'
     setup = [{"name": "fetch", "argv": ["bash", "-c", ASK + 'ask "CONNECT setup.example:443"']}]
 

@@ -86,7 +86,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
 STREAM = {"model": "claude-test", "stream": True}
 
 
-def test_whoever_waits_for_a_stream_hears_pings_and_then_the_answer(tmp_path: Path) -> None:
+def test_a_client_that_waits_for_a_stream_gets_pings_and_then_the_answer(tmp_path: Path) -> None:
     with start_provider(LIMITED, stream_events(build_message_events())) as far, hurried_door(tmp_path, far.url) as port:
         status, body = ask(port, "/anthropic/v1/messages", STREAM)
 
@@ -97,7 +97,7 @@ def test_whoever_waits_for_a_stream_hears_pings_and_then_the_answer(tmp_path: Pa
     assert (line["status"], line["output"], line["tries"], line["complete"]) == (200, 20, 2, True)
 
 
-def test_whoever_waits_for_one_answer_is_told_nothing_before_it(tmp_path: Path) -> None:
+def test_a_client_that_waits_for_one_answer_gets_nothing_before_it(tmp_path: Path) -> None:
     with start_provider(LIMITED, answer_json(200, build_message())) as far, hurried_door(tmp_path, far.url) as port:
         status, body = ask(port, "/anthropic/v1/messages", {"model": "claude-test"})
 
@@ -126,7 +126,7 @@ def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, pin
     assert (line["status"], line["micro_usd"], line["complete"]) == (400, 0, True)
 
 
-def test_giving_up_after_pings_is_an_event_too(tmp_path: Path) -> None:
+def test_an_exceeded_wait_after_pings_is_an_event_too(tmp_path: Path) -> None:
     down = answer_json(503, build_error("api_error", "Down."))
     with start_provider(down) as far, hurried_door(tmp_path, far.url, outage_wait=0.5) as port:
         _, body = ask(port, "/anthropic/v1/messages", STREAM)

@@ -19,7 +19,7 @@ FINE = answer_json(200, build_message())
 LIMITED = answer_json(429, build_error(), retry_after="3600")
 
 
-def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: Path) -> None:
+def test_a_rate_limited_call_is_retried_when_the_provider_allows(tmp_path: Path) -> None:
     limited = answer_json(429, build_error(words="Slow down."), retry_after_ms="1500")
     with (
         start_provider(limited, FINE) as far,
@@ -54,7 +54,7 @@ def test_an_outage_is_waited_out(tmp_path: Path, failure: Any) -> None:  # noqa:
     assert len(far.asked) == 2
 
 
-def test_a_network_that_is_down_is_told_apart_and_waited_for(tmp_path: Path) -> None:
+def test_a_network_failure_is_reported_as_such_and_waited_out(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with start_model_gateway(tmp_path / "a", build_model_options(f"http://127.0.0.1:{port}")) as door, _pool() as pool:
@@ -66,7 +66,7 @@ def test_a_network_that_is_down_is_told_apart_and_waited_for(tmp_path: Path) -> 
             assert calling.result().status == 200
 
 
-def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> None:
+def test_an_untrusted_provider_is_not_used(tmp_path: Path) -> None:
     with (
         start_provider(FINE) as far,
         start_model_gateway(
@@ -80,7 +80,7 @@ def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> Non
     assert far.asked == []
 
 
-def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path: Path) -> None:
+def test_a_call_that_may_not_wait_as_long_gets_the_error(tmp_path: Path) -> None:
     with (
         start_provider(LIMITED) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, rate_limit_wait=60)) as door,
@@ -96,7 +96,7 @@ def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path:
     assert [(line["refused"], line["status"], line["complete"]) for line in lines] == [("gave_up", 429, True)] * 2
 
 
-def test_an_outage_that_lasts_too_long_ends_the_patience(tmp_path: Path) -> None:
+def test_an_outage_that_lasts_too_long_ends_the_wait(tmp_path: Path) -> None:
     down = answer_json(503, build_error("api_error", "Down."))
     with (
         start_provider(down) as far,
@@ -109,7 +109,7 @@ def test_an_outage_that_lasts_too_long_ends_the_patience(tmp_path: Path) -> None
     assert len(far.asked) == 2  # at the start, and once more at the very end
 
 
-def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) -> None:
+def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path: Path) -> None:
     """The first meets it and writes; the second does not even ask, until somebody wants it to try."""
     shared = tmp_path / "parked" / "claude.json"
     with (
@@ -137,7 +137,7 @@ def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) ->
     assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", told["until"])
 
 
-def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
+def test_the_first_success_lifts_the_limit_for_all(tmp_path: Path) -> None:
     shared = tmp_path / "claude.json"
     limited = answer_json(429, build_error(), retry_after_ms="200")
     with (
@@ -149,7 +149,7 @@ def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"until": "soon"}', '{"until": 17}'])
-def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: str) -> None:
+def test_an_invalid_shared_file_holds_no_call_up(tmp_path: Path, text: str) -> None:
     shared = tmp_path / "claude.json"
     shared.write_text(text)
     with (
@@ -159,7 +159,7 @@ def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: s
         assert door.send_call().status == 200
 
 
-def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
+def test_a_call_of_a_disconnected_agent_stops_waiting(tmp_path: Path) -> None:
     options = {"rate_limit_wait": 9000.0}
     with (
         start_provider(LIMITED) as far,

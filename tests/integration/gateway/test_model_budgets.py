@@ -23,7 +23,7 @@ from support.wardens import wait_until
 TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call takes 120
 
 
-def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tmp_path: Path) -> None:
+def test_when_a_budget_is_used_up_the_next_call_is_refused_with_advice(tmp_path: Path) -> None:
     budgets = [{"name": "session", "unit": "tokens", "limit": 10_000}, {"name": "attempt", "unit": "usd", "limit": 400}]
     with (
         start_provider(answer_json(200, build_message())) as far,
@@ -33,7 +33,7 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tm
         heard, lines = door.read_status(), door.read_usage()
 
     words = (
-        "The budget of this attempt is used up: $0.000400 of $0.000400."
+        "The budget of this attempt is used up: $0.0004 of $0.0004."
         " No further call is answered; commit what you have and stop."
     )
     assert [answer.status for answer in answers] == [200, 200, 402, 402]
@@ -74,7 +74,7 @@ def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a
         yield door
 
 
-def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
+def test_an_empty_budget_refuses_the_first_call(tmp_path: Path) -> None:
     budgets = [{"name": "day", "unit": "usd", "limit": 0}]
     with (
         start_provider(answer_json(200, build_message())) as far,
@@ -85,7 +85,7 @@ def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
     assert far.asked == []
 
 
-def test_calls_at_once_wait_for_each_other_when_they_could_overshoot_together(tmp_path: Path) -> None:
+def test_parallel_calls_wait_when_together_they_could_exceed_the_budget(tmp_path: Path) -> None:
     """Ten at once, with room for two: the third is the one that must not go."""
     with (
         start_provider(answer_json(200, build_message())) as far,
@@ -100,7 +100,7 @@ def test_calls_at_once_wait_for_each_other_when_they_could_overshoot_together(tm
     assert sum(line["input"] + line["output"] for line in lines) == 240
 
 
-def test_calls_at_once_go_together_where_there_is_room_for_all(tmp_path: Path) -> None:
+def test_parallel_calls_run_together_when_the_budget_has_room(tmp_path: Path) -> None:
     gate = threading.Event()
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 100_000}]
     with (
@@ -136,7 +136,7 @@ def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the
     assert len(far.asked) == 1
 
 
-def test_what_cannot_be_recorded_is_not_let_through(tmp_path: Path) -> None:
+def test_a_call_that_cannot_be_logged_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "usage.jsonl").symlink_to("/dev/full")
     with (

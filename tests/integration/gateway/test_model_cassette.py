@@ -19,7 +19,7 @@ THEN = {
 NOBODY = "http://127.0.0.1:9"
 
 
-def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> None:
+def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     with (
         start_provider(stream_events(build_message_events()), answer_json(200, build_message(wrote=33))) as far,
@@ -44,7 +44,7 @@ def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> 
     assert TOKEN not in text
 
 
-def test_what_was_not_recorded_is_not_made_up(tmp_path: Path) -> None:
+def test_a_call_that_was_not_recorded_is_refused(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     cassette.write_text("")
     with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:

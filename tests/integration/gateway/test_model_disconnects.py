@@ -12,7 +12,7 @@ from support.wardens import is_alive, wait_until
 START, TEXT, DELTA, STOP = build_message_events()
 
 
-def test_an_answer_is_read_to_its_end_when_the_agent_has_gone(tmp_path: Path) -> None:
+def test_an_answer_is_read_to_its_end_after_the_agent_disconnects(tmp_path: Path) -> None:
     go_on = threading.Event()
     with (
         start_provider(stream_events([START, TEXT, go_on, DELTA, STOP])) as far,
@@ -42,7 +42,7 @@ def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> N
     assert (line["output"], line["complete"]) == (20, True)
 
 
-def test_an_answer_that_takes_too_long_is_cut_and_said_to_be_incomplete(tmp_path: Path) -> None:
+def test_an_answer_that_takes_too_long_is_cut_off_and_marked_incomplete(tmp_path: Path) -> None:
     with (
         start_provider(stream_events([START, TEXT, threading.Event()])) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,

@@ -40,7 +40,7 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-def test_an_agent_in_a_box_reaches_its_model_and_is_metered(who: SystemUser, folder: Path) -> None:
+def test_a_sandboxed_agent_reaches_its_model_and_is_metered(who: SystemUser, folder: Path) -> None:
     with start_provider(answer_json(200, build_message())) as far:
         options = build_model_options(far.url)
         options["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}

@@ -50,7 +50,7 @@ def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_secret_that_no_header_can_hold_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
+def test_an_invalid_secret_is_not_shown_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds characters that no header can") as refused:
         start_gateway(
             str(tmp_path), {"hosts": [], "model": build_model_options("https://api.example.org")}, {"key": "ab\r\ncd"}
@@ -71,7 +71,7 @@ def test_a_replay_needs_no_secret() -> None:
         ("https://[::1]:99/a/b/", (True, "::1", 99, "/a/b")),
     ],
 )
-def test_an_upstream_is_taken_apart(text: str, parts: tuple[bool, str, int, str]) -> None:
+def test_an_upstream_url_is_parsed(text: str, parts: tuple[bool, str, int, str]) -> None:
     upstream = Upstream(text, "upstream")
 
     assert (upstream.tls, upstream.host, upstream.port, upstream.base) == parts

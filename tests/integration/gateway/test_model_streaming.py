@@ -56,7 +56,7 @@ def door(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
     return there
 
 
-def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: RunningGateway, far: Provider) -> None:
+def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningGateway, far: Provider) -> None:
     heard = door.send_call(body={"model": "claude-test", "messages": []})
 
     assert (heard.status, heard.content, heard.headers["connection"]) == (200, build_message(), "close")
@@ -74,7 +74,7 @@ def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: Runn
     assert door.read_status() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
 
 
-def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: RunningGateway, far: Provider) -> None:
+def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGateway, far: Provider) -> None:
     door.send_call(
         "/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1"
     )
@@ -175,7 +175,7 @@ def test_every_wire_format_is_metered_alike(door: RunningGateway, far: Provider,
     assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
 
 
-def test_a_stream_is_passed_on_while_it_comes(door: RunningGateway, far: Provider) -> None:
+def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, far: Provider) -> None:
     pieces, go_on = build_message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
     far.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
 
@@ -199,7 +199,7 @@ def test_a_stream_is_passed_on_while_it_comes(door: RunningGateway, far: Provide
     ]
 
 
-def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: RunningGateway, far: Provider) -> None:
+def test_usage_is_requested_where_the_api_does_not_report_it_by_default(door: RunningGateway, far: Provider) -> None:
     asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
 
     door.send_call("/openai/chat/completions", asked)
@@ -230,7 +230,7 @@ def test_without_the_attempts_token_nothing_goes_out(
         "/gemini/v1beta/models/../x:generateContent",
     ],
 )
-def test_what_could_not_be_metered_is_not_passed_on(door: RunningGateway, far: Provider, target: str) -> None:
+def test_a_call_that_could_not_be_metered_is_refused(door: RunningGateway, far: Provider, target: str) -> None:
     heard = door.send_call(target)
 
     assert heard.status == 404
@@ -246,14 +246,14 @@ def test_responses_in_the_background_are_refused(door: RunningGateway, far: Prov
     assert far.asked == []
 
 
-def test_what_costs_nothing_is_passed_on_without_a_line(door: RunningGateway, far: Provider) -> None:
+def test_a_free_call_is_forwarded_without_a_line(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [answer_json(200, {"input_tokens": 12})]
 
     assert door.send_call("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
     assert door.read_usage() == []
 
 
-def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> None:
+def test_a_chunked_body_arrives_whole(door: RunningGateway, far: Provider) -> None:
     body = json.dumps({"model": "claude-test", "text": "x" * 100_000}).encode()
     parts = [body[:10], body[10:70_000], body[70_000:]]
     chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
@@ -272,14 +272,14 @@ def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> 
         ({"content_length": "1, 2"}, b"xx", 400),
     ],
 )
-def test_a_body_that_is_too_large_or_odd_is_refused(
+def test_a_body_that_is_too_large_or_malformed_is_refused(
     door: RunningGateway, far: Provider, headers: dict[str, str], body: bytes, status: int
 ) -> None:
     assert door.send_call(body=body, **headers).status == status
     assert far.asked == []
 
 
-def test_errors_of_the_provider_come_through(door: RunningGateway, far: Provider) -> None:
+def test_errors_of_the_provider_are_forwarded(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
 
     heard = door.send_call()
@@ -290,7 +290,7 @@ def test_errors_of_the_provider_come_through(door: RunningGateway, far: Provider
     assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
 
 
-def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: RunningGateway, far: Provider) -> None:
+def test_an_answer_that_breaks_off_is_forwarded_as_broken(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
 
     heard = door.send_call(body={"model": "claude-test", "stream": True})
@@ -301,7 +301,7 @@ def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: RunningGateway, 
     assert len(far.asked) == 1  # never again, once a byte has been passed on
 
 
-def test_the_connection_to_the_provider_is_used_again(door: RunningGateway, far: Provider) -> None:
+def test_the_connection_to_the_provider_is_reused(door: RunningGateway, far: Provider) -> None:
     for _ in range(3):
         assert door.send_call().status == 200
 
@@ -309,7 +309,7 @@ def test_the_connection_to_the_provider_is_used_again(door: RunningGateway, far:
     assert far.connections <= 1
 
 
-def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: RunningGateway, far: Provider) -> None:
+def test_health_checks_of_clients_are_answered_here(door: RunningGateway, far: Provider) -> None:
     import http.client
 
     for method, target in (("HEAD", "/anthropic/"), ("GET", "/anthropic/api/hello"), ("HEAD", "/anthropic")):
@@ -324,7 +324,7 @@ def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: Runn
     assert far.asked == []
 
 
-def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp_path: Path) -> None:
+def test_an_api_that_the_runtime_does_not_use_is_not_available(far: Provider, tmp_path: Path) -> None:
     options = build_model_options(far.url)
     del options["apis"]["openai"]
     with start_model_gateway(tmp_path / "a", options) as door:
@@ -334,7 +334,7 @@ def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp
     assert "the openai API is not available" in heard.content["error"]["message"]
 
 
-def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> None:
+def test_a_login_is_read_again_for_each_call(far: Provider, tmp_path: Path) -> None:
     login = tmp_path / "credentials.json"
 
     def log_in(token: str, expires: float) -> None:
@@ -374,7 +374,7 @@ def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_proces
     st.lists(st.binary(min_size=1, max_size=40), max_size=8),
     st.lists(st.integers(1, 50), min_size=1, max_size=60),
 )
-def test_frames_are_taken_off_however_the_bytes_come(bodies: list[bytes], sizes: list[int]) -> None:
+def test_chunks_are_decoded_however_the_bytes_arrive(bodies: list[bytes], sizes: list[int]) -> None:
     framed = b"".join(b"%x;a=b\r\n%b\r\n" % (len(body), body) for body in bodies) + b"0\r\nx: y\r\n\r\nmore"
     chunks, found, at = ChunkDecoder(), b"", 0
     while at < len(framed):

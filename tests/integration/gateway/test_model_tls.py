@@ -46,7 +46,7 @@ def test_a_trusted_provider_is_asked_over_one_connection(
 
 
 @pytest.mark.parametrize(("host", "trusts"), [("localhost", False), ("127.0.0.1", True)])
-def test_a_stranger_hears_nothing(
+def test_an_untrusted_provider_gets_no_byte_of_the_request(
     tmp_path: Path, certificate: tuple[ssl.SSLContext, str], host: str, *, trusts: bool
 ) -> None:
     """Nobody has signed for it, or it was signed for another name."""

@@ -40,7 +40,7 @@ def test_either_side_may_finish_first(folder: Path) -> None:
     run_scenario(folder, scene, behave=answer_after_the_end)
 
 
-def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
+def test_large_transfers_arrive_unchanged_in_both_directions(folder: Path) -> None:
     hello = build_client_hello("example.org")
     load = bytes(range(256)) * 64 * 1024  # 16 MB
 
@@ -88,7 +88,7 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
     assert "closed: idle" in line["details"]
 
 
-def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
+def test_a_reset_connection_is_reset_on_the_other_side_too(folder: Path) -> None:
     async def tear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         plug = writer.get_extra_info("socket")
@@ -116,7 +116,7 @@ def test_a_silent_tunnel_is_closed(folder: Path) -> None:
     assert "idle for 0.5 seconds" in run_scenario(folder, scene).read_log()[0]["details"]
 
 
-def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
+def test_the_number_of_open_connections_is_limited(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         sides = [await there.open_tunnel() for _ in range(3)]
         assert (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 more than 3 connections")
@@ -128,7 +128,7 @@ def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
     run_scenario(folder, scene, max_connections=3)
 
 
-def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> None:
+def test_no_more_requests_are_served_when_the_log_is_full(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         while not (answer := await there.send_request(format_connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
             assert b"200" in answer

@@ -72,7 +72,7 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
     "headers",
     ["Transfer-Encoding: chunked", "Content-Length: 4\r\nContent-Length: 5", "Content-Length: +4", "Content-Length: "],
 )
-def test_a_body_of_doubtful_length_is_not_passed_on(folder: Path, headers: str) -> None:
+def test_a_body_of_ambiguous_length_is_not_forwarded(folder: Path, headers: str) -> None:
     async def scene(there: GatewayHarness) -> None:
         request = f"POST http://mirror.example/ HTTP/1.1\r\n{headers}\r\n\r\nbody"
         assert (await there.send_request(request.encode())).startswith(b"HTTP/1.1 4")
@@ -80,7 +80,7 @@ def test_a_body_of_doubtful_length_is_not_passed_on(folder: Path, headers: str) 
     assert run_scenario(folder, scene, "mirror.example:80").reached == []
 
 
-def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
+def test_the_gateway_serves_its_status_page(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         page = await there.send_request(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
@@ -128,7 +128,7 @@ def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes)
     assert (there.reached, there.read_log()[0]["rule"]) == ([], "malformed_request")
 
 
-def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
+def test_an_endless_head_and_a_slow_one_are_refused(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         assert (await there.send_request(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(
             b"HTTP/1.1 431 "
@@ -140,7 +140,7 @@ def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
 
 @settings(max_examples=150)
 @given(sent=st.lists(st.binary(max_size=600) | damaged_requests(), min_size=1, max_size=8))
-def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
+def test_random_bytes_reach_no_host_and_never_end_the_gateway(
     tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]
 ) -> None:
     """Whatever is sent: nobody but the listed host is looked up, and nothing but a hello to it goes on."""

@@ -53,7 +53,7 @@ NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
         ({"retry-after": "999999999999"}, {}, 40 * 86400),
     ],
 )
-def test_a_hint_is_understood(headers: dict[str, str], body: object, seconds: float) -> None:
+def test_a_reset_time_is_read(headers: dict[str, str], body: object, seconds: float) -> None:
     assert find_reset_time(headers, json.dumps(body).encode(), NOW) == pytest.approx(NOW + seconds)
 
 
@@ -70,5 +70,5 @@ def test_a_hint_is_understood(headers: dict[str, str], body: object, seconds: fl
         ({"anthropic-ratelimit-tokens-reset": "tomorrow", "x-ratelimit-reset-tokens": "1..2s"}, b""),
     ],
 )
-def test_what_is_no_hint_is_none(headers: dict[str, str], body: bytes) -> None:
+def test_an_invalid_reset_time_is_ignored(headers: dict[str, str], body: bytes) -> None:
     assert find_reset_time(headers, body, NOW) is None

@@ -38,7 +38,7 @@ NO_HOSTS = """
         443,
     ],
 )
-def test_what_is_no_host_is_no_rule(text: object) -> None:
+def test_an_invalid_host_is_not_a_rule(text: object) -> None:
     with pytest.raises(ValueError, match=r"sandbox\.allowed_hosts"):
         parse_allow_rule(text)
 
@@ -54,7 +54,7 @@ def test_a_star_covers_everything_below_and_nothing_else(name: str, sub: str) ->
 
 
 @given(text=st.text(max_size=30) | st.from_regex(r"[0-9a-fx.]{1,20}"))
-def test_a_host_has_one_spelling_and_never_an_odd_letter(text: str) -> None:
+def test_a_host_has_one_spelling_without_special_characters(text: str) -> None:
     host = normalize_host(text)
 
     if host is not None:
@@ -103,17 +103,17 @@ def test_no_public_v6_address_is_special_to_python(number: int) -> None:
         ("", False),
     ],
 )
-def test_public_addresses_are_told_from_the_rest(address: str, public: bool) -> None:
+def test_public_addresses_are_recognised(address: str, public: bool) -> None:
     assert is_public(address) is public
 
 
-def test_one_may_list_ones_own_network_but_never_the_machine() -> None:
+def test_a_private_network_may_be_listed_but_never_this_machine() -> None:
     assert all(is_private_use(text) for text in ("10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1"))
     assert not any(is_private_use(text) for text in ("127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0", "x"))
 
 
 @given(name=NAME.filter(lambda name: len(name) < 200))
-def test_a_real_hello_tells_its_server(name: str) -> None:
+def test_a_real_client_hello_names_its_server(name: str) -> None:
     data = build_client_hello(name)
 
     hello = extract_client_hello(data)
@@ -123,7 +123,7 @@ def test_a_real_hello_tells_its_server(name: str) -> None:
 
 
 @given(cuts=st.lists(st.integers(1, 600), min_size=1, max_size=6))
-def test_a_hello_may_come_in_several_records_and_is_never_read_too_early(cuts: list[int]) -> None:
+def test_a_client_hello_may_span_several_records(cuts: list[int]) -> None:
     data = build_client_hello("example.org")
     body, records = data[5:], b""
     for cut in cuts:
@@ -172,13 +172,13 @@ GOOD = _names((0, b"example.org"))
         (b"", "not_tls"),
     ],
 )
-def test_an_unusual_hello_is_refused(hello: bytes, rule: str) -> None:
+def test_an_unusual_client_hello_is_refused(hello: bytes, rule: str) -> None:
     with pytest.raises(RequestRefused) as refused:
         read_server_name(hello)
     assert refused.value.rule == rule
 
 
-def test_a_plain_hello_is_taken() -> None:
+def test_a_plain_client_hello_is_accepted() -> None:
     assert read_server_name(_hello(GOOD)) == "example.org"
     assert read_server_name(_hello(b"")) is None
     assert read_server_name(_hello(b"")[:-2]) is None
@@ -186,7 +186,7 @@ def test_a_plain_hello_is_taken() -> None:
 
 @settings(max_examples=300)
 @given(data=st.binary(max_size=300) | st.binary(max_size=300).map(lambda tail: b"\x16\x03\x01" + tail))
-def test_any_bytes_are_a_hello_a_refusal_or_a_beginning(data: bytes) -> None:
+def test_any_bytes_are_a_client_hello_a_refusal_or_incomplete(data: bytes) -> None:
     try:
         hello = extract_client_hello(data)
         if hello is not None:

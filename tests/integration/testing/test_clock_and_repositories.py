@@ -9,7 +9,7 @@ import pytest
 from blueflame.testing import FakeClock, create_throwaway_repository
 
 
-def test_time_passes_only_when_it_is_told_to() -> None:
+def test_time_passes_only_by_advance() -> None:
     clock = FakeClock(100.0)
     clock.advance(2.5)
     assert (clock.now(), clock.monotonic()) == (102.5, 2.5)

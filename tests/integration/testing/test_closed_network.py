@@ -29,7 +29,7 @@ def run(network: ClosedNetwork, code: str, *argv: str) -> subprocess.CompletedPr
     return subprocess.run(inside, capture_output=True, text=True, check=False, timeout=30)
 
 
-def test_there_is_nothing_but_a_loopback_device(network: ClosedNetwork) -> None:
+def test_a_closed_network_has_only_a_loopback_device(network: ClosedNetwork) -> None:
     assert "lo" in run(network, DEVICES).stdout
     assert "eth" not in run(network, DEVICES).stdout
 
@@ -57,7 +57,7 @@ def test_a_listener_of_this_machine_is_not_reached_from_inside(network: ClosedNe
     assert "ConnectionRefusedError" in done.stderr
 
 
-def test_the_program_gets_its_arguments_and_tells_its_exit_code(network: ClosedNetwork) -> None:
+def test_a_program_gets_its_arguments_and_returns_its_exit_code(network: ClosedNetwork) -> None:
     done = run(network, "import sys; print(sys.argv[1:]); sys.exit(7)", "a b", "", "ж")
     assert (done.returncode, done.stdout) == (7, "['a b', '', 'ж']\n")
 

@@ -125,7 +125,7 @@ def test_anthropic_answers_whole(model: LoopbackModel) -> None:
     assert model.served == (served("anthropic", cache_write=7, whole=100),)
 
 
-def test_anthropic_streams_in_small_pieces_that_make_the_same(model: LoopbackModel) -> None:
+def test_anthropic_streams_the_same_answer_in_small_pieces(model: LoopbackModel) -> None:
     events = ask(model, "/v1/messages", anthropic("do task-001", stream=True), x_api_key="k").events
     assert [events[0]["type"], events[-2]["type"], events[-1]["type"]] == [
         "message_start",
@@ -142,7 +142,7 @@ def test_anthropic_streams_in_small_pieces_that_make_the_same(model: LoopbackMod
     assert model.served == (served("anthropic", cache_write=7, whole=100),)
 
 
-def test_the_turn_is_how_often_the_model_has_spoken(shared: LoopbackModel) -> None:
+def test_the_turn_is_the_number_of_the_models_turns_so_far(shared: LoopbackModel) -> None:
     call = {"role": "assistant", "content": [{"type": "text", "text": "a"}]}
     aside = {"role": "system", "content": "by the way"}
     result = {"role": "user", "content": [{"type": "tool_result", "content": "fine"}]}
@@ -219,7 +219,7 @@ def test_openai_chat_streams_with_usage_when_it_is_wanted(model: LoopbackModel) 
     assert model.served == (served("openai-chat", cache_write=0, whole=107),)
 
 
-def test_openai_chat_counts_what_it_does_not_tell(model: LoopbackModel) -> None:
+def test_openai_chat_counts_usage_that_it_does_not_report(model: LoopbackModel) -> None:
     events = ask(model, "/v1/chat/completions", chat("do task-001", stream=True), Authorization="Bearer k").events
     assert "usage" not in events[-1]
     assert model.served == (served("openai-chat", cache_write=0, whole=107),)
@@ -282,19 +282,19 @@ def test_models_are_listed(shared: LoopbackModel, path: str, headers: dict[str, 
     assert (got.status, key in got.json) == (200, True)
 
 
-def test_it_says_hello(shared: LoopbackModel) -> None:
+def test_the_root_path_answers(shared: LoopbackModel) -> None:
     said = [ask(shared, path, method=method).status for path in ("/", "/api/hello") for method in ("HEAD", "GET")]
     assert said == [200] * 4
     assert ask(shared, "/v1/else", {}).status == 404
 
 
-def test_who_fits_no_scenario_is_told(shared: LoopbackModel) -> None:
+def test_a_question_without_a_scenario_is_refused(shared: LoopbackModel) -> None:
     got = ask(shared, "/v1/messages", anthropic("something else"))
     assert got.status == 400
     assert "no scenario of the script fits this question" in got.json["error"]["message"]
 
 
-def test_a_blank_without_a_value_is_told(shared: LoopbackModel) -> None:
+def test_a_blank_without_a_value_is_refused(shared: LoopbackModel) -> None:
     got = ask(shared, "/v1/messages", anthropic("blank"))
     assert "{{nothing}} has no value" in got.json["error"]["message"]
 
@@ -307,7 +307,7 @@ def test_a_scenario_is_picked_by_model_system_and_tool(shared: LoopbackModel) ->
         assert ask(shared, "/v1/messages", body | change).status == 400
 
 
-def test_it_fails_so_often_and_then_goes_on(model: LoopbackModel) -> None:
+def test_a_turn_fails_so_many_times_and_then_succeeds(model: LoopbackModel) -> None:
     got = [ask(model, "/v1/messages", anthropic("fail")) for _ in range(4)]
     assert [each.status for each in got] == [429, 429, 200, 200]
     assert got[0].json["error"] == {"type": "rate_limit_error", "message": "slow down"}
@@ -316,14 +316,14 @@ def test_it_fails_so_often_and_then_goes_on(model: LoopbackModel) -> None:
     assert len(model.served) == 2
 
 
-def test_signs_of_life_come_before_the_answer(shared: LoopbackModel) -> None:
+def test_pings_come_before_the_answer(shared: LoopbackModel) -> None:
     events = ask(shared, "/v1/messages", anthropic("wait", stream=True)).events
     assert [event["type"] for event in events[:3]] == ["ping", "ping", "message_start"]
     said = ask(shared, "/v1/chat/completions", chat("wait", stream=True)).text
     assert said.startswith(": wait\n\n: wait\n\ndata: {")
 
 
-def test_a_cut_answer_counts_what_had_been_told(model: LoopbackModel) -> None:
+def test_a_cut_off_answer_counts_what_had_been_reported(model: LoopbackModel) -> None:
     with pytest.raises((IncompleteRead, HTTPException)):
         ask(model, "/v1/messages", anthropic("cut", stream=True))
     (cut,) = model.served
@@ -344,7 +344,7 @@ def test_another_credential_is_refused() -> None:
         assert model.totals.complete
 
 
-def test_a_wrong_script_tells_all_its_problems_with_their_lines(tmp_path: Path) -> None:
+def test_an_invalid_script_reports_all_problems_with_their_lines(tmp_path: Path) -> None:
     script = tmp_path / "model.yaml"
     script.write_text('scenarios:\n  - when: {user: "("}\n    turns:\n      - {txt: hi}\n      - {tool: {}}\n')
     with pytest.raises(ScriptError) as caught:
@@ -358,7 +358,7 @@ def test_a_wrong_script_tells_all_its_problems_with_their_lines(tmp_path: Path) 
         LoopbackModel(tmp_path / "missing.yaml")
 
 
-def test_it_runs_as_a_process_that_keeps_a_ledger(tmp_path: Path) -> None:
+def test_the_model_runs_as_a_process_that_writes_a_ledger(tmp_path: Path) -> None:
     script, ledger = tmp_path / "model.yaml", tmp_path / "served.jsonl"
     script.write_text("scenarios:\n  - turns:\n      - {text: hi, usage: {input: 5, output: 2}}\n")
     argv = [sys.executable, "-m", "blueflame.testing", "model", "--script", str(script), "--ledger", str(ledger)]

@@ -137,23 +137,23 @@ EACH = pytest.mark.parametrize(("api", "answer", "expected"), ANSWERS.values(), 
 
 
 @EACH
-def test_an_answer_says_what_it_used(api: str, answer: bytes, expected: Usage) -> None:
+def test_an_answer_reports_its_usage(api: str, answer: bytes, expected: Usage) -> None:
     assert used(api, answer) == expected
 
 
 @EACH
-def test_byte_by_byte_gives_the_same(api: str, answer: bytes, expected: Usage) -> None:
+def test_byte_by_byte_gives_the_same_usage(api: str, answer: bytes, expected: Usage) -> None:
     assert used(api, *(bytes([byte]) for byte in answer)) == expected
 
 
 @given(st.sampled_from(sorted(ANSWERS)), st.lists(st.integers(0, 10_000), max_size=12))
-def test_any_chunking_gives_the_same(name: str, places: list[int]) -> None:
+def test_any_chunking_gives_the_same_usage(name: str, places: list[int]) -> None:
     api, data, expected = ANSWERS[name]
     assert used(api, *cut(data, places)) == expected
 
 
 @given(st.sampled_from(APIS), st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
-def test_nonsense_never_raises_and_is_read_alike_in_any_chunking(api: str, data: bytes, places: list[int]) -> None:
+def test_random_bytes_never_raise_and_are_read_alike_in_any_chunking(api: str, data: bytes, places: list[int]) -> None:
     assert used(api, *cut(data, places)) == used(api, data)
 
 
@@ -167,14 +167,14 @@ JUNK = st.recursive(
 
 
 @given(st.sampled_from(APIS), st.lists(JUNK, max_size=4), st.booleans())
-def test_odd_shapes_never_raise(api: str, events: list[Any], listed: bool) -> None:
+def test_unexpected_json_never_raises(api: str, events: list[Any], listed: bool) -> None:
     wrapped = [{"type": "message_delta", "usage": event, "usageMetadata": event, "response": event} for event in events]
     data = json.dumps(wrapped).encode() if listed else sse(*wrapped)
     assert used(api, data).input >= 0
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=6))
-def test_an_event_that_is_too_large_still_says_its_usage(places: list[int]) -> None:
+def test_an_event_that_is_too_large_still_reports_its_usage(places: list[int]) -> None:
     text = {"type": "message", "content": [{"type": "output_text", "text": 'x "usage": {} ' * 2_000}]}
     large = RESPONSE | {"output": [text]}
     del large["usage"]
@@ -185,7 +185,7 @@ def test_an_event_that_is_too_large_still_says_its_usage(places: list[int]) -> N
     assert used("openai-responses", *cut(data, places), largest=4096) == expected
 
 
-def test_memory_stays_bounded_however_much_comes() -> None:
+def test_memory_stays_bounded() -> None:
     reader = UsageReader("anthropic")
     reader.feed(sse(START) + b'data: {"x": "')
     for _ in range(400):
@@ -200,7 +200,7 @@ def test_an_answer_that_is_cut_off_is_not_complete_but_counts() -> None:
     )
 
 
-def test_figures_of_what_was_read_may_come_late() -> None:
+def test_input_figures_may_arrive_late() -> None:
     late = DELTA | {"usage": {"input_tokens": 44, "cache_read_input_tokens": 0, "output_tokens": 5}}
     usage = used("anthropic", sse(START, late, STOP))
     assert (usage.input, usage.cache_read, usage.output) == (44, 300, 5)
@@ -222,7 +222,7 @@ def test_comments_and_data_in_several_lines_are_understood() -> None:
     assert usage == ANTHROPIC_USED
 
 
-def test_a_last_event_without_its_empty_line_counts_when_the_answer_is_over() -> None:
+def test_a_last_event_without_its_empty_line_counts_at_the_end() -> None:
     reader = UsageReader("openai-chat")
     reader.feed(CHAT.rstrip())
     assert not reader.usage.complete

@@ -55,7 +55,7 @@ def priced(usage: Usage, rows: tuple[PriceRow, ...] = BUILT_IN) -> int:
         (Usage(model="Claude-Sonnet-5-5", input=100_000), 200_000),
     ],
 )
-def test_the_table_says_what_the_cli_says(usage: Usage, micro_usd: int) -> None:
+def test_the_table_agrees_with_the_cli(usage: Usage, micro_usd: int) -> None:
     assert priced(usage) == micro_usd
 
 
@@ -81,26 +81,26 @@ def test_a_call_costs_the_exact_sum_rounded_up(row: PriceRow, usage: Usage, hour
 
 
 @given(USAGE)
-def test_what_no_row_fits_costs_at_least_what_any_model_does(usage: Usage) -> None:
+def test_an_unknown_model_costs_at_least_as_much_as_any_other(usage: Usage) -> None:
     rows = build_listed_rows()
     dearest = compute_cost(build_fallback_row(rows), usage)
     assert all(compute_cost(row, usage) <= dearest for row in rows)
     assert find_row(rows, usage, build_fallback_row(rows)).model == "fallback"
 
 
-def test_a_persons_own_prices_win_and_the_more_exact_name_comes_first() -> None:
+def test_configured_prices_win_and_the_more_exact_name_comes_first() -> None:
     rows = compile_prices({"claude-*": Price(input=1, output=2), "claude-opus-*": Price(input=3, output=4)})
     assert priced(Usage(model="claude-opus-5-5", input=1_000_000), rows) == 3_000_000
     assert priced(Usage(model="claude-haiku-5-5", input=1_000_000), rows) == 1_000_000
     assert priced(Usage(model="gpt-5-mini", input=1_000_000), rows) == 250_000
 
 
-def test_what_a_persons_price_leaves_out_is_as_input() -> None:
+def test_missing_cache_prices_default_to_the_input_price() -> None:
     row = compile_prices({"m": Price(input=3, output=4, cache_write=5)})[0]
     assert (row.cache_read, row.cache_write, row.cache_write_1h) == (3_000_000, 5_000_000, 5_000_000)
 
 
-def test_what_was_observed_corrects_the_table_but_not_the_person() -> None:
+def test_observed_factors_correct_the_table_but_not_configured_prices() -> None:
     observed = {"claude-haiku-5-5": Fraction(3, 2), "claude-opus-5-5": Fraction(2), "new-model": Fraction(1, 100)}
     rows = compile_prices({"claude-opus-5-5": Price(input=1, output=1)}, observed)
     assert priced(Usage(model="claude-opus-5-5", input=1_000_000), rows) == 1_000_000
@@ -125,6 +125,6 @@ def test_a_row_survives_json(row: PriceRow) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"input": "4"}, {"output": -1}, {"cache_read": 0.5}, {"cache_write": True}])
-def test_a_row_that_is_none_is_refused(wrong: dict[str, object]) -> None:
+def test_an_invalid_row_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(TypeError, match="whole numbers"):
         parse_row(format_row(build_listed_rows()[0]) | wrong)

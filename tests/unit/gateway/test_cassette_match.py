@@ -48,18 +48,18 @@ def spelled_alike(value: Json) -> Json:
 
 
 @given(JSON)
-def test_what_is_kept_comes_back_as_it_was(value: Json) -> None:
+def test_placeholders_round_trip(value: Json) -> None:
     places = Placeholders(PLACES)
     assert spelled_alike(places.resolve(places.insert(value))) == spelled_alike(value)
 
 
 @given(JSON)
-def test_nothing_that_is_kept_names_a_place_of_this_run(value: Json) -> None:
+def test_a_recorded_answer_contains_no_path_of_its_run(value: Json) -> None:
     kept = json.dumps(Placeholders(PLACES).insert(value))
     assert not any(text in kept for text in PLACES.values())
 
 
-def test_an_agent_gets_the_places_of_its_own_run_also_inside_of_a_tools_input() -> None:
+def test_an_agent_gets_the_paths_of_its_run_also_in_the_input_of_a_tool() -> None:
     inside = json.dumps({"file_path": "/home/ann/wt/a.txt", "note": "/home/ann/b"})
     kept = Placeholders(PLACES).insert({"partial_json": inside, "text": "by worker-1a2b3c4d"})
     assert kept["text"] == "by {{agent}}"
@@ -68,7 +68,7 @@ def test_an_agent_gets_the_places_of_its_own_run_also_inside_of_a_tools_input() 
     assert back["text"] == "by worker-99999999"
 
 
-def test_without_places_nothing_changes() -> None:
+def test_without_placeholders_nothing_changes() -> None:
     assert Placeholders({}).resolve(Placeholders({}).insert(["{{worktree}}"])) == ["{{worktree}}"]
 
 
@@ -161,7 +161,7 @@ STREAMS = {"anthropic": anthropic, "openai-responses": responses, "openai-chat":
 
 
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.integers(0, 20), max_size=8))
-def test_a_path_that_was_streamed_in_pieces_is_kept_as_a_placeholder(api: str, sizes: list[int]) -> None:
+def test_a_path_streamed_in_pieces_is_recorded_as_a_placeholder(api: str, sizes: list[int]) -> None:
     answer = STREAMS[api](pieces(INPUT, sizes))
     kept = Placeholders(PLACES).insert(parse_streamed_answer(api, answer))
     assert "/home/ann" not in json.dumps(kept)
@@ -171,7 +171,7 @@ def test_a_path_that_was_streamed_in_pieces_is_kept_as_a_placeholder(api: str, s
 
 
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.integers(0, 20), max_size=8))
-def test_a_played_answer_says_the_same_usage(api: str, sizes: list[int]) -> None:
+def test_a_replayed_answer_reports_the_same_usage(api: str, sizes: list[int]) -> None:
     answer = STREAMS[api](pieces(INPUT, sizes))
     played = format_chunks(parse_streamed_answer(api, answer), streamed=True)
     before, after = UsageReader(api), UsageReader(api)
@@ -183,7 +183,7 @@ def test_a_played_answer_says_the_same_usage(api: str, sizes: list[int]) -> None
 
 
 @pytest.mark.parametrize("api", sorted(STREAMS))
-def test_an_answer_that_did_not_end_is_not_kept(api: str) -> None:
+def test_an_incomplete_answer_is_not_recorded(api: str) -> None:
     answer = STREAMS[api](["{}"])
     assert parse_streamed_answer(api, answer[: len(answer) // 2]) is None
     assert parse_streamed_answer(api, b'{"type": "error"}') is None
@@ -191,7 +191,7 @@ def test_an_answer_that_did_not_end_is_not_kept(api: str) -> None:
     assert parse_whole_answer(api, b"oops") is None
 
 
-def test_a_whole_answer_is_kept_too() -> None:
+def test_an_answer_that_was_not_streamed_is_recorded() -> None:
     message = {"type": "message", "content": [{"type": "text", "text": "in /home/ann/wt"}]}
     kept = Placeholders(PLACES).insert(parse_whole_answer("anthropic", json.dumps(message).encode()))
     assert (
@@ -200,7 +200,7 @@ def test_a_whole_answer_is_kept_too() -> None:
     )
 
 
-def test_geminis_list_of_chunks_is_put_together_like_a_stream() -> None:
+def test_geminis_list_of_chunks_is_joined_like_a_stream() -> None:
     chunks = gemini_chunks(["in /home", "/ann/wt"])
     kept = parse_whole_answer("gemini", json.dumps(chunks).encode())
     assert kept is not None
@@ -218,7 +218,7 @@ def place_of(body: bytes, api: str = "anthropic", places: dict[str, str] = PLACE
     return found
 
 
-def test_a_conversation_is_known_by_its_first_words_wherever_it_runs() -> None:
+def test_a_conversation_is_recognised_by_its_first_words_in_any_worktree() -> None:
     first = place_of(request(("system", "at noon"), ("user", "work in /home/ann/wt, please")))
     reminder = {"type": "text", "text": "<system-reminder>it is 2026-11-16</system-reminder>"}
     words = {"type": "text", "text": "work in /srv/x, please"}

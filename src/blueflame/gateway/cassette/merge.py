@@ -74,12 +74,12 @@ def _find_chat_piece(data: dict[str, Any]) -> TextPiece | None:
     delta, n = choices[0].get("delta"), choices[0].get("index", 0)
     if not isinstance(delta, dict) or choices[0].get("finish_reason"):
         return None
-    said = {name: value for name, value in delta.items() if value is not None and name != "role"}
-    calls = said.get("tool_calls")
-    if isinstance(calls, list) and len(said) == 1 and len(calls) == 1 and isinstance(calls[0], dict):
+    present = {name: value for name, value in delta.items() if value is not None and name != "role"}
+    calls = present.get("tool_calls")
+    if isinstance(calls, list) and len(present) == 1 and len(calls) == 1 and isinstance(calls[0], dict):
         return _find_chat_call_piece(n, calls[0])
-    fields = [name for name, value in said.items() if isinstance(value, str)]
-    return TextPiece((n, fields[0]), delta, fields[0]) if len(said) == 1 and fields else None
+    fields = [name for name, value in present.items() if isinstance(value, str)]
+    return TextPiece((n, fields[0]), delta, fields[0]) if len(present) == 1 and fields else None
 
 
 def _find_chat_call_piece(n: Hashable, call: dict[str, Any]) -> TextPiece | None:

@@ -63,7 +63,7 @@ class RateLimitWait:
         self._wait_times = wait_times
         self._periods: dict[str, FailurePeriod] = {}
         self._parked: dict[int, dict[str, object]] = {}
-        self._told: dict[str, object] | None = None
+        self._reported: dict[str, object] | None = None
 
     def is_clear(self) -> bool:
         found = self._read_shared()
@@ -138,11 +138,11 @@ class RateLimitWait:
     def _report_longest(self) -> None:
         """Report the longest wait of all calls, when it has changed."""
         longest = max(self._parked.values(), key=lambda why: _to_float(why["until"]), default=None)
-        if longest is None and self._told is not None:
+        if longest is None and self._reported is not None:
             self._reporter.report_resumed()
-        elif longest is not None and longest != self._told:
+        elif longest is not None and longest != self._reported:
             self._reporter.report_parked(longest)
-        self._told = longest
+        self._reported = longest
 
     def _read_shared(self) -> dict[str, object] | None:
         if not self._options.shared:

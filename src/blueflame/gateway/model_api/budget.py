@@ -13,8 +13,8 @@ from blueflame.gateway.model_api.errors import BUDGET_STATUS, CallDenied
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
+from blueflame.text.format import format_dollars
 
-CENT = 10_000
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
 
 
@@ -126,6 +126,4 @@ def _list_amounts(priced: PricedUsage) -> dict[str, int]:
 
 
 def _format_amount(unit: str, amount: int) -> str:
-    if unit == "usd":
-        return f"${amount / 1_000_000:.{2 if amount >= CENT else 6}f}"
-    return f"{amount:,} tokens"
+    return format_dollars(amount) if unit == "usd" else f"{amount:,} tokens"

@@ -77,8 +77,8 @@ def format_error_event(wire: str, status: int, body: bytes, words: str) -> bytes
     if not isinstance(content, dict) or "error" not in content:
         content = dict(_build_error(api, status, words))
     if wire == "openai-responses":
-        told = content["error"] if isinstance(content["error"], dict) else {"message": str(content["error"])}
-        content = {"type": "error", "code": told.get("code"), "message": told.get("message"), "param": None}
+        error = content["error"] if isinstance(content["error"], dict) else {"message": str(content["error"])}
+        content = {"type": "error", "code": error.get("code"), "message": error.get("message"), "param": None}
     name = "event: error\n" if wire in ("anthropic", "openai-responses") else ""
     return f"{name}data: {json.dumps(content)}\n\n".encode()
 

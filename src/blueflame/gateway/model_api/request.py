@@ -96,8 +96,8 @@ def prepare_body(route: ModelRoute, body: bytes) -> bytes:
     if content.get("background"):
         raise CallDenied(400, "not_metered", "background responses cannot be metered; ask without background")
     options = content.get("stream_options")
-    told = isinstance(options, dict) and options.get("include_usage") is True
-    if route.path != "/chat/completions" or not content.get("stream") or told:
+    reported = isinstance(options, dict) and options.get("include_usage") is True
+    if route.path != "/chat/completions" or not content.get("stream") or reported:
         return body
     content["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
     return json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")

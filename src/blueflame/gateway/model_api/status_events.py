@@ -13,7 +13,7 @@ class StatusReporter:
 
     def __init__(self, control: socket.socket | None) -> None:
         self._control = control
-        self._said: set[str] = set()
+        self._sent: set[str] = set()
 
     def report_parked(self, why: Mapping[str, object]) -> None:
         self._send_line(f"parked {json.dumps(why)}")
@@ -28,8 +28,8 @@ class StatusReporter:
         self._send_once(f"gave up {why['kind']}", f"gave_up {json.dumps(why)}")
 
     def _send_once(self, what: str, line: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self._sent:
+            self._sent.add(what)
             self._send_line(line)
 
     def _send_line(self, line: str) -> None:

@@ -132,8 +132,8 @@ def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict
     if reply.thinking:
         thought = {"type": "thinking", "thinking": reply.thinking, "signature": SIGNATURE}
         signed = {"type": "signature_delta", "signature": SIGNATURE}
-        said = [{"type": "thinking_delta", "thinking": part} for part in split_text(reply.thinking)]
-        yield thought, [*said, signed]
+        deltas = [{"type": "thinking_delta", "thinking": part} for part in split_text(reply.thinking)]
+        yield thought, [*deltas, signed]
     if reply.text or not reply.calls:
         deltas = [{"type": "text_delta", "text": part} for part in split_text(reply.text)]
         yield {"type": "text", "text": reply.text}, deltas

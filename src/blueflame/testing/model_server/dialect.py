@@ -64,7 +64,7 @@ class StreamPiece(NamedTuple):
     """Bytes to send, and the usage reported to the client with them."""
 
     data: bytes
-    told: Tokens
+    reported: Tokens
 
 
 class ApiDialect(Protocol):

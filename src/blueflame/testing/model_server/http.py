@@ -158,13 +158,13 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         """Send the answer. It is recorded before its last byte: a client that has all of it can read the record."""
         noted = AnswerNote(self.server.request_log, question, key)
         self._start_response(play.turn.headers, streamed=question.stream)
-        told = Tokens()
+        reported = Tokens()
         try:
             for at, (piece, last) in enumerate(_build_pieces(api, question, play)):
                 if at == play.turn.cut:
                     break
                 if at == play.turn.broken:
-                    noted.record(api.count_billed(told), complete=False)
+                    noted.record(api.count_billed(reported), complete=False)
                     self._send_chunk(api.format_stream_error(play.turn.error or "the script says so"))
                     self._send_chunk(b"")
                     return
@@ -172,13 +172,13 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
                 if last:
                     noted.record(api.count_billed(play.reply.tokens), complete=True)
                 self._send_chunk(piece.data)
-                told = piece.told
+                reported = piece.reported
             else:
                 self._send_chunk(b"")
                 return
         except OSError:  # the client went away
             pass
-        noted.record(api.count_billed(told), complete=False)
+        noted.record(api.count_billed(reported), complete=False)
         self._drop_connection()
 
     def _start_response(self, headers: Mapping[str, str], *, streamed: bool) -> None:

@@ -91,9 +91,9 @@ class ResponsesDialect:
         nothing = Tokens()
         events = enumerate(self._build_events(reply))
         for number, event in events:
-            told = reply.tokens if event["type"] == "response.completed" else nothing
+            reported = reply.tokens if event["type"] == "response.completed" else nothing
             data = json.dumps(event | {"sequence_number": number})
-            yield StreamPiece(f"event: {event['type']}\ndata: {data}\n\n".encode(), told)
+            yield StreamPiece(f"event: {event['type']}\ndata: {data}\n\n".encode(), reported)
 
     def build_error(self, status: int, words: str) -> Mapping[str, Any]:
         return _build_error(status, words)

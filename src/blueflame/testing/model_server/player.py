@@ -147,23 +147,23 @@ def _build_reply(turn: ScriptTurn, question: ModelQuestion, number: str) -> Mode
             calls.append((STRUCTURED_TOOL, turn.structured))
         else:
             text = json.dumps(turn.structured)
-    said = len(text) + len(turn.thinking) + sum(len(json.dumps(arguments)) for _, arguments in calls)
+    answered = len(text) + len(turn.thinking) + sum(len(json.dumps(arguments)) for _, arguments in calls)
     return ModelReply(
         id=number,
         model=question.model,
         text=text,
         thinking=turn.thinking,
         calls=tuple(ModelToolCall(f"{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(calls)),
-        tokens=_count_tokens(turn.usage, asked=question.size, said=said),
+        tokens=_count_tokens(turn.usage, asked=question.size, answered=answered),
         wants_usage=question.wants_usage,
     )
 
 
-def _count_tokens(usage: ScriptUsage, *, asked: int, said: int) -> Tokens:
+def _count_tokens(usage: ScriptUsage, *, asked: int, answered: int) -> Tokens:
     """Estimate four bytes per token where the script has no figure."""
     return Tokens(
         input=max(1, asked // 4) if usage.input is None else usage.input,
-        output=max(1, said // 4) + usage.thinking if usage.output is None else usage.output,
+        output=max(1, answered // 4) + usage.thinking if usage.output is None else usage.output,
         cache_read=usage.cache_read,
         cache_write=usage.cache_write,
         cache_write_1h=usage.cache_write_1h,
