@@ -22,4 +22,4 @@ def print_json(data: object, *, indent: int | None = 2) -> None:
 
 def _escape(match: re.Match[str]) -> str:
     """As JSON writes it, so that the same string is read back. Line breaks of the indentation are not dangerous."""
-    return f"\\u{ord(match[0]):04x}"
+    return f"\\u{ord(match[0]):04x}" if match[0] <= "\uffff" else json.dumps(match[0])[1:-1]

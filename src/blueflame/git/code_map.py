@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.file_kinds import LANGUAGE_OF, is_test_file
 from blueflame.git.repository import Repository
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 from blueflame.text.tokens import estimate_tokens
 
 RECENT_COMMITS = 200  # commits
@@ -74,7 +74,7 @@ def _parse_tree_file(entry: str) -> TreeFile:
 
 def format_code_map(terrain: CodeSurvey, budget: int) -> str:
     """Folders with what is in them, as deep as fits. Empty when not even the first lines do."""
-    lines = [one_line(line, 600) for line in _list_facts(terrain)]
+    lines = [shorten_line(line, 600) for line in _list_facts(terrain)]
     spare = budget - sum(map(estimate_tokens, lines))
     if not terrain.files or spare < 0:
         return ""
@@ -129,7 +129,7 @@ def _format_tree(files: Iterable[TreeFile], depth: int) -> tuple[str, ...]:
         sizes[folder] += file.size
     return (
         "folders:",
-        *(one_line(f"{name}: {n} files, {_format_size(sizes[name])}", 200) for name, n in sorted(counts.items())),
+        *(shorten_line(f"{name}: {n} files, {_format_size(sizes[name])}", 200) for name, n in sorted(counts.items())),
     )
 
 

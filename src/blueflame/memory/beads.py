@@ -31,7 +31,7 @@ from blueflame.model.memory import (
 )
 from blueflame.system.layout import make_folder
 from blueflame.system.process import ProcessResult, run
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 MIN_VERSION = (1, 0, 5)
 PREFIX, LABEL, MEMORY_PREFIX = "bf", "blueflame", "bf."
@@ -71,7 +71,7 @@ class BeadsClient:
             return str(error)
         found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
         if found is None:
-            return f"{self._program} does not tell its version ({one_line(said, 80)!r}): is it Beads?"
+            return f"{self._program} does not tell its version ({shorten_line(said, 80)!r}): is it Beads?"
         version = tuple(map(int, found.groups()))
         if version < MIN_VERSION:
             return f"{self._program} is of version {found[0]}; {'.'.join(map(str, MIN_VERSION))} or newer is needed"
@@ -132,7 +132,7 @@ class BeadsClient:
         return str(said.get("key", key)) if isinstance(said, Mapping) else key
 
     def _create(self, record: MemoryRecord) -> str:
-        title = one_line(
+        title = shorten_line(
             f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS
         )  # so it never looks like a flag
         metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)}
@@ -193,7 +193,7 @@ class BeadsClient:
             )
         except ProcessFailed as error:
             why = str(error).rpartition(": ")[2]  # not its long arguments
-            raise MemoryFailed(f"{self._program} {args[0]}: {one_line(why, 300)}") from error
+            raise MemoryFailed(f"{self._program} {args[0]}: {shorten_line(why, 300)}") from error
 
     def _build_environment(self) -> dict[str, str]:
         """Without what the person's shell says to their own Beads: a port there would make ours talk to a server."""
@@ -227,7 +227,7 @@ def _parse_json(text: str, who: str) -> object:
     try:
         said: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MemoryFailed(f"{who} answered with something else than JSON: {one_line(text, 120)!r}") from error
+        raise MemoryFailed(f"{who} answered with something else than JSON: {shorten_line(text, 120)!r}") from error
     return said
 
 
@@ -240,8 +240,8 @@ def _find_error_message(done: ProcessResult) -> str:
             continue
         if isinstance(said, dict) and said.get("error"):
             hint = f" ({said['hint']})" if said.get("hint") else ""
-            return one_line(f"{said['error']}{hint}", 300)
-    return one_line(done.err.strip() or done.out.strip() or "it said nothing", 300)
+            return shorten_line(f"{said['error']}{hint}", 300)
+    return shorten_line(done.err.strip() or done.out.strip() or "it said nothing", 300)
 
 
 def _read_metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:

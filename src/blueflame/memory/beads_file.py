@@ -16,7 +16,7 @@ from blueflame.memory.records import MAX_NOTE_CHARS, clean_note
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source, get_headline
 from blueflame.system.files import read_text, write_atomically
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 SCHEMA = "beads-jsonl/1"
 
@@ -52,7 +52,7 @@ def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
     return {
         "_type": "issue",
         "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
-        "title": one_line(f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS),
+        "title": shorten_line(f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS),
         "description": describe_record(record, 0),
         "status": "closed",
         "priority": 2,
@@ -126,7 +126,7 @@ def _parse_own_record(text: str, where: str) -> MemoryRecord:
 
 def _build_note(key: str, text: str) -> Lesson:
     return Lesson(
-        key=one_line(key, 200),
+        key=shorten_line(key, 200),
         origin=Origin(session="import", source=Source.IMPORT),
         text=clean_note(text, MAX_NOTE_CHARS),
     )

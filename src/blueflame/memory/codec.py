@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSION, MemoryRecord
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 MAX_TEXT_CHARS, MAX_LIST_ENTRIES = 2_000, 200  # characters of a text, entries of a list
 
@@ -65,7 +65,7 @@ def parse_record(said: object, where: str) -> MemoryRecord:
 def _sanitize_value(value: object) -> object:
     """Each text on one line, of a length that can be borne, with nothing in it that a terminal or a file obeys."""
     if isinstance(value, str):
-        return one_line(value, MAX_TEXT_CHARS)
+        return shorten_line(value, MAX_TEXT_CHARS)
     if isinstance(value, list):
         return [_sanitize_value(each) for each in value[:MAX_LIST_ENTRIES]]
     if isinstance(value, dict):

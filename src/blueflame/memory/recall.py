@@ -20,7 +20,7 @@ from blueflame.model.memory import (
     TaskResult,
     get_headline,
 )
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import clean_line
 from blueflame.text.tokens import estimate_tokens
 
 MAX_COUNTED = 20  # failures and sessions (MEM-06)
@@ -101,7 +101,7 @@ def _rank_kind(record: MemoryRecord) -> int:
 
 def describe_record(record: MemoryRecord, age: int) -> str:
     """As one line, from which a planner sees what kind of knowledge it is and how old."""
-    return one_line(SENTENCES[type(record)](record, _describe_origin(record, age)))
+    return clean_line(SENTENCES[type(record)](record, _describe_origin(record, age)))
 
 
 def _describe_origin(record: MemoryRecord, age: int) -> str:

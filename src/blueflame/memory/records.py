@@ -25,7 +25,7 @@ from blueflame.model.memory import (
 )
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.session.state import Session
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400  # characters
 MAX_ENTRIES = 5
@@ -44,7 +44,7 @@ def clean_note(text: str, longest: int) -> str:
     """One harmless line without secrets: it is kept for long, and shown to models and people."""
     lines = text[: 4 * longest].splitlines()
     secrets = find_secrets("note", enumerate(lines))
-    return one_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
+    return shorten_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
 
 
 def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
@@ -123,7 +123,7 @@ def _build_origin(session: Session, record: TaskRecord, at: float) -> Origin:
         micro_usd=session.spend_by_subject[record.task.id].micro_usd
         if record.task.id in session.spend_by_subject
         else 0,
-        files=tuple(one_line(lock, MAX_TITLE_CHARS) for lock in record.task.file_locks[:MAX_FILES]),
+        files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in record.task.file_locks[:MAX_FILES]),
     )
 
 
@@ -185,9 +185,11 @@ def _build_pattern(session: Session) -> Iterator[Lesson]:
         commit=session.base_sha,
         source=Source.AGENT,
         micro_usd=session.spend.micro_usd,
-        files=tuple(one_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
+        files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
     )
-    yield Lesson(key=f"pattern:{session.id}", origin=origin, text=one_line(text, 3 * MAX_REASON_CHARS), about="pattern")
+    yield Lesson(
+        key=f"pattern:{session.id}", origin=origin, text=shorten_line(text, 3 * MAX_REASON_CHARS), about="pattern"
+    )
 
 
 def _build_wishes(session: Session) -> Iterator[Lesson]:

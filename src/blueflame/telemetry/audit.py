@@ -10,6 +10,7 @@ from pathlib import Path
 
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
 from blueflame.system.files import build_file_error
+from blueflame.text.sanitize import shorten_line
 
 MAX_AUDIT_BYTES = 65 * 1024 * 1024  # the warden stops before that
 MAX_LISTED = 20
@@ -70,7 +71,7 @@ def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ())
         *_format_list("Refused", [f"{line.rule}: {_format_call(line)}" for line in refused]),
         *_format_list(
             "Refused and shown as done all the same",
-            [f"{_shorten_text(each.tool)} {_shorten_text(each.target)}" for each in defied],
+            [_format_call(each) for each in defied],
         ),
         *_format_list("Files written", _list_targets(calls, WRITE_TOOLS)),
         *_format_list("Commands run", _list_targets(calls, ("Bash",))),
@@ -91,7 +92,7 @@ def _parse_line(raw: bytes) -> AuditLine | None:
 def _count_by_tool(calls: Sequence[AuditLine]) -> list[str]:
     counts = Counter(line.tool for line in calls)
     return [
-        f"{_shorten_text(tool) or '(none)'}: {n}"
+        f"{shorten_line(tool, MAX_SHOWN_LENGTH) or '(none)'}: {n}"
         for tool, n in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     ]
 
@@ -99,7 +100,7 @@ def _count_by_tool(calls: Sequence[AuditLine]) -> list[str]:
 def _list_targets(calls: Sequence[AuditLine], tools: Sequence[str]) -> list[str]:
     """Of what was allowed, each once, in the order in which it was last used."""
     last = {line.target: n for n, line in enumerate(calls) if line.allowed and line.tool in tools}
-    return [_shorten_text(target) for target in sorted(last, key=last.__getitem__)]
+    return [shorten_line(target, MAX_SHOWN_LENGTH) for target in sorted(last, key=last.__getitem__)]
 
 
 def _format_list(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -111,14 +112,4 @@ def _format_list(title: str, entries: Sequence[str]) -> Iterator[str]:
 
 
 def _format_call(line: AuditLine) -> str:
-    return f"{_shorten_text(line.tool)} {_shorten_text(line.target)}".strip()
-
-
-def _shorten_text(text: str) -> str:
-    """One line of it, harmless on any terminal."""
-    shown = "".join(sign if sign.isprintable() else _escape_character(sign) for sign in text[: MAX_SHOWN_LENGTH + 1])
-    return shown if len(shown) <= MAX_SHOWN_LENGTH else shown[: MAX_SHOWN_LENGTH - 1] + "…"
-
-
-def _escape_character(sign: str) -> str:
-    return " " if sign in "\n\t" else f"\\u{ord(sign):04x}"
+    return f"{shorten_line(line.tool, MAX_SHOWN_LENGTH)} {shorten_line(line.target, MAX_SHOWN_LENGTH)}".strip()

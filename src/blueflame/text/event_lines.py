@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
+from blueflame.text.sanitize import clean_line, shorten_line
 
 ORCHESTRATOR = "orchestrator"
 MAX_DETAIL_CHARS = 500  # characters of details; the journal has the rest
@@ -31,7 +31,7 @@ class EventLine:
 
 def describe_event(recorded: JournalEntry) -> tuple[EventLine, ...]:
     agent, action, details = SENTENCES[type(recorded.event)](recorded.event)
-    return (EventLine(one_line(agent), action, one_line(details, MAX_DETAIL_CHARS)),)
+    return (EventLine(clean_line(agent), action, shorten_line(details, MAX_DETAIL_CHARS)),)
 
 
 def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
@@ -41,19 +41,6 @@ def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
         for entry in recorded
         for line in describe_event(entry)
     )
-
-
-def one_line(text: str, longest: int | None = None) -> str:
-    """White space as single spaces; whatever could move a cursor, hide text or turn it round is shown, not obeyed."""
-    if longest is not None and len(text) > longest:
-        text = text[:longest] + "…"
-    return "".join(_harmless(character) for character in " ".join(text.split()))
-
-
-def _harmless(character: str) -> str:
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
-        return character.encode("unicode_escape").decode("ascii")
-    return character
 
 
 Sentence = tuple[str, str, str]

@@ -18,7 +18,7 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import format_session_budget
 from blueflame.session.rate_limits import OUTAGE_WORDS
 from blueflame.session.state import Session
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
 MAX_TITLE_CHARS = 160
@@ -103,7 +103,7 @@ def clean_title(title: str) -> str:
     """One line that can be shown anywhere."""
     if find_secrets("title", [(1, title)]):
         return "(a title that looks like a secret is withheld)"
-    return one_line(title, MAX_TITLE_CHARS)
+    return shorten_line(title, MAX_TITLE_CHARS)
 
 
 NotificationText = tuple[str, str, str, str]

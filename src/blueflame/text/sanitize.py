@@ -1,4 +1,4 @@
-"""Plain text for people: control characters made harmless, things counted, times told. Light: no rich here."""
+"""Text from agents and files made safe to show: what could move a cursor, hide text or reorder it becomes visible."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 
 DANGEROUS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1: escapes, titles, bells, cursor moves
-    "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # reordering marks hide what a line really says
-    "\ud800-\udfff\ufeff]"  # lone surrogates (undecodable file names) cannot be written at all
+    "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0001\U000e0020-\U000e007f"  # format characters: they reorder or hide what a line really says
+    "\u2028\u2029\ud800-\udfff"  # line separators; lone surrogates (undecodable file names) cannot be written at all
+    "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]"  # private use: they look different everywhere
 )
 
 
@@ -21,12 +24,13 @@ def _escape_character(match: re.Match[str]) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Text from agents and files with every control character made visible, so that none reaches the terminal."""
-    return DANGEROUS.sub(_escape_character, text.replace("\r\n", "\n"))
+    """The text with every dangerous character made visible; line breaks and tabs stay."""
+    return text if text.isprintable() else DANGEROUS.sub(_escape_character, text.replace("\r\n", "\n"))
 
 
 def clean_line(text: str) -> str:
-    return " ".join(clean_text(text).split())
+    """The text on one line, white space as single spaces."""
+    return clean_text(" ".join(text.split()))
 
 
 def shorten_line(text: str, width: int) -> str:

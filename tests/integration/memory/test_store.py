@@ -73,7 +73,7 @@ def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
     )
     notes = read_jsonl(tmp_path / "b.jsonl")
     assert [(note.key, note.text) for note in notes if hasattr(note, "text")] == [
-        ("import:x-1", "Old \\x1b[31mbug (closed): fixed"),
+        ("import:x-1", "Old ␛[31mbug (closed): fixed"),
         ("import:style", "tabs are forbidden"),
     ]
 

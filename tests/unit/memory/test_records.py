@@ -60,5 +60,5 @@ def test_lines_that_look_like_secrets_are_left_out() -> None:
 
 
 def test_what_is_kept_is_one_line_of_bounded_length() -> None:
-    assert clean_note("a\n\tb\x1b[31m\u2028c", 100) == "a b\\x1b[31m c"
+    assert clean_note("a\n\tb\x1b[31m\u2028c", 100) == "a b␛[31m c"
     assert len(clean_note("x" * 10_000, 100)) <= 101

@@ -112,5 +112,5 @@ def test_a_title_that_looks_like_a_secret_is_withheld(secret: str) -> None:
 
 
 def test_a_title_is_one_harmless_line() -> None:
-    assert clean_title("one\ntwo \x1b[31m " + "x" * 500).startswith("one two \\x1b[31m xxx")
+    assert clean_title("one\ntwo \x1b[31m " + "x" * 500).startswith("one two ␛[31m xxx")
     assert len(clean_title("x" * 5_000)) < 200

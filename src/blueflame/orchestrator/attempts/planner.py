@@ -20,7 +20,7 @@ from blueflame.orchestrator.prompts import PlannerBrief, render_planner
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 
 def is_interactive(context: SessionContext, attempt: Attempt) -> bool:
@@ -54,7 +54,7 @@ def _draw_code_map(context: SessionContext, base: str) -> str:
     try:
         return format_code_map(survey_code(context.repo, base), budget) if budget else ""
     except WorldError as error:
-        return f"(no map of the code base could be made: {one_line(str(error), 200)})"
+        return f"(no map of the code base could be made: {shorten_line(str(error), 200)})"
 
 
 def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...
     found = context.memory.recall(
         context.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
     )
-    missing = (f"(not all that is known of earlier sessions could be read: {one_line(found.note, 200)})",)
+    missing = (f"(not all that is known of earlier sessions could be read: {shorten_line(found.note, 200)})",)
     return (*found.lines, *(missing if found.note else ()))
 
 

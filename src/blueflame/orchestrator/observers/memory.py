@@ -33,7 +33,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import read_audit
-from blueflame.text.event_lines import one_line
+from blueflame.text.sanitize import shorten_line
 
 SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)
 MAX_REFUSALS = 5
@@ -137,7 +137,9 @@ class MemoryWriter:
                 found = [path for change in list_changes(self._context.repo, base, tip) for path in change.paths]
             except WorldError:
                 found = []
-            self._files[base, tip] = tuple(one_line(path, MAX_TITLE_CHARS) for path in dict.fromkeys(found))[:MAX_FILES]
+            self._files[base, tip] = tuple(shorten_line(path, MAX_TITLE_CHARS) for path in dict.fromkeys(found))[
+                :MAX_FILES
+            ]
         return self._files[base, tip]
 
     def _refused(self, agents: Sequence[str]) -> list[str]:
