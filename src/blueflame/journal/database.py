@@ -1,4 +1,4 @@
-"""Opening the journal's file: refuse what is not ours, never start afresh over something, say what to do next."""
+"""The journal's file and its tables: open, create, migrate; refuse what is not ours, with what to do next."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from blueflame.journal import migrations
 from blueflame.model.errors import JournalError
 
+APPLICATION_ID = 0x424C464D  # "BLFM": tells the journal from any other SQLite file
 BUSY_TIMEOUT = 10.0  # seconds; a transaction of ours takes milliseconds, so a longer wait means a stuck process
 
 
@@ -116,7 +116,7 @@ def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
     _verify_owner(path, db)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    migrations.apply_migrations(db)
+    apply_migrations(db)
     db.execute(
         "SELECT count(*) FROM sqlite_master"
     ).fetchone()  # a first read makes the -wal file: its inode is watched
@@ -125,16 +125,16 @@ def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
 def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
     """Ours and not newer; asked through SQLite, since a plain open and close would drop this process's locks on it."""
     found = db.execute("PRAGMA application_id").fetchone()[0]
-    if found != migrations.APPLICATION_ID:
+    if found != APPLICATION_ID:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
         raise JournalError(
             f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
             f"restore the journal from a backup, or move this file aside ({_format_move_aside(path)}) and start again"
         )
-    if migrations.read_version(db) > migrations.NEWEST_VERSION:
+    if read_version(db) > NEWEST_VERSION:
         raise JournalError(
-            f"the journal {path} is of version {migrations.read_version(db)} and this Blue Flame knows up to "
-            f"{migrations.NEWEST_VERSION}. Nothing was changed; use the newer Blue Flame that wrote it"
+            f"the journal {path} is of version {read_version(db)} and this Blue Flame knows up to "
+            f"{NEWEST_VERSION}. Nothing was changed; use the newer Blue Flame that wrote it"
         )
 
 
@@ -156,8 +156,8 @@ def _create_file(path: Path) -> None:
 
 def _fill_draft(draft: Path) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-        db.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
-        migrations.apply_migrations(db)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        apply_migrations(db)
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
@@ -174,3 +174,43 @@ def _put_in_place(draft: Path, path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def m001_events_and_inbox(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE events (session TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, "
+        "body TEXT NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID"
+    )
+    # finds how a session ended without reading through all of its events
+    db.execute("CREATE INDEX endings ON events (session, seq) WHERE kind = 'SessionEnded'")
+    db.execute(
+        "CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT, at REAL NOT NULL, kind TEXT NOT NULL, "
+        "body TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'taken', 'refused')), "
+        "reply TEXT NOT NULL DEFAULT '')"
+    )
+    db.execute("CREATE INDEX letters ON inbox (id) WHERE state = 'waiting'")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_events_and_inbox,)
+NEWEST_VERSION = len(MIGRATIONS)
+
+
+def read_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def apply_migrations(db: sqlite3.Connection) -> None:
+    """Bring the tables up to date: all steps or none. The database must be in autocommit mode."""
+    if read_version(db) >= NEWEST_VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(
+            read_version(db) + 1, NEWEST_VERSION + 1
+        ):  # asked again: another process may just have done it
+            MIGRATIONS[number - 1](db)
+            db.execute(f"PRAGMA user_version = {number}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")

@@ -36,8 +36,7 @@ from blueflame.orchestrator.inbox import Inbox
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
-from blueflame.orchestrator.watchers.daily_spend import DailySpend
-from blueflame.orchestrator.watchers.limits import LimitWatcher
+from blueflame.orchestrator.watchers.limits import DailySpend, LimitWatcher
 from blueflame.orchestrator.watchers.overlaps import OverlapWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.session.consequences import consequences_of

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from blueflame.model.attempt import WORKER
@@ -11,10 +13,11 @@ from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
-from blueflame.orchestrator.hook_input import HOOK_OUTPUT_BYTES, build_hook_environment, format_hook_input
 from blueflame.session import user_hooks as hooks
 from blueflame.session.effects import RunHook
 from blueflame.session.state import HookDue, Session
+
+HOOK_OUTPUT_BYTES = 4000
 
 
 async def call_hook(context: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
@@ -83,3 +86,22 @@ PAYLOADS: Mapping[str, Callable[[Session, HookDue], dict[str, Any]]] = {
     "post_merge": _build_post_merge,
     "on_failure": _build_on_failure,
 }
+
+
+def format_hook_input(payload: Mapping[str, Any]) -> str:
+    """One line of JSON; a file name that is not text is shown as well as it can be."""
+    text = json.dumps(payload, ensure_ascii=False, sort_keys=True)
+    return text.encode("utf-8", "replace").decode() + "\n"
+
+
+def build_hook_environment(base: Mapping[str, str], payload: Mapping[str, Any], *, root: Path) -> dict[str, str]:
+    """The person's own environment, for it is their command; only what would point git elsewhere is left out."""
+    own = {name: value for name, value in base.items() if not name.startswith("GIT_")}
+    return own | {
+        "BLUEFLAME_ROOT": str(root),
+        "BLUEFLAME_HOOK": str(payload["hook"]),
+        "BLUEFLAME_SESSION": str(payload["session"]),
+        "BLUEFLAME_CYCLE": str(payload["cycle"]),
+        "BLUEFLAME_PROJECT": str(payload["project"]),
+        "BLUEFLAME_BASE_BRANCH": str(payload["base_branch"]),
+    }

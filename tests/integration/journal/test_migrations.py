@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.journal import migrations
-from blueflame.journal.migrations import APPLICATION_ID, MIGRATIONS, NEWEST_VERSION, apply_migrations, read_version
+from blueflame.journal import database
+from blueflame.journal.database import APPLICATION_ID, MIGRATIONS, NEWEST_VERSION, apply_migrations, read_version
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_only_the_missing_steps_are_taken(db: sqlite3.Connection, monkeypatch: p
     def add_notes(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE notes (text TEXT)")
 
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, add_notes))
-    monkeypatch.setattr(migrations, "NEWEST_VERSION", NEWEST_VERSION + 1)
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, add_notes))
+    monkeypatch.setattr(database, "NEWEST_VERSION", NEWEST_VERSION + 1)
     apply_migrations(db)
     assert read_version(db) == NEWEST_VERSION + 1
     assert "notes" in tables(db)
@@ -54,8 +54,8 @@ def test_a_step_that_fails_leaves_everything_as_it_was(db: sqlite3.Connection, m
         db.execute("CREATE TABLE half (text TEXT)")
         db.execute("CREATE TABLE half (text TEXT)")
 
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, fails))
-    monkeypatch.setattr(migrations, "NEWEST_VERSION", NEWEST_VERSION + 1)
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, fails))
+    monkeypatch.setattr(database, "NEWEST_VERSION", NEWEST_VERSION + 1)
     with pytest.raises(sqlite3.OperationalError):
         apply_migrations(db)
     assert read_version(db) == 0

@@ -131,3 +131,9 @@ def find_violations(
         existing=list_tree_files(context.repo, found.tip),
         also=also,
     )
+
+
+def describe_ending(outcome: ProcessOutcome, gathered: AgentOutput) -> str:
+    last = gathered.result.detail if gathered.result is not None else ""
+    said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
+    return "\n".join(part for part in said if part) or gathered.text

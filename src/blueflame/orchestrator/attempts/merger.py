@@ -21,8 +21,8 @@ from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
-from blueflame.orchestrator.attempts.ending_text import describe_ending
 from blueflame.orchestrator.attempts.inspect_result import (
+    describe_ending,
     find_audit_gaps,
     find_violations,
     format_gaps,

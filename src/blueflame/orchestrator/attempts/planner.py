@@ -13,8 +13,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
-from blueflame.orchestrator.attempts.ending_text import describe_ending
-from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps
+from blueflame.orchestrator.attempts.inspect_result import describe_ending, find_audit_gaps, format_gaps
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt

@@ -18,8 +18,13 @@ from blueflame.model.errors import GitFailed
 from blueflame.model.event import Checked, Event, VerdictGiven
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.check_commit import check_commit
-from blueflame.orchestrator.attempts.ending_text import describe_ending
-from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps, read_leftovers, summarize_audit
+from blueflame.orchestrator.attempts.inspect_result import (
+    describe_ending,
+    find_audit_gaps,
+    format_gaps,
+    read_leftovers,
+    summarize_audit,
+)
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt

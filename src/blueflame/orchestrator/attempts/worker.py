@@ -13,8 +13,8 @@ from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import Event
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
-from blueflame.orchestrator.attempts.ending_text import describe_ending
 from blueflame.orchestrator.attempts.inspect_result import (
+    describe_ending,
     find_audit_gaps,
     find_violations,
     format_gaps,

@@ -7,26 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from blueflame.checks.merge_losses import find_losses
+from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.git.landing import Advanced, Dirty, advance_branch
 from blueflame.git.merge_sides import MergeSide, read_changed_files
 from blueflame.git.merging import find_tree
 from blueflame.git.rebase import CannotRebase
 from blueflame.git.repository import Repository, read_branch_head
 from blueflame.git.secret_scan import scan_changeset
-from blueflame.model.changeset import Build, Changeset, Conflict
-from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed
+from blueflame.model.changeset import Build, Changeset, ChangesetRecord, Conflict
+from blueflame.model.errors import WorldError
+from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed, PullRequestOpened
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
 from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
-from blueflame.orchestrator.merging.pull_request import open_pull_request
 from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.effects import BuildChangeset, LandChangeset
 from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import handle_conflict
 from blueflame.session.state import Session
+from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +124,25 @@ async def land_changeset(
         note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
         return list(skip_changeset(session, effect.changeset, note))
     return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]
+
+
+def open_pull_request(
+    context: SessionContext, session: Session, record: ChangesetRecord, build: Build
+) -> Sequence[Event]:
+    """Again is the same as once. What cannot be pushed is put off, with the reason: its work is kept."""
+    landing, changeset = context.settings.landing, record.changeset
+    branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
+    try:
+        push_branch(context.repo, landing.remote, build.commit, branch)
+        forge = choose_forge(context.repo, landing.remote, landing.forge)
+        request = PullRequest(
+            branch=branch,
+            base=session.base_branch,
+            title=format_pull_request_title(record),
+            text=format_pull_request_body(session, record, build),
+            draft=landing.draft,
+        )
+        url = create_pull_request(context.repo, forge, request) if forge else ""
+    except WorldError as error:
+        return list(skip_changeset(session, changeset.id, f"no pull request could be opened: {error}"))
+    return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

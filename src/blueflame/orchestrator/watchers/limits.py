@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
+from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptNearsBudget, Event
+from blueflame.model.limits import Capacity
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.watchers.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
 from blueflame.session.budget import find_nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
-from blueflame.system.clock import find_local_day
+from blueflame.system.clock import LocalDay, find_local_day
 from blueflame.telemetry.usage import UsageTail
 
 MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
@@ -99,3 +103,26 @@ class LimitWatcher:
                 unit=budget.unit,
                 budget=limit.name,
             )
+
+
+class DailySpend:
+    """Other sessions stand still while this one is carried on, so their part is read once a day."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._read_on = ""
+        self._others = NO_SPEND
+
+    def entered(self, capacity: Capacity, session: Session, now: float) -> Capacity:
+        """The capacity with the day and what it has cost; without a budget for days nobody asks."""
+        if session.limits.day_budget.unlimited:
+            return capacity
+        day = find_local_day(now)
+        spend = self._of_others(day, session.id) + session.sum_spend_since(day.began_at)
+        return replace(capacity, day=day.date, day_spend=spend)
+
+    def _of_others(self, day: LocalDay, session: str) -> Spend:
+        if self._read_on != day.date:
+            self._others = self._journal.spent_since(day.began_at, without=session)
+            self._read_on = day.date
+        return self._others

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from blueflame.orchestrator.hook_input import build_hook_environment, format_hook_input
+from blueflame.orchestrator.user_hooks import build_hook_environment, format_hook_input
 
 PAYLOAD: dict[str, Any] = {
     "schema_version": 1,
