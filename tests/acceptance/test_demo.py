@@ -128,7 +128,7 @@ def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None
         screen.type("\x03")
         output = screen.expect("--in FOLDER")
         assert screen.end() == 6
-    assert "throw-away repository is gone" in output
+    assert "throw-away repository was deleted" in output
     assert "blueflame resume" not in output
     assert list(tmp_path.iterdir()) == []
 

@@ -109,7 +109,7 @@ def test_a_talk_outlives_the_orchestrator_and_everybody_who_looks(project: Path,
         say(second, b"crimson")
         second.expect(b"agree")
         second.type(b"\x1d")
-        second.expect(b"To be connected again: blueflame attach planner-")
+        second.expect(b"To reconnect: blueflame attach planner-")
         assert second.process.poll() is None
         with start_terminal_user(BLUEFLAME, project, "attach", "plan", rows=40, columns=120) as third:
             third.expect(b"Connected to planner-")

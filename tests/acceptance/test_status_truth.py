@@ -89,7 +89,7 @@ def test_a_working_agent_is_shown_with_all_that_is_known_of_it(project: Path, ve
         holder = status(verb)["orchestrator"]
         assert (holder["pid"], holder["late"]) == (process.pid, False)
         said = verb("status").out
-        assert f"at work on it (pid {process.pid}, for " in said
+        assert f"is running this session (pid {process.pid}, for " in said
         assert str(row["pid"]) in said
         assert "$0.25" in said
         assert "думаю" in said
@@ -115,7 +115,7 @@ def test_an_orchestrator_that_hangs_is_not_said_to_be_at_work(project: Path, ver
             until(lambda: status(verb)["orchestrator"]["late"], what="that it gives no sign of life")
             said = verb("status").out
             assert "has given no sign of life for" in said
-            assert "is at work on it" not in said
+            assert "is running this session" not in said
             assert worker(verb)["state"] == row["state"], "its agents are as they were"
         finally:
             process.send_signal(signal.SIGCONT)
@@ -127,7 +127,7 @@ def test_what_was_killed_is_lost_and_not_well(project: Path, verb: Verb) -> None
         row = worker(verb)
         process.kill()
         process.communicate()
-        assert "work on by themselves" in verb("status").out
+        assert "The orchestrator is not running, its agents are" in verb("status").out
         os.kill(row["warden_pid"], signal.SIGKILL)
         until(lambda: not psutil.pid_exists(row["pid"]), what="the agent's end")
     told = status(verb)
@@ -144,6 +144,6 @@ def test_a_check_that_hangs_is_seen(project: Path, verb: Verb) -> None:
     with launched("run", "--task", "x", "-w", "direct", "--decisions-file", answers, "--quiet", cwd=project) as process:
         (check,) = until(lambda: [each for each in status(verb).get("commands", []) if each["pid"]], what="a check")
         assert check["name"].startswith("task-001")
-        assert "Checks and hooks under way" in verb("status").out
+        assert "Running checks and hooks" in verb("status").out
         stop(process)
     assert not psutil.pid_exists(check["pid"])

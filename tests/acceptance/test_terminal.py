@@ -89,7 +89,7 @@ def test_control_c_at_a_gate_stops_in_good_order(project: Path) -> None:
     with start(project, "--workflow", "direct") as screen:
         screen.expect("(s)kip?")
         screen.type("\x03")
-        screen.expect("nothing is lost")
+        screen.expect("Stopped. Continue with")
         assert screen.end() == 6
     assert found_in(project)["gates"]
 
@@ -102,7 +102,7 @@ def test_control_c_while_agents_work_asks_them_to_end(project: Path, tmp_path: P
         screen.type("\x03")
         screen.expect("once more to end them at once")
         advice = screen.expect("медленно.yaml")
-        assert "Go on with: blueflame resume" in advice  # with the flags that it needs
+        assert "Continue with: blueflame resume" in advice  # with the flags that it needs
         assert screen.end() == 6
     found = found_in(project)
     assert {each["ending"] for each in found["attempts"]} == {"passed", "cancelled"}

@@ -1,4 +1,4 @@
-"""The verbs of the command line, as a table: a verb's module is imported only when that verb is called."""
+"""The commands as a table: a command's module is imported only when the command is run."""
 
 from __future__ import annotations
 
@@ -21,48 +21,42 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 class CommandEntry(NamedTuple):
     name: str
     panel: str
-    target: str  # module:function, or module:Typer for a verb with verbs of its own
+    target: str  # module:function, or module:Typer for a command group
     summary: str
 
 
-START, WATCH, KEEP = "Start work", "Watch and answer", "Set up and look after"
+START, WATCH, KEEP = "Start work", "Watch and answer", "Set up and maintain"
 
 COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry(
         "run", START, "blueflame.cli.commands.run:run", "Plan a request, work on it, and land what you approve."
     ),
     CommandEntry(
-        "plan", START, "blueflame.cli.commands.plan:plan", "Plan a request and ask for approval; work waits for resume."
+        "plan", START, "blueflame.cli.commands.plan:plan", "Plan a request and ask for approval, without the work."
     ),
-    CommandEntry("resume", START, "blueflame.cli.commands.resume:resume", "Go on with an unfinished session."),
-    CommandEntry("demo", START, "blueflame.cli.commands.demo:demo", "A whole session on a throw-away repository."),
-    CommandEntry("watch", WATCH, "blueflame.cli.commands.watch:watch", "What each agent does now, and for how much."),
+    CommandEntry("resume", START, "blueflame.cli.commands.resume:resume", "Continue an unfinished session."),
+    CommandEntry("demo", START, "blueflame.cli.commands.demo:demo", "Run a whole session on a throw-away repository."),
+    CommandEntry("watch", WATCH, "blueflame.cli.commands.watch:watch", "Show what each agent does now, and its cost."),
     CommandEntry(
-        "status", WATCH, "blueflame.cli.commands.status:status", "How a session stands: gates, agents, tasks."
+        "status", WATCH, "blueflame.cli.commands.status:status", "Show the gates, agents and tasks of a session."
     ),
-    CommandEntry("gates", WATCH, "blueflame.cli.commands.gates:gates", "What waits for an answer."),
+    CommandEntry("gates", WATCH, "blueflame.cli.commands.gates:gates", "List the open gates."),
     CommandEntry("answer", WATCH, "blueflame.cli.commands.answer:answer", "Answer a gate from any terminal."),
-    CommandEntry("log", WATCH, "blueflame.cli.commands.log:log", "What happened, event by event."),
-    CommandEntry("cost", WATCH, "blueflame.cli.commands.cost:cost", "What agents have cost, and what was foreseen."),
+    CommandEntry("log", WATCH, "blueflame.cli.commands.log:log", "Show what happened, event by event."),
+    CommandEntry("cost", WATCH, "blueflame.cli.commands.cost:cost", "Show what agents cost, against the estimate."),
     CommandEntry(
-        "report", WATCH, "blueflame.cli.commands.report:report", "What came of a session, in short or as a page."
+        "report", WATCH, "blueflame.cli.commands.report:report", "Show the report of a session, or write it as a page."
     ),
+    CommandEntry("attach", WATCH, "blueflame.cli.commands.attach:attach", "Connect this terminal to a running agent."),
     CommandEntry(
-        "attach", WATCH, "blueflame.cli.commands.attach:attach", "Connect this terminal to a running agent's."
+        "proceed", WATCH, "blueflame.cli.commands.control:proceed", "Continue with what is done, without the rest."
     ),
+    CommandEntry("kill", WATCH, "blueflame.cli.commands.control:kill", "End one agent and re-queue its task."),
     CommandEntry(
-        "proceed", WATCH, "blueflame.cli.commands.control:proceed", "Go on with what is done; do not wait for the rest."
+        "stop", WATCH, "blueflame.cli.commands.control:stop", "Stop the running session; resume continues it."
     ),
-    CommandEntry(
-        "kill", WATCH, "blueflame.cli.commands.control:kill", "End one agent; its task goes back to the queue."
-    ),
-    CommandEntry(
-        "stop", WATCH, "blueflame.cli.commands.control:stop", "Stop in good order; resume goes on from there."
-    ),
-    CommandEntry(
-        "undo", WATCH, "blueflame.cli.commands.undo:undo", "Take one landing back, with a commit that reverts it."
-    ),
-    CommandEntry("init", KEEP, "blueflame.cli.commands.init:init", "Write a blueflame.yaml that fits this repository."),
+    CommandEntry("undo", WATCH, "blueflame.cli.commands.undo:undo", "Revert one landing with a new commit."),
+    CommandEntry("init", KEEP, "blueflame.cli.commands.init:init", "Write a blueflame.yaml for this repository."),
     CommandEntry(
         "config", KEEP, "blueflame.cli.commands.config:config_app", "Check, show and migrate the configuration."
     ),
@@ -70,23 +64,27 @@ COMMANDS: tuple[CommandEntry, ...] = (
         "policy",
         KEEP,
         "blueflame.cli.commands.policy:policy_app",
-        "Judge tool calls by the policy; tell what agents may do.",
+        "Show what agents may do, and judge tool calls.",
     ),
     CommandEntry(
         "sandbox",
         KEEP,
         "blueflame.cli.commands.sandbox:sandbox_app",
-        "Run a command behind the walls; say what they are.",
+        "Run a command in the sandbox, and show its limits.",
     ),
-    CommandEntry("memory", KEEP, "blueflame.cli.commands.memory:memory_app", "What is remembered of earlier sessions."),
-    CommandEntry("doctor", KEEP, "blueflame.cli.commands.doctor:doctor", "Is everything here that a session needs?"),
+    CommandEntry(
+        "memory", KEEP, "blueflame.cli.commands.memory:memory_app", "List, show, forget, export and import lessons."
+    ),
+    CommandEntry(
+        "doctor", KEEP, "blueflame.cli.commands.doctor:doctor", "Check the machine, the project and the guards."
+    ),
     CommandEntry("cleanup", KEEP, "blueflame.cli.commands.cleanup:cleanup", "Remove what ended sessions left behind."),
 )
-"""Verbs of one panel stand together: the help is printed in this order."""
+"""The help prints them in this order; commands of one panel must be adjacent."""
 
 
 def load_command(verb: CommandEntry) -> Command:
-    """The verb's command, built from its function or its own Typer app."""
+    """Build the click command from its function or its Typer app."""
     module, _, attribute = verb.target.partition(":")
     target = getattr(import_module(module), attribute)
     if isinstance(target, typer.Typer):
@@ -100,7 +98,7 @@ def load_command(verb: CommandEntry) -> Command:
 
 
 class LazyCommandGroup(TyperGroup):
-    """A group that knows its verbs from the table and imports one only to run it: --help stays fast."""
+    """A group that lists its commands from the table, so that --help imports none of them."""
 
     verbs: tuple[CommandEntry, ...] = COMMANDS
     listing = False
@@ -117,7 +115,7 @@ class LazyCommandGroup(TyperGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
-            ctx.fail(f"there is no verb {args[0]!r}{suggest(args[0], names, before='; ')}")
+            ctx.fail(f"unknown command {args[0]!r}{suggest(args[0], names, before='; ')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - as above
@@ -126,13 +124,13 @@ class LazyCommandGroup(TyperGroup):
                 formatter.write_dl([(verb.name, verb.summary) for verb in verbs])
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        self.format_commands(ctx, formatter)  # what can be done comes before how to bend it
+        self.format_commands(ctx, formatter)  # commands come before options
         options = [row for row in (param.get_help_record(ctx) for param in self.get_params(ctx)) if row]
         with formatter.section("Options"):
             formatter.write_dl(options)
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        """Names and summaries are in the table: no verb is imported to complete its name."""
+        """Complete names from the table, without importing a command."""
         self.listing = True
         try:
             return super().shell_complete(ctx, incomplete)

@@ -1,4 +1,4 @@
-"""Carrying a session on in this terminal: the view, whoever answers, and what to say at the end."""
+"""Run a session in this terminal: the view, the answerer of gates, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ MAX_DIFF_BYTES = 20 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How this terminal takes part."""
+    """The options of run, plan and resume."""
 
     script: Path | None = None
     decisions: DecisionsFile | None = None
     cassette: Cassette = NO_CASSETTE
     as_json: bool = False
     quiet: bool = False
-    config: Path | None = None  # as the person gave it, to be given again
-    kept: bool = True  # the repository is still there afterwards, so that the session can be resumed
+    config: Path | None = None  # as given, for the command that resumes
+    kept: bool = True  # False if the repository is deleted afterwards
 
     @property
     def why_silent(self) -> str:
-        """Why no agent can talk with a person here; "" when one can."""
+        """Why no agent can talk with a person here; empty when one can."""
         reasons = {
-            "a decisions file speaks for you": self.decisions is not None,
-            "a cassette can be played only without you": self.cassette != NO_CASSETTE,
+            "a decisions file is given": self.decisions is not None,
+            "a cassette is given": self.cassette != NO_CASSETTE,
             "--json is given": self.as_json,
             "--quiet is given": self.quiet,
-            "there is no terminal": not is_interactive(),
+            "no terminal": not is_interactive(),
         }
         return next((words for words, holds in reasons.items() if holds), "")
 
@@ -75,7 +75,7 @@ def run_session(
     until: Callable[[Session], bool] = lambda _session: False,
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
-    """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
+    """Run it until it ends or stops, and return the exit code. `also` is added to what --json prints."""
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
     doings = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
@@ -87,7 +87,7 @@ def run_session(
     try:
         asyncio.run(_run_with_ticks(context, journal, session, answerer, view, _build_warner(console), until))
     except BlueFlameError as error:
-        if options.as_json:  # a machine gets its one object even so: it says how far the session came
+        if options.as_json:  # a program gets its one object even so
             _print_json(session, context, also or {}, error=str(error))
         raise
     finally:
@@ -100,7 +100,7 @@ def run_session(
 
 
 def can_planner_talk(project: Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
-    """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
+    """Whether the planner of a new session can talk with the person; prints why not if it was asked to."""
     settings = project.settings
     flow = build_workflow(settings, workflow)
     if (
@@ -112,7 +112,7 @@ def can_planner_talk(project: Project, options: RunOptions, *, workflow: str | N
     asked_for = options.decisions is not None or "interactive" in settings.planning.model_fields_set
     if options.why_silent and asked_for:
         print_text(
-            f"blueflame: the planner does not talk with you first (planning.interactive): {options.why_silent}",
+            f"blueflame: the planner is not interactive (planning.interactive): {options.why_silent}",
             err=True,
         )
     return not options.why_silent
@@ -143,7 +143,7 @@ async def _tick_view(context: SessionContext, view: LiveView) -> None:
 
 
 def _build_warner(console: Console) -> Callable[[str], None]:
-    """On a terminal through the console that draws the frame, else the frame would be drawn over what is said."""
+    """On a terminal through the console that draws the frame: the frame would overwrite the text otherwise."""
 
     def warn(text: str) -> None:
         if console.is_terminal:
@@ -156,16 +156,16 @@ def _build_warner(console: Console) -> Callable[[str], None]:
 
 def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     if record is not None and replay is not None:
-        raise UsageError("--record and --replay exclude each other: a cassette is written or played, not both")
+        raise UsageError("--record and --replay cannot be combined")
     if replay is not None and not replay.is_file():
-        raise UsageError(f"--replay: there is no cassette at {replay}; --record {replay} makes one")
+        raise UsageError(f"--replay: no cassette at {replay}; --record {replay} writes one")
     if record is not None and not record.absolute().parent.is_dir():
-        raise UsageError(f"--record: there is no folder {record.absolute().parent} to keep the cassette in")
+        raise UsageError(f"--record: no folder {record.absolute().parent}")
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
 def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
-    """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
+    """The decisions file if one is given, else the person here, else gates wait for an answer."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)
     if is_interactive() and not options.as_json:
@@ -201,15 +201,15 @@ def _print_summary(session: Session, context: SessionContext, options: RunOption
     print_view(make_console(), render_summary(build_summary_view(session, now=now, estimate=estimate)))
     if session.live:
         names = ", ".join(attempt.agent_id for attempt in session.live.values())
-        print_text(f"\nStill at work: {names} ('blueflame status' shows how they are).")
+        print_text(f"\nStill running: {names} (see 'blueflame status').")
     if not session.ended:
         print_text(f"\n{_suggest_next_command(options, done=done)}")
 
 
 def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
-    """Flags are not remembered: a resume without them would play other agents or ask at the terminal."""
+    """With the options given now: sessions do not remember them."""
     if not options.kept:
-        return "Stopped, and the throw-away repository is gone. To keep one: blueflame demo --in FOLDER"
+        return "Stopped; the throw-away repository was deleted. To keep it: blueflame demo --in FOLDER"
     decisions = options.decisions.path if options.decisions else None
     given = {
         "--config": options.config,
@@ -219,10 +219,10 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
         "--replay": options.cassette.replay,
     }
     flags = [word for flag, path in given.items() if path is not None for word in (flag, str(path))]
-    words = "The plan is approved" if done else "Stopped; nothing is lost"
-    return f"{words}. Go on with: {shlex.join(['blueflame', 'resume', *flags])}"
+    words = "Plan approved" if done else "Stopped"
+    return f"{words}. Continue with: {shlex.join(['blueflame', 'resume', *flags])}"
 
 
 def get_exit_code(session: Session) -> ExitCode:
-    """A session without a plan has landed nothing, though nothing is left to do in it."""
+    """A session without a plan has landed nothing, although no task is left."""
     return choose_exit_code(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)

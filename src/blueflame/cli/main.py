@@ -20,14 +20,14 @@ from blueflame.model.exit_codes import ExitCode
 ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Our own files are named in their errors; without a name it is standard output that could not be written."""
+"""Errors of our own files name the file; without a name, standard output could not be written."""
 
 app = typer.Typer(
     cls=LazyCommandGroup,
     name="blueflame",
-    subcommand_metavar="VERB [ARGS]...",
+    subcommand_metavar="COMMAND [ARGS]...",
     help="A deterministic foreman for teams of AI coding agents.",
-    epilog="'blueflame VERB --help' says more about a verb.",
+    epilog="Run 'blueflame COMMAND --help' for more about a command.",
     context_settings=CONTEXT_SETTINGS,
     rich_markup_mode=None,  # rich's help costs 150 ms before the first word
     pretty_exceptions_enable=False,
@@ -50,7 +50,7 @@ def blueflame(
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line inside the boundary; gives its exit code."""
+    """Run one command line inside the error boundary and return its exit code."""
     try:
         result = typer.main.get_command(app).main(
             args=list(argv) or ["--help"], prog_name="blueflame", standalone_mode=False
@@ -64,9 +64,9 @@ def run(argv: Sequence[str]) -> int:
         return _report_usage_error(error)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the one boundary: whatever is left is a bug of ours
+    except Exception as error:  # noqa: BLE001 - the one boundary: anything else is our bug
         if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
-            _print_error(f"cannot write the output: {error.strerror}; make room, or write it elsewhere")
+            _print_error(f"cannot write the output: {error.strerror}. Free some space, or write it elsewhere")
             return ExitCode.WORLD
         return _report_bug(error, argv)
     return result if isinstance(result, int) else ExitCode.OK
@@ -81,14 +81,14 @@ def _print_error(message: str) -> None:
 
 
 def _report_usage_error(error: Exception) -> int:
-    """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
-    if type(error).__name__ == "NoArgsIsHelpError":  # a verb with verbs of its own, called bare
+    """Print click's errors in our form."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # a command group without a subcommand
         print_text(str(error))
         return ExitCode.OK
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "blueflame"
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    _print_error(f"{message.rstrip('.')}\n  '{where} --help' lists what is possible.")
+    _print_error(f"{message.rstrip('.')}\n  See '{where} --help'.")
     return ExitCode.USAGE
 
 
@@ -96,8 +96,6 @@ def _report_bug(error: Exception, argv: Sequence[str]) -> int:
     from blueflame.system.crash_log import write_crash_log
 
     log = write_crash_log(error, argv, start=Path.cwd())
-    _print_error(f"a bug in Blue Flame: {type(error).__name__}: {error}")
-    print_text(
-        f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True
-    )
+    _print_error(f"internal error: {type(error).__name__}: {error}")
+    print_text(f"  Details in {log}; please report them." if log else "  No crash log could be written.", err=True)
     return ExitCode.INTERNAL

@@ -1,4 +1,4 @@
-"""The one door to the person's terminal for plain words and for JSON: nothing an agent wrote gets through raw."""
+"""The only way to print text and JSON: nothing an agent wrote reaches the terminal raw."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:
 
 
 def print_json(data: object, *, indent: int | None = 2) -> None:
-    """JSON for programs, which people look at in terminals all the same."""
+    """JSON for programs; dangerous characters are escaped, because people read it in terminals too."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     typer.echo(DANGEROUS.sub(_escape, text))
 
 
 def _escape(match: re.Match[str]) -> str:
-    """As JSON writes it, so that the same string is read back. Line breaks of the indentation are not dangerous."""
+    """As a JSON escape, so that the same string is read back."""
     return f"\\u{ord(match[0]):04x}" if match[0] <= "\uffff" else json.dumps(match[0])[1:-1]

@@ -1,4 +1,4 @@
-"""Handing something to the orchestrator at work, and hearing what it makes of it."""
+"""Send a message to the running orchestrator and wait for its reply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from blueflame.cli.output import print_text
 from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid, send_to_inbox
 
@@ -16,18 +16,14 @@ REPLY_TIMEOUT = 15.0
 POLL_SECONDS = 0.05
 
 
-def send_message(
-    project: Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
-) -> int:
-    """Post a letter and wait for the reply; with nobody at work it is kept for the next one."""
+def send_message(project: Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool) -> int:
+    """Send a message and wait for the reply; without a running orchestrator it is kept for the next one."""
     running = find_running_pid(project) is not None
-    if must_run and not running:
-        raise Refused(f"nobody is at work on {project.repo.root}, so there is nothing to {kind}")
     letter = send_to_inbox(project, session, kind, body)
     reply = _await_reply(project, letter) if running else MessageReply(WAITING, "")
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
-    words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
+    words = reply.reply or "kept: applied when the session is resumed ('blueflame resume')"
     print_text(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
     return 0
 
@@ -36,5 +32,5 @@ def _await_reply(project: Project, letter: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
     with Journal.read_only(project.state.journal) as journal:
         while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:
-            time.sleep(POLL_SECONDS)  # another process answers through the journal; there is no event of ours to await
+            time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
     return reply

@@ -1,4 +1,4 @@
-"""Checkouts of earlier sessions that are still there: said, asked about or removed, as the configuration says."""
+"""Checkouts of earlier sessions: reported, asked about or removed, as cleanup.stale_worktrees says."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 
 def handle_stale_checkouts(project: Project, journal: Journal, options: RunOptions) -> None:
-    """Before a session begins; never a reason not to begin it."""
+    """Before a session begins; never a reason to refuse it."""
     from blueflame.orchestrator.cleanup import find_stale_checkouts, remove_leftovers
 
     found = find_stale_checkouts(project.paths, journal)
     if not found:
         return
     size = sum(each.bytes for each in found) / 2**20
-    words = (
-        f"{format_count(len(found), 'checkout')} of earlier sessions left in {project.paths.worktrees} ({size:,.1f} MB)"
-    )
+    words = f"{format_count(len(found), 'checkout')} of earlier sessions in {project.paths.worktrees} ({size:,.1f} MB)"
     policy = project.settings.cleanup.stale_worktrees
     if policy == "clean" or (policy == "ask" and _ask_to_remove(f"Remove {words}?", options) == "clean"):
         remove_leftovers(project.repo, found)
@@ -44,7 +42,7 @@ def _ask_to_remove(title: str, options: RunOptions) -> str:
     if options.decisions is not None:
         try:
             return options.decisions.find_answer(gate, frozenset()).choice
-        except NoAnswer:  # not worth stopping for: what is kept is told
+        except NoAnswer:  # not worth stopping for: the default keeps them
             return gate.default
     if not is_interactive() or options.as_json:
         return gate.default

@@ -1,4 +1,4 @@
-"""A session: how it stands now, what a cycle brought, what became of it in the end."""
+"""A session: its state now, what a cycle brought, its outcome."""
 
 from __future__ import annotations
 

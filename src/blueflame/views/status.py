@@ -24,7 +24,7 @@ def describe_orchestrator(
     if holder.is_late(now):
         return (
             f"Blue Flame holds this repository ({pid}{since}) but has given no sign of life for {silent}: "
-            "it may hang. Its agents go on. Kill it and run 'blueflame resume'."
+            "it may hang. Its agents keep running. Kill it and run 'blueflame resume'."
         )
     return f"Blue Flame is running this session ({pid}{since}; last sign of life {silent} ago)."
 

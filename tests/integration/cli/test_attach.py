@@ -52,18 +52,18 @@ def test_an_agent_is_known_by_its_name_its_beginning_or_its_task(
 @pytest.mark.parametrize(
     ("wanted", "open_ones", "words"),
     [
-        (None, [], "there is nothing to connect to: no running agent has a terminal"),
+        (None, [], "nothing to connect to: no running agent has a terminal"),
         (
             None,
             [ONE, TWO],
-            "say which agent: those with a terminal: worker-abc00001 (task-001); worker-abd00002 (task-002)",
+            "name an agent: those with a terminal: worker-abc00001 (task-001); worker-abd00002 (task-002)",
         ),
-        ("worker-ab", ALL, "more than one running agent is called 'worker-ab': worker-abc00001, worker-abd00002"),
-        ("fixer", [ONE], "no running agent is called 'fixer'; those with a terminal: worker-abc00001 (task-001)"),
+        ("worker-ab", ALL, "'worker-ab' matches more than one running agent: worker-abc00001, worker-abd00002"),
+        ("fixer", [ONE], "no running agent 'fixer': those with a terminal: worker-abc00001 (task-001)"),
         (
             "task-001",
             [TWO],
-            "worker-abc00001 has no terminal: it runs without one; 'blueflame watch' shows what it does",
+            "worker-abc00001 has no terminal. Use 'blueflame watch' to see what it does",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_an_agent_without_a_terminal_cannot_be_connected_to(
         said = here(capsys, "attach")
         assert (said.code, said.out) == (3, "")
         assert "no running agent has a terminal" in said.err
-        assert "it runs without one" in here(capsys, "attach", "task-001").err
+        assert "has no terminal" in here(capsys, "attach", "task-001").err
         (row,) = here(capsys, "attach", "--json").json["agents"]
         assert (row["subject"], row["has_terminal"]) == ("task-001", False)
         here(capsys, "stop", "--now")
@@ -122,4 +122,4 @@ def test_a_question_waits_until_the_talk_is_over_and_says_so() -> None:
         return await asking
 
     assert asyncio.run(story()).choice == "approve"
-    assert "A question waits (Approve it?): Ctrl-] shows it." in console.export_text()
+    assert "A gate is waiting (Approve it?): Ctrl-] shows it." in console.export_text()

@@ -60,7 +60,7 @@ def test_every_command_refuses_what_it_does_not_know(
     said = here(capsys, *words, "--no-such-flag")
     assert said.code == 2
     assert "--no-such-flag" in said.err
-    assert f"'blueflame {' '.join(words)} --help' lists what is possible" in said.err
+    assert f"See 'blueflame {' '.join(words)} --help'." in said.err
     assert not (project / ".blueflame").exists()
 
 

@@ -128,7 +128,7 @@ def test_a_dry_run_shows_everything_and_starts_nothing(bench: Bench) -> None:
 def test_a_plan_waits_for_resume(bench: Bench) -> None:
     planned = bench.run(verb="plan", workflow="flow")
     assert planned.code == 0
-    assert "The plan is approved. Go on with: blueflame resume" in planned.out
+    assert "Plan approved. Continue with: blueflame resume" in planned.out
     assert [each["role"] for each in found_in(bench.root)["attempts"]] == ["planner"]
     again = bench.run(verb="plan", workflow="flow")
     assert again.code == 3
@@ -229,7 +229,7 @@ def test_there_is_nothing_to_stop_when_nobody_is_at_work(at_gate: Bench) -> None
     for verb in (["stop"], ["proceed"], ["kill", "task-001"]):
         said = at_gate(*verb)
         assert said.code == 3
-        assert "nobody is at work" in said.err
+        assert "no session is running" in said.err
         assert "blueflame resume" in said.err
 
 

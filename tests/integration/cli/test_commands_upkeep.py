@@ -50,7 +50,7 @@ def test_refs_of_landed_work_are_removed_and_its_commits_stay(
     assert said.out.splitlines()[0].startswith(f"removed  {name}  ")
     assert kept_refs(project) == []
     assert "Добавь" in git(project, "log", "-1", "--format=%s", "main")
-    assert here(capsys, "cleanup").out == "there is nothing to clean up\n"
+    assert here(capsys, "cleanup").out == "nothing to clean up\n"
     assert found_in(project)["outcome"] == "completed"  # the journal stays
 
 
@@ -90,7 +90,7 @@ def test_an_unfinished_session_keeps_everything(project: Path, capsys: pytest.Ca
     assert play(project, capsys, {"session": ["stop"]}).code == 7
     before = kept_refs(project)
     assert before
-    assert here(capsys, "cleanup", "--drop-unmerged").out == "there is nothing to clean up\n"
+    assert here(capsys, "cleanup", "--drop-unmerged").out == "nothing to clean up\n"
     assert kept_refs(project) == before
     assert here(capsys, "resume", "--decisions-file", write(project.parent / "да.yaml", YES)).code == 0
 

@@ -132,7 +132,7 @@ def test_an_empty_line_asks_again_and_takes_no_default() -> None:
 def test_an_unknown_choice_is_told_what_there_is() -> None:
     answer, _ = converse(
         GateKind.PLAN,
-        [(PLAN_CHOICES, "yes"), ("no choice 'yes' here. Type one of a, e, r, q", ""), (PLAN_CHOICES, "q")],
+        [(PLAN_CHOICES, "yes"), ("Unknown choice 'yes'. Type one of a, e, r, q", ""), (PLAN_CHOICES, "q")],
     )
     assert answer.choice == "quit"
 
@@ -146,7 +146,13 @@ def test_help_explains_every_choice() -> None:
 def test_a_reason_is_asked_until_it_is_given() -> None:
     answer, _ = converse(
         GateKind.CHANGESET,
-        [("? ", "r"), ("Rejection reason: > ", ""), ("cannot be empty", ""), ("reason: > ", ""), ("> ", "нет тестов")],
+        [
+            ("? ", "r"),
+            ("Rejection reason: > ", ""),
+            ("Must not be empty", ""),
+            ("reason: > ", ""),
+            ("> ", "нет тестов"),
+        ],
     )
     assert answer == Answer(choice="reject", note="нет тестов")
 
@@ -160,10 +166,10 @@ def test_a_raise_needs_a_number() -> None:
     script = [
         ("? ", "r"),
         ("New limit", "much"),
-        ("must be a number", ""),
+        ("Must be a number", ""),
         ("> ", ""),
         ("> ", "-5"),
-        ("not negative", ""),
+        ("not be negative", ""),
     ]
     answer, _ = converse(GateKind.BUDGET, [*script, ("> ", ""), ("> ", "$1,250.50")])
     assert answer == Answer(choice="raise", note="$1,250.50")
@@ -277,7 +283,7 @@ def test_an_edit_can_be_given_up(editor: Callable[..., None]) -> None:
         GateKind.PLAN, [(PLAN_CHOICES, "e"), ("(g)ive up? ", "x"), ("up? ", "g"), (PLAN_CHOICES, "a")]
     )
     assert answer == Answer(choice="approve")
-    assert "the plan is as it was" in screen
+    assert "the plan is unchanged" in screen
 
 
 def test_an_edit_against_the_rules_is_not_taken(editor: Callable[..., None]) -> None:
@@ -289,7 +295,7 @@ def test_an_edit_against_the_rules_is_not_taken(editor: Callable[..., None]) -> 
 
 
 @pytest.mark.parametrize(
-    ("action", "said"), [("pass", "Nothing was changed."), ("sys.exit(3)", "The editor ended with exit code 3")]
+    ("action", "said"), [("pass", "No changes."), ("sys.exit(3)", "The editor ended with exit code 3")]
 )
 def test_an_edit_that_did_nothing_returns_to_the_choices(editor: Callable[..., None], action: str, said: str) -> None:
     editor(action)
@@ -360,7 +366,7 @@ def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFi
     gate = open_budget_gate(story.session).gate
     answer = asyncio.run(WaitingAnswerer(make_console()).ask(gate, story.session, ""))
     assert (answer.choice, answer.by) == ("stop", "nobody")
-    assert "Nobody is here to raise it: stopping." in capsys.readouterr().out
+    assert "No terminal to raise it at: stopping." in capsys.readouterr().out
 
 
 DRIVER = """

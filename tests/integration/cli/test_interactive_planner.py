@@ -21,7 +21,7 @@ CLAUDE = {"roles": {"planner": {"runtime": "claude"}}}
 
 @pytest.fixture
 def attended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blueflame.cli.foreground.is_attended", lambda: True)
+    monkeypatch.setattr("blueflame.cli.foreground.is_interactive", lambda: True)
 
 
 def asked(repo: Path, options: RunOptions, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
@@ -75,13 +75,13 @@ def test_a_decisions_file_means_one_shot_with_a_warning(repo: Path, capsys: pyte
     decisions = load_decisions(write(repo / "решения.yaml", {"plan": ["approve"]}))
     assert not asked(repo, RunOptions(decisions=decisions))
     assert capsys.readouterr().err == (
-        "blueflame: the planner does not talk with you first (planning.interactive): a decisions file speaks for you\n"
+        "blueflame: the planner is not interactive (planning.interactive): a decisions file is given\n"
     )
 
 
 def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not asked(repo, RunOptions(), planning={"interactive": True})
-    assert "there is no terminal" in capsys.readouterr().err
+    assert "no terminal" in capsys.readouterr().err
 
 
 def test_the_limits_of_a_session_say_whether_its_planner_talks(repo: Path) -> None:

@@ -58,7 +58,7 @@ def drawn(view: RenderableType) -> str:
             "task-001 #2 has used 90% of the 1,000 tokens that the session's budget leaves it",
         ),
         (BudgetWarned(used=8, limit=10, budget="day", day="2026-11-16"), "80% of the day's budget is used"),
-        (RuntimeResumed(runtime="claude", reason="the rest is over"), "claude can be used again: the rest is over"),
+        (RuntimeResumed(runtime="claude", reason="the rest is over"), "claude is available again: the rest is over"),
     ],
 )
 def test_what_happens_to_money_and_models_is_told(event: Event, words: str) -> None:

@@ -97,13 +97,13 @@ def test_a_pipe_gets_a_line_for_each_thing_worth_one() -> None:
     assert out.getvalue().splitlines() == [
         "14:30:22  · session ses-20260206-143022 on main",
         "14:30:23  · a plan of 3 tasks",
-        "14:30:24  ✓ the plan of 3 tasks is approved",
+        "14:30:24  ✓ plan of 3 tasks approved",
         "14:30:25  · cycle 1 begins on aaaaaaaaaa",
         "14:30:26  · wave: work",
         "14:30:27  · task-001 #1 started",
         "14:30:28  · task-003 #1 started",
         "14:31:30  ✗ task-003 #1 timeout after 1 min 02 s, 2 commits, $0.42",
-        "14:31:30  → task-003 is tried again",
+        "14:31:30  → task-003 is retried",
     ]
 
 

@@ -53,8 +53,8 @@ def test_it_is_listed_and_shown_harmlessly(project: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("show", "nowhere"), "nothing is remembered under 'nowhere'"),
-        (("forget", ""), "nothing is remembered under ''"),
+        (("show", "nowhere"), "no record 'nowhere'"),
+        (("forget", ""), "no record ''"),
         (("list", "--kind", "task-failures"), "did you mean task-failure?"),
         (("import", "gone.jsonl"), "the memory file gone.jsonl does not exist"),
     ],
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_said(
 
 def test_several_of_one_beginning_are_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_memory(open_project()).remember([failure(1), failure(2)])
-    assert "2 memories begin with 'failure:'" in here(capsys, "memory", "show", "failure:").err
+    assert "2 records begin with 'failure:'" in here(capsys, "memory", "show", "failure:").err
     assert len(here(capsys, "memory", "forget", "failure:", "--json").json["forgotten"]) == 2
 
 
@@ -81,7 +81,7 @@ def test_it_can_be_carried_elsewhere(project: Path, tmp_path: Path, capsys: pyte
     assert json.loads(file.read_text().splitlines()[0]) == {"_schema": "beads-jsonl/1"}
     assert here(capsys, "memory", "forget", KEY).out == f"forgotten: {KEY}\n"
     assert here(capsys, "memory", "import", str(file), "--json").json == {"path": str(file), "records": 4, "new": 1}
-    assert "4 memories read" in here(capsys, "memory", "import", str(file)).out
+    assert "4 records read" in here(capsys, "memory", "import", str(file)).out
     assert KEY in here(capsys, "memory", "list").out
 
 

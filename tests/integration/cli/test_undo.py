@@ -79,7 +79,7 @@ def test_a_dirty_checkout_is_not_touched_and_nobody_is_asked_without_a_terminal(
 ) -> None:
     landed(stage)
     head = stage.head()
-    assert "say --yes" in here(capsys, "undo", "cs-001", "--config", stage.config).err
+    assert "pass --yes" in here(capsys, "undo", "cs-001", "--config", stage.config).err
     (stage.root / "src/1.txt").write_text("scribble\n")
     said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 3
@@ -90,10 +90,10 @@ def test_a_dirty_checkout_is_not_touched_and_nobody_is_asked_without_a_terminal(
 def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
     landed(stage)
     head = stage.head()
-    for typed, left in (("n", "nothing was changed"), ("y", "cs-002 is taken back")):
+    for typed, left in (("n", "nothing was changed"), ("y", "cs-002 reverted")):
         with at_terminal("undo", "cs-002", cwd=stage.root) as terminal:
             terminal.expect("takes back task-002")
-            terminal.expect("Put a commit on main that reverts it?")
+            terminal.expect("Revert it with a commit on main?")
             terminal.type(f"{typed}\n")
             terminal.expect(left)
             assert terminal.end() == (0 if typed == "y" else 3)
@@ -106,7 +106,7 @@ def test_while_somebody_is_at_work_nothing_is_taken_back(stage: Stage, capsys: p
     with lock_project(stage.project()):
         said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 3
-    assert "at work" in said.err
+    assert "another Blue Flame runs in" in said.err
     assert stage.head() == head
 
 

@@ -109,7 +109,7 @@ def test_views_end_without_the_session_and_when_nobody_is_at_work(project: Path,
             screen.expect("▸ task-001 #1")
             screen.expect("Then not")
             screen.type("\x03")
-            screen.expect("The view has ended; the session goes on.")
+            screen.expect("View closed; the session continues.")
             assert screen.end() == ExitCode.INTERRUPTED
         assert session.poll() is None
         with launched("watch", cwd=project) as pipe, at_terminal("watch", cwd=project, columns=60) as screen:

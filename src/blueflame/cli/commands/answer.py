@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def answer(
-    gate: str = typer.Argument(..., help="The gate, or how its id begins: see 'blueflame gates'."),
+    gate: str = typer.Argument(..., help="Gate id or its beginning: see 'blueflame gates'."),
     choice: str = typer.Argument(..., help="One of the gate's options, or its first letter."),
-    note: str = typer.Option("", "--note", "--reason", "-m", help="Why: needed to reject, to re-plan, to raise."),
-    file: Path | None = typer.Option(None, "--file", "-f", help="The edited tasks, for edit and split."),
-    session: str | None = typer.Option(None, "--session", help="The session; left out, the newest."),
+    note: str = typer.Option("", "--note", "--reason", "-m", help="Reason; required by reject, replan and raise."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="File with the edited tasks, for edit and split."),
+    session: str | None = typer.Option(None, "--session", help="Session id or its beginning [default: the newest]."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Answer a gate; the first valid answer wins, whoever gives it."""
+    """Answer a gate. The first valid answer wins."""
     from blueflame.cli.send import send_message
     from blueflame.model.gate import Answer
     from blueflame.orchestrator.project import open_project
@@ -59,7 +59,7 @@ def _suggest_note_option(session: Session, gate: str, choice: str, note: str) ->
     """A gate says that a note is needed; only the command line knows how it is given."""
     asked = session.open_gates.get(gate)
     option = asked.find_option(choice) if asked else None
-    return "; give it with --note" if option and option.needs_note and not note.strip() else ""
+    return "; pass it with --note" if option and option.needs_note and not note.strip() else ""
 
 
 def _read_edited_tasks(file: Path | None) -> dict[str, object]:

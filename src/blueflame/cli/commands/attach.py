@@ -1,4 +1,4 @@
-"""`blueflame attach`: this terminal becomes that of an agent, until it ends or the person leaves it."""
+"""`blueflame attach`: connect this terminal to an agent's until it ends or the person detaches."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from blueflame.system.terminal_attach import DetachReason
 
 POLL_SECONDS = 0.2  # seconds
-AGENT = typer.Argument(None, help="An agent, how its id begins, or a task; left out, the only one.", show_default=False)
+AGENT = typer.Argument(None, help="Agent id, its beginning, or a task [default: the only one].", show_default=False)
 
 
 def attach(
     agent: str | None = AGENT,
-    read_only: bool = typer.Option(False, "--read-only", "-r", help="Look only: nothing that is typed reaches it."),
-    wait: bool = typer.Option(False, "--wait", "-w", help="Wait for an agent that is about to start."),
+    read_only: bool = typer.Option(
+        False, "--read-only", "-r", help="Only watch: what you type does not reach the agent."
+    ),
+    wait: bool = typer.Option(False, "--wait", "-w", help="Wait until the agent starts."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Connect this terminal to a running agent's; Ctrl-] leaves it running. With --json: say which can be."""
+    """Connect this terminal to a running agent; Ctrl-] detaches. With --json, list the running agents."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import find_attempt_folder
 
@@ -51,7 +53,7 @@ def attach(
 
 
 def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
-    """The session, its agents at work, and those of them that have a terminal."""
+    """The session, its running agents, and those of them that have a terminal."""
     from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
     from blueflame.orchestrator.wiring import find_attempt_folder
     from blueflame.system.terminal_attach import has_terminal
@@ -74,30 +76,26 @@ def _build_agent_json(attempt: Attempt, has_terminal: bool) -> dict[str, object]
 
 
 def choose_agent(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[Attempt]) -> Attempt:
-    """The one that is meant; refuses with the ones there are, when there is none or more than one."""
+    """Find the one agent that is meant; the error lists the candidates."""
     there = "; ".join(f"{attempt.agent_id} ({attempt.subject})" for attempt in open_ones)
     known = f"those with a terminal: {there}" if there else "no running agent has a terminal"
     if wanted is None:
         if len(open_ones) == 1:
             return open_ones[0]
-        raise (
-            UsageError(f"say which agent: {known}")
-            if open_ones
-            else Refused(f"there is nothing to connect to: {known}")
-        )
+        raise (UsageError(f"name an agent: {known}") if open_ones else Refused(f"nothing to connect to: {known}"))
     found = find_matching_agents(wanted, running)
     if not found:
-        raise UsageError(f"no running agent is called {wanted!r}; {known}")
+        raise UsageError(f"no running agent {wanted!r}: {known}")
     if len(found) > 1:
         names = ", ".join(attempt.agent_id for attempt in found)
-        raise UsageError(f"more than one running agent is called {wanted!r}: {names}")
+        raise UsageError(f"{wanted!r} matches more than one running agent: {names}")
     if found[0] not in open_ones:
-        raise Refused(f"{found[0].agent_id} has no terminal: it runs without one; 'blueflame watch' shows what it does")
+        raise Refused(f"{found[0].agent_id} has no terminal. Use 'blueflame watch' to see what it does")
     return found[0]
 
 
 def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
-    """By its whole name, else by how it begins, or by what it works on."""
+    """By id, else by the beginning of the id or the task."""
     if wanted is None:
         return running
     return [each for each in running if wanted in (each.agent_id, each.id)] or [
@@ -113,8 +111,8 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
     from blueflame.system.terminal_attach import DetachReason
 
     if not is_interactive():
-        raise Refused("there is no terminal here to connect: run it in one, without a pipe")
-    print_text(format_greeting(attempt.agent_id) + (" You only look." if read_only else ""))
+        raise Refused("not a terminal: run 'blueflame attach' in one, without a pipe")
+    print_text(format_greeting(attempt.agent_id) + (" Read-only." if read_only else ""))
     parting = asyncio.run(_attach_until_signal(folder, read_only=read_only))
     if parting is DetachReason.LOST:
         raise WorldError(format_farewell(attempt.agent_id, parting))
@@ -123,7 +121,7 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
 
 
 async def _attach_until_signal(folder: Path, *, read_only: bool) -> DetachReason:
-    """Whoever ends us ends this politely: the terminal is put back first."""
+    """Detach on SIGTERM and SIGHUP, so that the terminal is restored first."""
     import asyncio
     import signal
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def cleanup(
     dry_run: bool = typer.Option(False, "--dry-run", help="List what would be removed; remove nothing."),
     drop_unmerged: bool = typer.Option(
-        False, "--drop-unmerged", help="Also drop attempts' commits that are on no branch. They are gone then."
+        False, "--drop-unmerged", help="Also delete attempts' commits that are on no branch."
     ),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Name each thing, not only how many there are."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="List every item instead of counts."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Remove checkouts, old logs and refs of ended sessions; unmerged commits are kept unless you say otherwise."""
+    """Remove checkouts, old logs and refs of ended sessions. Unmerged commits are kept without --drop-unmerged."""
     from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import open_journal
@@ -67,14 +67,14 @@ def _build_leftover_json(leftover: Leftover) -> dict[str, object]:
 
 def _format_lines(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:
     if not goes and not stays:
-        return ["there is nothing to clean up"]
+        return ["nothing to clean up"]
     named = _list_each if verbose else _count_by_session
-    kept = [f"{line}: commits that are on no branch; --drop-unmerged drops them" for line in named("kept", stays)]
+    kept = [f"{line}: commits on no branch; --drop-unmerged deletes them" for line in named("kept", stays)]
     size = sum(each.bytes for each in goes)
     return [
         *named(verb, goes),
         *kept,
-        f"{verb} {format_count(len(goes), 'thing')}{_format_size(size)}; kept {len(stays)}",
+        f"{verb} {format_count(len(goes), 'item')}{_format_size(size)}; kept {len(stays)}",
     ]
 
 
@@ -89,9 +89,7 @@ def _count_by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
         things = tuple(group)
         kinds = [each.kind.value for each in things]
         counted = ", ".join(format_count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
-        lines.append(
-            f"{verb}  {session or 'of no session'}  {counted}{_format_size(sum(each.bytes for each in things))}"
-        )
+        lines.append(f"{verb}  {session or 'no session'}  {counted}{_format_size(sum(each.bytes for each in things))}")
     return lines
 
 

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from blueflame.config.migrate import Migration
 
 config_app = typer.Typer(
-    help="Look at the configuration: check it, show it in full, bring it up to date.",
+    help="Check, show and migrate the configuration.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
 CONFIG = typer.Option(
-    None, "--config", "-c", envvar="BLUEFLAME_CONFIG", help="The file; left out, the nearest blueflame.yaml."
+    None, "--config", "-c", envvar="BLUEFLAME_CONFIG", help="Configuration file [default: the nearest blueflame.yaml]."
 )
-JSON = typer.Option(False, "--json", help="For machines.")
+JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @config_app.command()
 def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
-    """Say everything that is wrong with the configuration, or that nothing is."""
+    """Report every problem of the configuration."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config, shorten_path
 
@@ -49,12 +49,12 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
         return
     for warning in loaded.warnings:
         print_text(f"warning: {warning}", err=True)
-    print_text(f"{shorten_path(path)}: nothing wrong (schema {loaded.version})")
+    print_text(f"{shorten_path(path)}: ok (schema {loaded.version})")
 
 
 @config_app.command()
 def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
-    """Show the configuration with every default filled in, as Blue Flame understands it."""
+    """Show the configuration with all defaults filled in."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
     from blueflame.config.show import format_config as as_yaml
@@ -65,8 +65,8 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
 
 
 @config_app.command()
-def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
-    """Print the JSON schema of the file, for editors that complete and check YAML."""
+def schema(as_json: bool = typer.Option(True, "--json", help="Always JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
+    """Print the JSON schema, for editors that complete and check YAML."""
     from blueflame.config.show import format_json_schema
 
     print_text(format_json_schema(), end=False)
@@ -75,10 +75,10 @@ def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.
 @config_app.command()
 def migrate(
     config: Path | None = CONFIG,
-    write: bool = typer.Option(False, "--write", "-w", help="Change the file; left out, only show the difference."),
+    write: bool = typer.Option(False, "--write", "-w", help="Change the file instead of showing the difference."),
     as_json: bool = JSON,
 ) -> None:
-    """Bring a file of schema 1 up to schema 2, comments and order kept."""
+    """Migrate a file from schema 1 to 2; comments and order are kept."""
     from blueflame.config.locate import find_config, read_config_text, shorten_path
     from blueflame.config.migrate import migrate_config as migrated_text
     from blueflame.system.files import write_atomically
@@ -87,7 +87,7 @@ def migrate(
     before = read_config_text(path)
     migrated = migrated_text(before, path=path)
     if write and not migrated.changes:
-        raise UsageError(f"{shorten_path(path)} is up to date: there is nothing to migrate, and nothing was written")
+        raise UsageError(f"{shorten_path(path)} is up to date: nothing to migrate, nothing written")
     if write:
         write_atomically(path.resolve(), migrated.text)
     if as_json:
@@ -102,7 +102,7 @@ def _format_migration(path: Path, before: str, migrated: Migration, *, written: 
     if not migrated.changes:
         return f"{shorten_path(path)} is up to date"
     if written:
-        return "\n".join([f"{shorten_path(path)}: brought up to date", *(f"  {change}" for change in migrated.changes)])
+        return "\n".join([f"{shorten_path(path)}: migrated", *(f"  {change}" for change in migrated.changes)])
     return _format_difference(str(shorten_path(path)), before, migrated.text)
 
 
@@ -110,4 +110,4 @@ def _format_difference(name: str, before: str, after: str) -> str:
     from difflib import unified_diff
 
     lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (schema 2)", lineterm="")
-    return "\n".join([*lines, "", "Nothing was written; --write changes the file."])
+    return "\n".join([*lines, "", "Nothing written: pass --write to change the file."])

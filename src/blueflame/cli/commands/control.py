@@ -1,4 +1,4 @@
-"""`blueflame stop`, `proceed` and `kill`: say something to the session at work from another terminal."""
+"""`blueflame stop`, `proceed` and `kill`: control the running session from another terminal."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import typer
 
 from blueflame.cli.options import CONFIG, JSON
 
-NOTHING_TO = {"stop": "stop", "proceed": "go on with", "kill": "kill"}
+NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill"}
 
 
 def stop(
-    now: bool = typer.Option(False, "--now", help="End the agents at once instead of asking them to end."),
-    keep_agents: bool = typer.Option(False, "--keep-agents", help="Leave the agents at work; resume adopts them."),
+    now: bool = typer.Option(False, "--now", help="Kill the agents instead of asking them to end."),
+    keep_agents: bool = typer.Option(False, "--keep-agents", help="Leave the agents running; resume adopts them."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Stop the session at work in good order; 'blueflame resume' goes on from there."""
+    """Stop the running session; 'blueflame resume' continues it."""
     return _send_command("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
 
 
 def proceed(
-    kill: bool = typer.Option(False, "--kill", help="End the agents that are still at work; their tasks are requeued."),
+    kill: bool = typer.Option(False, "--kill", help="End the agents that still run and re-queue their tasks."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Go on with what is done: the wave does not wait for the rest."""
+    """Continue with what is done: the wave does not wait for the rest."""
     return _send_command("proceed", {"kill": kill}, config, as_json=as_json)
 
 
 def kill(
-    agent: str = typer.Argument(..., help="An agent or a task: see 'blueflame status'."),
-    reason: str = typer.Option("", "--reason", "-m", help="Why; the next attempt is told."),
+    agent: str = typer.Argument(..., help="Agent or task: see 'blueflame status'."),
+    reason: str = typer.Option("", "--reason", "-m", help="Reason, passed on to the next attempt."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """End one agent; its task goes back to the queue and starts again with the next cycle."""
+    """End one agent; its task is re-queued for the next cycle."""
     return _send_command("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
 
 
@@ -52,6 +52,6 @@ def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as
         session = find_session(journal, None)
         left = find_unfinished(journal)
     if find_running_pid(project) is None:
-        advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
-        raise Refused(f"nobody is at work on {project.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
+        advice = f"; 'blueflame resume' continues {left.id}" if left else ""
+        raise Refused(f"no session is running in {project.repo.root}: nothing to {NOTHING_TO[kind]}{advice}")
     return send_message(project, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`blueflame cost`: what agents have cost, by whatever one asks, and what was foreseen."""
+"""`blueflame cost`: what agents cost, against the estimate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SESSION = typer.Argument(
     None,
-    help="The session, or how its id begins; left out, the newest; with --by session or day, all.",
+    help="Session id or its beginning [default: the newest; all with --by session or day].",
     show_default=False,
 )
 
@@ -37,18 +37,18 @@ class CostGrouping(StrEnum):
 WHOLE_REPOSITORY = (
     CostGrouping.SESSION,
     CostGrouping.DAY,
-)  # a question about the repository, unless a session is named
+)  # of the whole repository unless a session is named
 
 
 def cost(
     session: str | None = SESSION,
-    by: CostGrouping | None = typer.Option(None, "--by", help="One table only; left out, all that concern a session."),
+    by: CostGrouping | None = typer.Option(None, "--by", help="Show one table only."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """What agents have cost: by agent, role, task and model, and against what was foreseen.
+    """Show what agents cost, by agent, role, task and model, against the estimate.
 
-    Agents at work count with what their meters say now.
+    Running agents count with what they have used so far.
     """
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.cost import render_cost

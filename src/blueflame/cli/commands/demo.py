@@ -12,13 +12,13 @@ from blueflame.model.errors import UsageError
 
 
 def demo(
-    ask: bool = typer.Option(False, "--ask", help="Answer the gates yourself instead of from the demo's decisions."),
-    workflow: str = typer.Option("waves", "--workflow", "-w", help="waves, or flow: each task moves on when it may."),
-    folder: Path | None = typer.Option(None, "--in", help="An empty folder to make the repository in, and keep it."),
+    ask: bool = typer.Option(False, "--ask", help="Answer the gates yourself instead of using the demo's decisions."),
+    workflow: str = typer.Option("waves", "--workflow", "-w", help="waves, or flow: no barrier between stages."),
+    folder: Path | None = typer.Option(None, "--in", help="Create the repository in this empty folder, and keep it."),
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
-    """Six tasks, one failed attempt, one rejected changeset that lands in the second cycle: about ten seconds."""
+    """Run six tasks with scripted agents: one attempt fails, one changeset lands only in the second cycle."""
     import tempfile
 
     if folder is not None:
@@ -31,7 +31,7 @@ def demo(
 
 def _refuse_nonempty_folder(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not an empty folder; name another one with --in")
+        raise UsageError(f"{folder} is not an empty folder: pass another one with --in")
 
 
 def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
@@ -47,7 +47,7 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
     decisions = None if ask else load_decisions(laid.decisions)
     options = RunOptions(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
-        print_text(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
+        print_text(f"Sample repository: {laid.repo}\nRequest: {REQUEST}\n")
     with lock_project(project) as journal:
         session = open_session(project, journal, request=REQUEST, workflow=workflow, scripted=True)
         code = run_session(project, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
@@ -67,14 +67,16 @@ def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
     config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
     run_git(config.parent, "commit", "-qam", "Go without a sandbox", env=build_identity_environment(config.parent))
     if not quiet:
-        print_text(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
+        print_text(
+            f"Without a sandbox on this machine ({problems[0].words}): enough for a demo, not for real agents.\n"
+        )
 
 
 def _print_history(repo: Path, *, kept: bool) -> None:
     print_text("\n$ git log --graph --oneline main")
     print_text("\n".join(_read_git_log(repo)))
     if kept:
-        print_text(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
+        print_text(f"\nExplore {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
 
 
 def _read_git_log(repo: Path) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Look at the machine, the configuration, the repository and what earlier sessions left, and try every guard."""
+    """Check the machine, configuration, repository and leftovers, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator.project import open_project
@@ -37,7 +37,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
         guards = _examine_guards(None if isinstance(project, BlueFlameError) else project)
         found.append(examine_level(guards))
     except BlueFlameError as error:
-        found.append(DoctorFinding("level", FindingState.BAD, f"the guards could not be tried: {error}"))
+        found.append(DoctorFinding("level", FindingState.BAD, f"guards not tried: {error}"))
     if as_json:
         print_json(_build_json(found, guards))
     else:
@@ -146,7 +146,7 @@ def _render_guards(guards: GuardReport) -> RenderableType:
 
 
 def _describe_guard(guard: Guard, told: str) -> RenderableType:
-    """Of a guard that is not as it should be, also what was seen; not again what the line above it has told."""
+    """With what was seen if the guard does not hold; not repeated when the line above has the same."""
     from rich.text import Text
 
     from blueflame.text.sanitize import clean_text

@@ -9,7 +9,7 @@ from blueflame.cli.output import print_json
 
 
 def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """List the open gates and how to answer them."""
+    """List the open gates and the commands that answer them."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.views.session import build_gates_json

@@ -1,4 +1,4 @@
-"""`blueflame init`: look at the repository and write a configuration that fits it."""
+"""`blueflame init`: write a configuration for the repository."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def init(
     config: Path | None = typer.Option(
-        None, "--config", "-c", help="Where to write; left out, blueflame.yaml at the top of the repository."
+        None, "--config", "-c", help="File to write [default: blueflame.yaml at the top of the repository]."
     ),
-    force: bool = typer.Option(False, "--force", "-f", help="Write anew, over a file that is there."),
-    dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file and write nothing."),
-    as_json: bool = typer.Option(False, "--json", help="For machines."),
+    force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
+    dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file instead of writing it."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
+    """Write a blueflame.yaml for this repository. An existing file is kept without --force."""
     from blueflame.config.detect.repository import survey_repository
     from blueflame.config.scaffold import build_config_text
     from blueflame.system.files import write_atomically
@@ -65,7 +65,7 @@ def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
     from blueflame.config.locate import shorten_path
 
     if kept:
-        return [f"{shorten_path(path)} is there already and was left alone; --force writes it anew"]
+        return [f"{shorten_path(path)} exists: not changed. Pass --force to overwrite it"]
     checks = (*found.commands.tests, *found.commands.lints)
     return [
         f"wrote {shorten_path(path)}",
@@ -73,5 +73,5 @@ def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
         f"  base branch  {found.base_branch}",
         f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
         *(f"  note: {note}" for note in (*found.notes, *describe_missing_programs(found.commands))),
-        "Look it through, then: blueflame config check",
+        "Review it, then run: blueflame config check",
     ]

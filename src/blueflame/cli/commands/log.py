@@ -20,12 +20,12 @@ POLL_SECONDS = 0.3
 
 def log(
     session: str | None = SESSION,
-    last: int = typer.Option(0, "-n", "--last", min=0, help="Only the last so many events; 0 = all."),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Go on until the session ends."),
+    last: int = typer.Option(0, "-n", "--last", min=0, help="Show only the last N events; 0 = all."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Follow until the session ends."),
     config: Path | None = CONFIG,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object per event and line."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line and event."),
 ) -> int:
-    """What happened in a session: one line per event, in UTC."""
+    """Show the events of a session, one per line, in UTC."""
     import time
 
     from blueflame.orchestrator.project import open_project

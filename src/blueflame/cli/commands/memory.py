@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from blueflame.model.memory import MemoryRecord
 
 memory_app = typer.Typer(
-    help="What is remembered of earlier sessions: look at it, take something out, carry it elsewhere.",
+    help="List, show, forget, export and import what is remembered of earlier sessions.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-KEY = typer.Argument(help="Its key, or how it begins.", show_default=False)
-FILE = typer.Argument(help="The file, in the form of Beads (beads-jsonl/1).", show_default=False)
-KIND = typer.Option(None, "--kind", "-k", help="Only these: task-result, task-failure, session-summary or lesson.")
+KEY = typer.Argument(help="Key of the record, or its beginning.", show_default=False)
+FILE = typer.Argument(help="File in the format of Beads (beads-jsonl/1).", show_default=False)
+KIND = typer.Option(None, "--kind", "-k", help="Only this kind: task-result, task-failure, session-summary or lesson.")
 
 
 @memory_app.command("list")
 def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """What is remembered, the newest first."""
+    """List what is remembered, newest first."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_records
     from blueflame.model.memory import RECORD_TYPES
@@ -41,7 +41,7 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
 
     if kind is not None and kind not in RECORD_TYPES:
         raise UsageError(
-            f"--kind: {kind!r} is none. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
+            f"--kind: unknown kind {kind!r}. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
         )
     project = open_project(config)
     records = [
@@ -56,7 +56,7 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
 
 @memory_app.command("show")
 def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """All of one memory: what it says, and where it comes from."""
+    """Show one record: its contents and its origin."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_record
     from blueflame.memory.codec import dump_record
@@ -66,7 +66,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     records = open_memory(open_project(config)).list_records()
     found = _find_records(records, key)
     if len(found) > 1:
-        raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
+        raise UsageError(f"{len(found)} records begin with {key!r}: {', '.join(each.key for each in found[:5])}")
     if as_json:
         print_json({"record": dump_record(found[0])})
     else:
@@ -76,7 +76,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
 
 @memory_app.command()
 def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Take memories out for good: all whose key is this or begins with it."""
+    """Delete all records whose key begins with KEY."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
 
@@ -91,7 +91,7 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
 
 @memory_app.command("export")
 def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Write all that is remembered into a file that Beads can read, too."""
+    """Write all records to a file that Beads can read."""
     from blueflame.memory.beads_file import write_jsonl
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
@@ -101,13 +101,13 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     if as_json:
         print_json({"path": str(file), "records": len(records)})
     else:
-        print_text(f"{len(records)} memories are in {file}")
+        print_text(f"{len(records)} records written to {file}")
     return 0
 
 
 @memory_app.command("import")
 def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Take in what such a file holds: all of it or, if a line makes no sense, nothing."""
+    """Read records from such a file: all of them, or none if a line is invalid."""
     from blueflame.memory.beads_file import read_jsonl
     from blueflame.orchestrator.lifecycle import prepare_folders
     from blueflame.orchestrator.project import open_project
@@ -124,7 +124,7 @@ def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     if as_json:
         print_json({"path": str(file), "records": len(records), "new": new})
     else:
-        print_text(f"{len(records)} memories read from {file}, {new} of them new" + (f"\n{warning}" if warning else ""))
+        print_text(f"{len(records)} records read from {file}, {new} new" + (f"\n{warning}" if warning else ""))
     return 0
 
 
@@ -142,5 +142,5 @@ def _find_records(records: Sequence[MemoryRecord], key: str) -> list[MemoryRecor
     """The one of that very key, else all that begin so; none is an error."""
     found = [each for each in records if each.key == key] or [each for each in records if each.key.startswith(key)]
     if not found or not key:
-        raise UsageError(f"nothing is remembered under {key!r}: 'blueflame memory list' shows the keys")
+        raise UsageError(f"no record {key!r}: see 'blueflame memory list'")
     return found

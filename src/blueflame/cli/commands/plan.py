@@ -31,7 +31,7 @@ def plan(
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
-    """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
+    """Plan a request and ask for approval; 'blueflame resume' starts the work."""
     from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
     from blueflame.orchestrator.lifecycle import lock_project, open_session
     from blueflame.orchestrator.project import open_project

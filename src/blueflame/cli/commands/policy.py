@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from blueflame.watcher.world import LocalWorld
 
 policy_app = typer.Typer(
-    help="What agents may touch and run: judge calls, or tell the rules.",
+    help="Show what agents may read, write and run, and judge tool calls.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-ROLE = typer.Option("worker", "--role", "-r", help="Who asks: worker, validator, planner, or another role.")
+ROLE = typer.Option("worker", "--role", "-r", help="Role of the agent: worker, validator, planner, or your own.")
 SCOPE = typer.Option(
     [],
     "--scope",
     "-s",
     metavar="PATH",
-    help="A path that the task has locked; may be repeated. Left out, scope is not enforced.",
+    help="Path that the task locks; repeatable [default: scope is not enforced].",
 )
 WORKTREE = typer.Option(
-    None, "--worktree", "-w", help="The agent's checkout; left out, the repository of the configuration."
+    None, "--worktree", "-w", help="The agent's checkout [default: the repository of the configuration]."
 )
 SCRATCH = typer.Option(
     [],
     "--scratch",
     metavar="DIR",
-    help="A folder outside of it that is the agent's own, such as the sandbox's /tmp; may be repeated.",
+    help="Folder outside the checkout that belongs to the agent, such as the sandbox's /tmp; repeatable.",
 )
 SYSTEM_FOLDERS = ("/usr",)
 """Shown inside of every sandbox, and no secret: it may be read."""
@@ -55,21 +55,21 @@ def check(
     worktree: Path | None = WORKTREE,
     scratch: list[Path] = SCRATCH,
 ) -> int:
-    """Judge tool calls: hook JSON on standard input, a call per line; a decision per line on standard output."""
+    """Judge tool calls: hook JSON on standard input, one call per line; one decision per line on standard output."""
     from blueflame.views.policy import build_decision_json
 
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     try:
         for line in _read_lines(sys.stdin.buffer):
             print_json(build_decision_json(_judge_line(line, policy, world)), indent=None)
-    except BrokenPipeError:  # whoever reads has seen enough; what Python still holds has nowhere to go
+    except BrokenPipeError:  # the reader closed the pipe; drop what Python still buffers
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 @policy_app.command()
 def explain(
-    tool: str | None = typer.Argument(None, help="A tool to ask about, such as Bash or Write.", show_default=False),
+    tool: str | None = typer.Argument(None, help="Tool to judge, such as Bash or Write.", show_default=False),
     argument: str | None = typer.Argument(None, help="Its command, path or pattern.", show_default=False),
     config: Path | None = CONFIG,
     role: str = ROLE,
@@ -78,7 +78,7 @@ def explain(
     scratch: list[Path] = SCRATCH,
     as_json: bool = JSON,
 ) -> int:
-    """Say in words what a role may read, write, run and use; or what becomes of one call, and how to allow it."""
+    """Show what a role may read, write, run and use; or whether one call is allowed, and how to allow it."""
     from blueflame.cli.render.policy import print_decision, print_policy
     from blueflame.views.policy import build_decision_json, build_policy_json, suggest_setting
 
@@ -138,21 +138,21 @@ def _check_role(role: str, settings: Settings) -> str:
     if role in known:
         return role
     hint = suggest(role, known) or f"the roles are {', '.join(settings.roles)}"
-    raise UsageError(f"--role: there is no role {role!r} in the configuration; {hint}")
+    raise UsageError(f"--role: unknown role {role!r}; {hint}")
 
 
 def _find_worktree(given: Path | None, repo: Path) -> str:
     """The top of the repository, which may be above the folder that the configuration names."""
     start = given.resolve() if given else repo
     if not start.is_dir():
-        raise UsageError(f"the worktree {start} is not a folder; name the agent's checkout with --worktree DIR")
+        raise UsageError(f"the worktree {start} is not a folder: pass the agent's checkout with --worktree DIR")
     tops = [] if given else [folder for folder in (start, *start.parents) if (folder / ".git").exists()]
     return str(tops[0] if tops else start)
 
 
 def _relative_to_root(path: str, root: str) -> str:
     if not path.strip():
-        raise UsageError('--scope: the path is empty; for the whole repository write "."')
+        raise UsageError('--scope: empty path. Use "." for the whole repository')
     return os.path.relpath(path, root) if path.startswith("/") else path
 
 
@@ -184,7 +184,7 @@ def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
     except MalformedCall as error:
         return Decision(False, "malformed_call", str(error))
     except Exception as error:  # noqa: BLE001 - a bug in a rule refuses one call; it must not leave the rest unjudged
-        return Decision(False, "malformed_call", f"a bug in Blue Flame: {type(error).__name__}: {error!s:.200}")
+        return Decision(False, "malformed_call", f"internal error: {type(error).__name__}: {error!s:.200}")
 
 
 def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
@@ -196,7 +196,7 @@ def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWor
     given: dict[str, Any] = {}
     if shape is not None:
         if argument is None:
-            raise UsageError(f"say what {tool} is to do, as in: blueflame policy explain {tool} ARGUMENT")
+            raise UsageError(f"{tool} needs an argument: blueflame policy explain {tool} ARGUMENT")
         given[shape.needs[0]] = argument
     if tool == "Grep":  # where it searches is the question, not what for
         given = {"pattern": ".", "path": argument}

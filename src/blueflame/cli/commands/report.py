@@ -1,4 +1,4 @@
-"""`blueflame report`: a session as somebody reads it who was not there."""
+"""`blueflame report`: the report of a session, in short, as JSON or as a page."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 from blueflame.cli.options import CONFIG, JSON, SESSION
 from blueflame.cli.output import print_json, print_text
 
-HTML = typer.Option(None, "--html", help="Write it to this file: one page that needs nothing from elsewhere.")
+HTML = typer.Option(None, "--html", help="Write it to this file as one self-contained page.")
 
 
 def report(
     session: str | None = SESSION, html: Path | None = HTML, config: Path | None = CONFIG, as_json: bool = JSON
 ) -> int:
-    """What came of a session: time, tasks, changesets, costs, decisions, what went wrong.
+    """Show the report of a session: time, tasks, changesets, costs, decisions, failures.
 
-    In short at the terminal, in full as a page. Sessions that have not ended are shown as they stand.
+    The terminal shows it in short, --html writes it in full. A session that has not ended is shown as it is now.
     """
     from blueflame.orchestrator.costs import list_costs
     from blueflame.orchestrator.project import open_project
@@ -46,7 +46,7 @@ def report(
 
         print_json(build_report_json(made, evidence, html=html))
     elif html is not None:
-        print_text(f"The report of {made.session} is in {html}")
+        print_text(f"wrote the report of {made.session} to {html}")
     else:
         from blueflame.cli.console import make_console, print_view
         from blueflame.cli.render.report import render_report

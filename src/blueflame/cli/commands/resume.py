@@ -1,4 +1,4 @@
-"""`blueflame resume`: go on with an unfinished session after a stop or a crash."""
+"""`blueflame resume`: continue an unfinished session after a stop or a crash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resume(
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
-    """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
+    """Continue an unfinished session: running agents are adopted, nothing is done twice."""
     from blueflame.cli.commands.run import read_decisions
     from blueflame.cli.foreground import RunOptions, read_cassette, run_session
     from blueflame.orchestrator.lifecycle import lock_project
@@ -44,7 +44,7 @@ def resume(
         elif left is not None:
             wanted = left.id
         else:
-            raise UsageError("no session is unfinished: start one with 'blueflame run --task \"...\"'")
+            raise UsageError("no unfinished session: start one with 'blueflame run --task \"...\"'")
         found = load_session(journal, wanted)
         if found.ended:
             raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from blueflame.model.task import Task
     from blueflame.orchestrator.project import Project
 
-TEXT = typer.Argument(None, help="What you want done: the same as --task.", show_default=False)
+TEXT = typer.Argument(None, help="What you want done, like --task.", show_default=False)
 TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
-PLAN = typer.Option(None, "--plan", help="A plan of your own (YAML or JSON): no planner is asked.")
-WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or one of your own.")
+PLAN = typer.Option(None, "--plan", help="Use this plan (YAML or JSON) instead of a planner.")
+WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or your own.")
 
 
 def run(
@@ -37,9 +37,11 @@ def run(
     script: Path | None = SCRIPT,
     record: Path | None = RECORD,
     replay: Path | None = REPLAY,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Show plan, schedule, cost and agents; start nothing."),
-    fresh: bool = typer.Option(False, "--fresh", help="End an unfinished session instead of asking about it."),
-    allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start although the checkout has changes."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Show plan, schedule, cost and agents without starting anything."
+    ),
+    fresh: bool = typer.Option(False, "--fresh", help="Abandon an unfinished session without asking."),
+    allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start even if the checkout has changes."),
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
@@ -85,9 +87,9 @@ def run(
 
 
 def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
-    """What is asked for, from the command line or standard input; a plan of one's own may stand for it."""
+    """Read the request from the command line or standard input, and the plan if one is given."""
     if text is not None and task is not None:
-        raise UsageError("say what you want done once: as an argument or with --task, not both")
+        raise UsageError("the request is given twice: as an argument and with --task; give it once")
     task = text if task is None else task
     if task == "-":
         task = sys.stdin.read()
@@ -96,9 +98,7 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple
 
         return task or f"the plan in {plan.name}", read_plan(plan)
     if task is None or not task.strip():
-        raise UsageError(
-            'say what you want done with --task "..." (or --task - to read it, or --plan FILE for a plan of your own)'
-        )
+        raise UsageError('no request: pass --task "...", --task - to read it from standard input, or --plan FILE')
     return task, None
 
 
@@ -112,12 +112,12 @@ def check_request(
     replay: Path | None = None,
     allow_dirty: bool,
 ) -> None:
-    """What is wrong is told before anything is made: no folder, no journal, no session."""
+    """Refuse a bad request before any folder, journal or session is created."""
     from blueflame.orchestrator.lifecycle import check_prerequisites, check_runtimes
     from blueflame.session.from_settings import build_workflow
 
     flow = build_workflow(project.settings, workflow)
-    if _has_unfinished_session(project):  # an unfinished session is fit to go on
+    if _has_unfinished_session(project):  # an unfinished session passed these checks
         check_runtimes(project, flow, script=script, replay=replay)
     else:
         check_prerequisites(project, flow, script=script, replay=replay, allow_dirty=allow_dirty)
@@ -135,14 +135,14 @@ def _has_unfinished_session(project: Project) -> bool:
 
 
 def _check_plan(project: Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
-    """A planner is asked again at the gate; a person mends their own file."""
+    """A planner is asked again at the gate; a person's own plan must be right."""
     from blueflame.session.from_settings import build_session_limits
     from blueflame.session.plan_problems import find_plan_problems
 
     limits = build_session_limits(project.settings, workflow)
     wrong = find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
     if wrong:
-        raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
+        raise PlanError(f"the plan {plan} has problems:", wrong)
 
 
 def read_decisions(path: Path | None) -> DecisionsFile | None:
@@ -168,18 +168,18 @@ def print_warnings(project: Project) -> None:
 def refuse_unfinished(left: SessionInfo | None) -> None:
     if left is not None:
         raise Refused(
-            f"{left.id} ({left.request.strip()[:60]}) is unfinished: go on with 'blueflame resume', "
-            "or end it and start anew with 'blueflame run --fresh ...'"
+            f"{left.id} ({left.request.strip()[:60]}) is unfinished: continue it with 'blueflame resume', "
+            "or abandon it with 'blueflame run --fresh ...'"
         )
 
 
 def _should_resume(project: Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool) -> bool:
-    """Whether to continue the unfinished session; `fresh` (or the answer) ends it instead."""
+    """Whether to resume the unfinished session; `fresh` (or the answer) abandons it instead."""
     from blueflame.orchestrator.lifecycle import abandon_session
 
     choice = "fresh" if fresh else _ask_about_unfinished(journal, left, options)
     if choice == "quit":
-        raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
+        raise Refused(f"{left.id} is still unfinished: continue it with 'blueflame resume'")
     if choice == "fresh":
         abandon_session(project, journal, left.id)
     return choice == "resume"

@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from blueflame.sandbox.person_checkout import PersonCheckout
 
 sandbox_app = typer.Typer(
-    help="The walls around agents: run a command behind them, or say what they are.",
+    help="Run a command in the agents' sandbox, or show its limits.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-WORKTREE = typer.Option(
-    None, "--worktree", "-w", help="The folder that may be written; left out, the repository you are in."
-)
-HOST = typer.Option(
-    [], "--host", metavar="NAME", help="A host to reach, beside sandbox.allowed_hosts; may be repeated."
-)
+WORKTREE = typer.Option(None, "--worktree", "-w", help="Folder that may be written [default: the current repository].")
+HOST = typer.Option([], "--host", metavar="NAME", help="Host to allow besides sandbox.allowed_hosts; repeatable.")
 COMMAND = typer.Argument(..., metavar="-- CMD...", help="The command and its arguments.", show_default=False)
 
 
@@ -40,15 +36,15 @@ def run(
     worktree: Path | None = WORKTREE,
     host: list[str] = HOST,
 ) -> int:
-    """Run a command as agents run: only its folder can be written, nothing of yours can be read, no network.
+    """Run a command as agents run: only its folder is writable, your files are hidden, there is no network.
 
-    In a repository of your own, .git is read-only. The exit code is the command's.
+    In your own repository, .git is read-only. The exit code is the command's.
     """
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
     ground = _find_ground(config, worktree)
     if ground.sandbox.level == "off":
-        print_text("blueflame: sandbox.level is off: the command runs without any walls", err=True)
+        print_text("blueflame: sandbox.level is off: the command runs without a sandbox", err=True)
     return run_in_sandbox(ground, command, hosts=_check_hosts(host))
 
 
@@ -59,7 +55,7 @@ def show(
     host: list[str] = HOST,
     as_json: bool = JSON,
 ) -> int:
-    """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
+    """Show what exists inside, what can be written and reached, and which limits hold."""
     from blueflame.cli.output import print_json
     from blueflame.cli.render.policy import print_sandbox
     from blueflame.orchestrator.foreground_sandbox import (
@@ -85,7 +81,7 @@ def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
 
     here = Path(os.path.realpath(Path.cwd()))
     if worktree is not None and not worktree.is_dir():
-        raise UsageError(f"--worktree {worktree} is not a folder; name the folder that the command may write to")
+        raise UsageError(f"--worktree {worktree} is not a folder: pass the folder that the command may write to")
     checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else find_checkout(here)
     settings, main = _find_settings(config, checkout)
     return build_site(checkout, here, settings, main)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def undo(
-    changeset: str = typer.Argument(..., help="The changeset that landed, such as cs-001: see 'blueflame status'."),
+    changeset: str = typer.Argument(..., help="Changeset that landed, such as cs-001: see 'blueflame status'."),
     session: str | None = typer.Option(
-        None, "--session", "-s", help="Of which session, or how its id begins; left out, the newest."
+        None, "--session", "-s", help="Session id or its beginning [default: the newest]."
     ),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask first."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """Take one landing back: a new commit on the base branch reverts it. Nothing of the history is lost."""
+    """Revert one landing with a new commit on the base branch. History is kept."""
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
@@ -47,7 +47,7 @@ def undo(
     if as_json:
         print_json(_build_json(found.id, reversal, done))
     else:
-        print_text(f"{changeset} is taken back: {reversal.branch} is at {done.after[:12]}")
+        print_text(f"{changeset} reverted: {reversal.branch} is at {done.after[:12]}")
     return 0
 
 
@@ -63,8 +63,8 @@ def _confirm(reversal: Reversal) -> None:
     from blueflame.system.terminal import is_interactive
 
     if not is_interactive():
-        raise Refused(f"nobody is at the terminal to be asked: say --yes to take {reversal.changeset} back")
-    if not typer.confirm(f"Put a commit on {reversal.branch} that reverts it?", default=False):
+        raise Refused(f"cannot ask for confirmation without a terminal: pass --yes to revert {reversal.changeset}")
+    if not typer.confirm(f"Revert it with a commit on {reversal.branch}?", default=False):
         raise Refused("nothing was changed")
 
 

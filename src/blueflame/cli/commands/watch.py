@@ -11,18 +11,18 @@ from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
 
 SESSION = typer.Argument(
-    None, help="The session, or how its id begins; left out, the one at work, else the newest.", show_default=False
+    None, help="Session id or its beginning [default: the running one, else the newest].", show_default=False
 )
 
 
 def watch(
     session: str | None = SESSION,
-    agent: str | None = typer.Option(None, "--agent", "-a", help="One agent or task: all it says, asks and uses."),
-    once: bool = typer.Option(False, "--once", help="One look, and no waiting."),
+    agent: str | None = typer.Option(None, "--agent", "-a", help="Show one agent or task: its words, calls and usage."),
+    once: bool = typer.Option(False, "--once", help="Print the current state and exit."),
     config: Path | None = CONFIG,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object per change and line."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line and change."),
 ) -> int:
-    """What each agent does now, for how much, until the session ends. Ctrl-C ends the view, not the session."""
+    """Show what each agent does now and its cost, until the session ends. Ctrl-C ends the view only."""
     from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
@@ -40,7 +40,7 @@ def watch(
             elif not watched.over():
                 follow_session(watched, as_json=as_json)
         except KeyboardInterrupt:
-            print_text("The view has ended; the session goes on.", err=True)
+            print_text("View closed; the session continues.", err=True)
             return ExitCode.INTERRUPTED
         if agent is None and (words := watched.over()):
             print_text(words, err=as_json)

@@ -1,4 +1,4 @@
-"""Who answers a session's gates: the person at this terminal, a decisions file, or somebody elsewhere."""
+"""What answers a session's gates: the person at this terminal, a decisions file, or another terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from blueflame.session.state import Session
 from blueflame.text.sanitize import clean_text
 
 FindDiff = Callable[[Session, Gate], Callable[[], str] | None]
-"""How to read the diff that a gate is about; None where there is none."""
+"""How to read the diff of a gate; None if it has no diff."""
 
 
 class Answerer(Protocol):
@@ -40,7 +40,7 @@ def _no_diff(_session: Session, _gate: Gate) -> None:
 
 
 class TerminalAnswerer:
-    """The frame gives way, the gate is shown, the person answers, the frame comes back."""
+    """Asks the person here; the frame is hidden meanwhile."""
 
     def __init__(self, console: Console, view: LiveView, diff_of: FindDiff = _no_diff) -> None:
         self._console, self._view, self._diff_of = console, view, diff_of
@@ -50,7 +50,7 @@ class TerminalAnswerer:
         self._view.pause()
         try:
             if objection:
-                self._console.print(Text(f"That will not do: {clean_text(objection)}", "warn"))
+                self._console.print(Text(f"Not accepted: {clean_text(objection)}", "warn"))
             answer = await self._prompt.ask(gate, build_gate_context(session, gate, diff=self._diff_of(session, gate)))
             self._tell_what_follows(gate, session, answer)
             return answer
@@ -62,7 +62,7 @@ class TerminalAnswerer:
             self._view.resume()
 
     def _tell_what_follows(self, gate: Gate, session: Session, answer: Answer) -> None:
-        """What becomes of a changeset's tasks stays on the screen, above the next question (GATE-07)."""
+        """Print what happens to the changeset's tasks, above the next question."""
         if gate.kind is GateKind.CHANGESET:
             record = replace(session.changesets[gate.subject], state=STATE_AFTER[answer.choice])
             self._console.print(render_outcome(record))
@@ -70,7 +70,7 @@ class TerminalAnswerer:
 
 
 class DecisionsAnswerer:
-    """What a person wrote down beforehand. Used entries are known from the journal."""
+    """Answers from a decisions file. The journal knows which entries were used."""
 
     def __init__(self, decisions: DecisionsFile) -> None:
         self._decisions = decisions
@@ -80,17 +80,17 @@ class DecisionsAnswerer:
 
 
 class WaitingAnswerer:
-    """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed.
+    """No terminal: print once how the gate is answered, then wait. Nothing is ever guessed.
 
-    Without money nothing goes on, so there is nothing to guess: the session is put down, and a resume asks again.
+    An exhausted budget stops the session instead of waiting; a resume asks again.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - nobody reads it
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - not shown here
         if gate.kind is GateKind.BUDGET:
-            self._console.print(Text(f"{clean_text(gate.title)} Nobody is here to raise it: stopping."), soft_wrap=True)
+            self._console.print(Text(f"{clean_text(gate.title)} No terminal to raise it at: stopping."), soft_wrap=True)
             return Answer(choice="stop", by="nobody")
         choices = "|".join(option.name for option in gate.options)
         self._console.print(
@@ -98,4 +98,4 @@ class WaitingAnswerer:
             soft_wrap=True,
         )
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody completes that future")
+        raise AssertionError("unreachable: this future is never completed")

@@ -1,4 +1,4 @@
-"""The person's terminal connected to an agent's, while a session is carried on here or from another terminal."""
+"""The person's terminal connected to an agent's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blueflame.session.state import Session
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, wait_for_terminal
 from blueflame.text.sanitize import clean_text
 
-LEAVE_HINT = "Ctrl-] comes back here and leaves it running."
+LEAVE_HINT = "Ctrl-] detaches and leaves it running."
 
 
 def format_greeting(agent: str) -> str:
@@ -28,16 +28,16 @@ def format_farewell(agent: str, parting: DetachReason) -> str:
     again = f"blueflame attach {agent}"
     return {
         DetachReason.ENDED: f"{agent} has ended.",
-        DetachReason.LEFT: f"You have left {agent}; it goes on. To be connected again: {again}",
-        DetachReason.CLOSED: f"The terminal was closed; {agent} goes on. To be connected again: {again}",
-        DetachReason.LOST: f"The connection to {agent} was lost. To try again: {again}",
+        DetachReason.LEFT: f"Detached from {agent}; it keeps running. To reconnect: {again}",
+        DetachReason.CLOSED: f"The terminal was closed; {agent} keeps running. To reconnect: {again}",
+        DetachReason.LOST: f"The connection to {agent} was lost. To reconnect: {again}",
     }[parting]
 
 
 class AgentChat:
-    """The frame gives way while the person talks with an agent, and comes back when one of them leaves.
+    """The frame is hidden while the person talks with an agent.
 
-    A person has one terminal: a question waits until it is free, and says so.
+    There is one terminal: a gate waits until it is free, and prints that it waits.
     """
 
     def __init__(self, console: Console, view: LiveView) -> None:
@@ -52,7 +52,7 @@ class AgentChat:
             try:
                 self._say(format_greeting(attempt.agent_id))
                 self._say(format_farewell(attempt.agent_id, await attach_terminal(folder)))
-            except WorldError as error:  # it ended in the very moment
+            except WorldError as error:  # it ended meanwhile
                 self._say(str(error))
             finally:
                 self._view.resume()
@@ -62,13 +62,13 @@ class AgentChat:
 
 
 class AnswererAfterChat:
-    """Somebody who is asked once the terminal is free."""
+    """Asks when the terminal is free."""
 
     def __init__(self, answerer: Answerer, conversation: AgentChat, console: Console) -> None:
         self._answerer, self._conversation, self._console = answerer, conversation, console
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
         if self._conversation.terminal.locked():
-            self._console.print(Text(f"\r\nA question waits ({clean_text(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
+            self._console.print(Text(f"\r\nA gate is waiting ({clean_text(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
         async with self._conversation.terminal:
             return await self._answerer.ask(gate, session, objection)

@@ -1,4 +1,4 @@
-"""A gate at the terminal: the view, the choices, and what a choice needs to go with it."""
+"""A gate at the terminal: the view, the choices, and the note or edit that a choice needs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _no_problems(_tasks: Sequence[Task]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateContext:
-    """What a face needs to put a gate before a person, beside the gate itself."""
+    """What the prompt shows and needs besides the gate."""
 
     view: RenderableType = ""
-    diff: Callable[[], str] | None = None  # read only when the person wants to see it
+    diff: Callable[[], str] | None = None  # read only on `view`
     tasks: tuple[Task, ...] = ()  # what `edit` edits
     problems_of: Callable[[Sequence[Task]], Sequence[str]] = _no_problems
 
@@ -69,7 +69,7 @@ EXAMPLE = """\
 
 
 class GatePrompt:
-    """Asks a person at this terminal. One question at a time; cancel `ask` when somebody else answered first."""
+    """Asks a person at this terminal, one gate at a time; cancel `ask` when another terminal answered first."""
 
     def __init__(self, console: Console, keyboard: Keyboard | None = None) -> None:
         self._console = console
@@ -81,13 +81,13 @@ class GatePrompt:
         if context.view:
             self._console.print(context.view)
             self._console.print()
-        if gate.kind is not GateKind.CHANGESET or not context.view:  # its view begins with the title
+        if gate.kind is not GateKind.CHANGESET or not context.view:  # its view has the title already
             self._console.print(Text(clean_line(gate.title), "head"))
         try:
             while (answer := await self._once(gate, context)) is None:
                 pass
         except asyncio.CancelledError:
-            self._keyboard.discard_typed()  # half an answer must not become the answer to the next question
+            self._keyboard.discard_typed()  # half an answer must not answer the next gate
             self._console.print()
             raise
         self._console.print()
@@ -99,7 +99,7 @@ class GatePrompt:
         )
 
     async def _once(self, gate: Gate, context: GateContext) -> Answer | None:
-        """One round of choosing; None asks again."""
+        """Ask once; None asks again."""
         offered = list_offers(gate, context)
         typed = await self._prompt(format_choices(offered) + "? ")
         option = find_choice(typed, offered)
@@ -130,11 +130,9 @@ class GatePrompt:
         )
 
     def _complain(self, typed: str, offered: Sequence[Option]) -> None:
-        if typed:  # an empty line is no answer and no mistake
+        if typed:  # an empty line is not a mistake
             keys = ", ".join(option.key for option in offered)
-            self._console.print(
-                Text(f"  There is no choice {typed!r} here. Type one of {keys}, or ? for help.", "warn")
-            )
+            self._console.print(Text(f"  Unknown choice {typed!r}. Type one of {keys}, or ? for help.", "warn"))
 
     async def _view(self, context: GateContext) -> None:
         assert context.diff is not None, "view is offered only where there is a diff"
@@ -150,7 +148,7 @@ class GatePrompt:
         return None
 
     async def _edit(self, gate: Gate, context: GateContext, choice: str) -> Answer | None:
-        """A copy is edited until it is sound or given up; the plan itself is never touched (only imported)."""
+        """Edit a copy until it is valid or given up; the plan itself is never changed."""
         with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
             copy = Path(folder) / "tasks.yaml"
             text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + format_plan(context.tasks)
@@ -161,28 +159,28 @@ class GatePrompt:
                     return None
                 if not problems:
                     return Answer(choice=choice, payload=build_edit_payload(read_plan(copy)))
-                self._console.print(Text("The edited plan cannot be used:", "bad"))
+                self._console.print(Text("The edited plan is invalid:", "bad"))
                 self._console.print(build_columns([(Text(BAD, "bad"), clean_text(problem)) for problem in problems]))
                 if not await self._again():
-                    self._console.print(Text("Given up: the plan is as it was.", "quiet"))
+                    self._console.print(Text("Given up: the plan is unchanged.", "quiet"))
                     return None
 
     async def _edited_problems(self, copy: Path, gate: Gate, context: GateContext) -> Sequence[str] | None:
-        """Open the editor once. None when there is nothing to judge: it failed, or nothing was changed."""
+        """Open the editor once. None if it failed or nothing was changed."""
         try:
             code = await run_in_terminal([*find_editor(), str(copy)], cwd=copy.parent)
         except ProcessFailed as error:
             self._console.print(Text(str(error), "bad"))
             return None
         if code:
-            self._console.print(Text(f"The editor ended with exit code {code}: the plan is as it was.", "warn"))
+            self._console.print(Text(f"The editor ended with exit code {code}: the plan is unchanged.", "warn"))
             return None
         try:
             tasks = read_plan(copy)
         except PlanError as error:
             return [problem.replace(f"{copy.parent}/", "") for problem in error.problems]
         if tasks == context.tasks:
-            self._console.print(Text("Nothing was changed.", "quiet"))
+            self._console.print(Text("No changes.", "quiet"))
             return None
         return [*find_edit_problems(gate, tasks), *context.problems_of(tasks)]
 
@@ -194,7 +192,7 @@ class GatePrompt:
 
 
 def list_offers(gate: Gate, context: GateContext) -> tuple[Option, ...]:
-    """The gate's options, and viewing where there is something to view; the way out stays last."""
+    """The gate's options, and `view` if there is a diff; the last option stays last."""
     if context.diff is None:
         return gate.options
     return (*gate.options[:-1], VIEW, *gate.options[-1:])
@@ -210,18 +208,18 @@ def _format_choice(option: Option) -> str:
 
 
 def find_choice(typed: str, offered: Sequence[Option]) -> Option | None:
-    """By its first letter or its whole name, in any case."""
+    """By its first letter or name, in any case."""
     word = typed.lower().replace("-", "")
     return next((option for option in offered if word in (option.key, option.name)), None)
 
 
 def _check_note(gate: Gate, option: Option, typed: str) -> str | None:
     if not typed:
-        return "It cannot be empty."
+        return "Must not be empty."
     if (gate.kind, option.name) != (GateKind.BUDGET, "raise"):
         return None
     try:
         limit = float(typed.lstrip("$").replace(",", "").replace("_", ""))
     except ValueError:
-        return "It must be a number, 25 or 12.50 for example."
-    return None if limit >= 0 and isfinite(limit) else "It must be a number that is not negative."
+        return "Must be a number such as 25 or 12.50."
+    return None if limit >= 0 and isfinite(limit) else "Must not be negative."

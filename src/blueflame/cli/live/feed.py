@@ -1,4 +1,4 @@
-"""What just happened, for somebody who watches: shorter than the activity log, which keeps everything."""
+"""What just happened, one short line per event; the activity log has everything."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class FeedLine(NamedTuple):
 
 MOVES: Mapping[Cause, tuple[str, str]] = {
     Cause.FAIL: (BAD, "failed"),
-    Cause.RETRY: (AGAIN, "is tried again"),
-    Cause.REQUEUE: (AGAIN, "goes back to the queue"),
+    Cause.RETRY: (AGAIN, "is retried"),
+    Cause.REQUEUE: (AGAIN, "is re-queued"),
     Cause.DEFER: (AGAIN, "is deferred"),
     Cause.BLOCK: (BAD, "is blocked"),
     Cause.DROP: (DOT, "was dropped"),
 }
-"""Other moves are told by the events that cause them."""
+"""Other moves are shown by the events that cause them."""
 
 
 def format_events(recorded: Sequence[JournalEntry]) -> list[Text]:
-    """What happened together, told together: a failure that is tried again at once needs one line, not two."""
+    """Lines for events of one moment: a failure that is retried at once gets one line, not two."""
     retried = {
         e.event.task for e in recorded if isinstance(e.event, happened.TaskMoved) and e.event.cause is Cause.RETRY
     }
@@ -56,7 +56,7 @@ def _is_failure_of(tasks: Collection[str], recorded: JournalEntry) -> bool:
 
 
 def format_event(recorded: JournalEntry) -> Text | None:
-    """`12:03:04  ✓ task-001 #1 passed`, in the person's own time; None for what is not worth a line."""
+    """`12:03:04  ✓ task-001 #1 passed`, in local time; None for events without a line."""
     event = recorded.event
     told = (
         DESCRIBERS[type(event)](event)
@@ -90,12 +90,12 @@ def _describe_move(event: happened.TaskMoved) -> FeedLine | None:
     if event.cause not in MOVES:
         return None
     mark, words = MOVES[event.cause]
-    why = "" if event.cause is Cause.RETRY else _format_reason(event.reason)  # the attempt's end has said why
+    why = "" if event.cause is Cause.RETRY else _format_reason(event.reason)  # the attempt's end has shown the reason
     return FeedLine(mark, f"{event.task} {words}{why}")
 
 
 def _describe_changesets(event: happened.ChangesetsFormed) -> FeedLine:
-    """A group that is not whole is told before anybody judges it (VAL-10)."""
+    """An incomplete group is shown before it is judged."""
     lacking = [f"[{each.group}] lacks {', '.join(each.missing)}" for each in event.changesets if each.missing]
     words = f"{format_count(len(event.changesets), 'changeset')} to review"
     return FeedLine(NOTE, f"{words}; {'; '.join(lacking)}") if lacking else FeedLine(DOT, words)
@@ -120,8 +120,8 @@ DESCRIBERS: Mapping[type, Callable[[Any], FeedLine | None]] = {
         f"a plan of {format_count(len(e.tasks), 'task')}"
         + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else ""),
     ),
-    _H.PlanFailed: lambda e: FeedLine(BAD, f"no plan came of it{_format_reason(e.reason)}"),
-    _H.PlanApproved: lambda e: FeedLine(OK, f"the plan of {format_count(len(e.tasks), 'task')} is approved"),
+    _H.PlanFailed: lambda e: FeedLine(BAD, f"no plan{_format_reason(e.reason)}"),
+    _H.PlanApproved: lambda e: FeedLine(OK, f"plan of {format_count(len(e.tasks), 'task')} approved"),
     _H.CycleStarted: lambda e: FeedLine(DOT, f"cycle {e.cycle} begins on {e.base_sha[:10]}"),
     _H.WaveStarted: lambda e: FeedLine(DOT, f"wave: {e.stage}"),
     _H.CycleEnded: _skip,
@@ -129,17 +129,15 @@ DESCRIBERS: Mapping[type, Callable[[Any], FeedLine | None]] = {
     _H.AttemptIntended: _skip,
     _H.AttemptStarted: lambda e: FeedLine(DOT, f"{format_attempt(e.attempt)} started"),
     _H.AttemptStalled: lambda e: FeedLine(
-        NOTE, f"{format_attempt(e.attempt)} has said nothing for {format_duration(e.seconds)}"
+        NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"
     ),
     _H.AttemptNearsBudget: lambda e: FeedLine(
         NOTE, f"{format_attempt(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_describe_limit(e)}"
     ),
     _H.OverlapSeen: lambda e: FeedLine(NOTE, describe_overlap(e)),
-    _H.EditRefused: lambda e: FeedLine(
-        BAD, f"the changed tasks file cannot be used{_format_reason('; '.join(e.problems))}"
-    ),
+    _H.EditRefused: lambda e: FeedLine(BAD, f"the edited tasks file is invalid{_format_reason('; '.join(e.problems))}"),
     _H.RuntimeParked: lambda e: FeedLine(NOTE, f"{waiting(e)}{format_until(e.until)}{_format_reason(e.reason)}"),
-    _H.RuntimeResumed: lambda e: FeedLine(DOT, f"{e.runtime} can be used again{_format_reason(e.reason)}"),
+    _H.RuntimeResumed: lambda e: FeedLine(DOT, f"{e.runtime} is available again{_format_reason(e.reason)}"),
     _H.AttemptEnded: lambda e: _describe_end(e.attempt, e.ended),
     _H.Checked: _skip,
     _H.VerdictGiven: lambda e: FeedLine(
@@ -148,19 +146,19 @@ DESCRIBERS: Mapping[type, Callable[[Any], FeedLine | None]] = {
     ),
     _H.ChangesetsFormed: _describe_changesets,
     _H.ChangesetBuilt: lambda e: (
-        FeedLine(NOTE, f"flaky, red and then green on the same tree: {', '.join(e.build.flaky)}")
+        FeedLine(NOTE, f"flaky, failed and then passed on the same tree: {', '.join(e.build.flaky)}")
         if e.build.flaky
         else None
     ),
     _H.ChangesetEvicted: lambda e: FeedLine(BAD, f"{e.changeset} cannot land{_format_reason(e.reason)}"),
     _H.ChangesetTrimmed: lambda e: FeedLine(
-        BAD, f"{e.changeset} goes on without {', '.join(e.tasks)}{_format_reason(e.reason)}"
+        BAD, f"{e.changeset} continues without {', '.join(e.tasks)}{_format_reason(e.reason)}"
     ),
     _H.ChangesetConflicted: lambda e: FeedLine(
-        AGAIN, f"{e.changeset} is in conflict in {', '.join(e.conflict.paths)}: a merger is asked"
+        AGAIN, f"{e.changeset} conflicts in {', '.join(e.conflict.paths)}: starting a merger"
     ),
     _H.ConflictResolved: lambda e: FeedLine(
-        OK, f"{e.changeset}: the conflict is resolved{_format_reason(e.resolution.notes)}"
+        OK, f"{e.changeset}: conflict resolved{_format_reason(e.resolution.notes)}"
     ),
     _H.PullRequestOpened: lambda e: FeedLine(OK, f"{e.changeset} was pushed as {e.branch}{_format_reason(e.url)}"),
     _H.ChangesetJudged: lambda e: FeedLine(OK if e.choice == "approve" else AGAIN, f"{e.changeset}: {e.choice}"),
@@ -179,4 +177,4 @@ DESCRIBERS: Mapping[type, Callable[[Any], FeedLine | None]] = {
         OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_format_reason(e.reason)}"
     ),
 }
-"""What is missing here is told as in the activity log."""
+"""Events that are not in this table get their line of the activity log."""

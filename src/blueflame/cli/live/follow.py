@@ -1,4 +1,4 @@
-"""Looking on from another terminal: the journal and the agents' files are followed, and nothing is touched."""
+"""Watch a session from another terminal by reading its journal and its agents' files."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from blueflame.views.activity import build_activity_json
 from blueflame.views.status import describe_orchestrator
 
 TICK_SECONDS = 0.25
-CHECK_SECONDS = 1.0  # seconds between two looks at who is at work
-UNLIMITED_HEIGHT = 100_000  # lines: a picture that is printed once need not fit a screen
+CHECK_SECONDS = 1.0  # between two checks whether the session runs
+UNLIMITED_HEIGHT = 100_000  # lines: a frame that is printed once need not fit a screen
 
 
 @dataclass(slots=True)
 class FollowedSession:
-    """A session as the journal tells it, read on and on."""
+    """A session read from the journal, event by event."""
 
     project: Project
     journal: Journal
@@ -55,7 +55,7 @@ class FollowedSession:
         return events
 
     def over(self) -> str:
-        """Why there is nothing more to see, and what to do; empty while there is."""
+        """Why there is nothing more to see, and what to do; empty while the session runs."""
         if self.session.ended:
             return describe_ended_session(self.session)
         if self.now() - self._looked_at >= CHECK_SECONDS:
@@ -69,20 +69,17 @@ class FollowedSession:
             return ""
         checkups = probe_agents(self.project, self.session)
         if any(found.warden_pid for found in checkups.values()):
-            return ""  # agents work on by themselves
+            return ""  # its agents still run
         return f"{self.session.id}: {describe_orchestrator(None, self.session, checkups, now=self.now())}"
 
 
 def describe_ended_session(session: Session) -> str:
     outcome = OUTCOME_WORDS.get(session.outcome, session.outcome)
-    return (
-        f"{session.id} has ended: {outcome}.\n"
-        "'blueflame status' shows what became of it; 'blueflame run' starts the next one."
-    )
+    return f"{session.id} ended: {outcome}.\nSee 'blueflame report'. Start the next one with 'blueflame run'."
 
 
 def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
-    """One look."""
+    """Print the current state once."""
     session, now = watched.session, watched.now()
     found = ActivityReader(build_follower(watched.project, session), session)()
     if as_json:
@@ -94,7 +91,7 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
 
 
 def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
-    """Until the session ends, or nobody is at work on it any more."""
+    """Follow the session until it ends or stops."""
     console, session = make_console(), watched.session
     doings = ActivityReader(build_follower(watched.project, session), session)
     view = _choose_view(console, doings, watched, as_json=as_json)
@@ -121,7 +118,7 @@ def _choose_view(console: Console, doings: ActivityReader, watched: FollowedSess
 
 
 class ActivityLines(EventLines):
-    """Events, and what agents turn to: a line for each."""
+    """A line for each event and each change of an agent's activity."""
 
     def __init__(self, console: Console, doings: ActivityReader) -> None:
         super().__init__(console)
@@ -142,7 +139,7 @@ def _without_figures(activity: Activity) -> tuple[object, ...]:
 
 
 class ActivityJsonLines(EventLines):
-    """Each change of what an agent does as one JSON object on one line; its end is the last."""
+    """A JSON line for each change of an agent's activity; its end is the last."""
 
     def __init__(self, console: Console, doings: ActivityReader, session: Session, now: Callable[[], float]) -> None:
         super().__init__(console)
@@ -173,7 +170,7 @@ class ActivityJsonLines(EventLines):
 
 
 def find_agent(session: Session, wanted: str) -> AttemptRecord:
-    """By its id, how that begins, or its task: of several the newest."""
+    """By id, its beginning, or task; of several the newest."""
     records = sorted(session.attempts.values(), key=lambda record: (record.live, record.intended_at))
     for fits in (
         lambda a: wanted in (a.agent_id, a.id),
@@ -187,7 +184,7 @@ def find_agent(session: Session, wanted: str) -> AttemptRecord:
 
 
 def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: bool) -> None:
-    """All that one agent said, asked to do and used; then what it does until it ends."""
+    """Print the transcript of one agent, and follow it until it ends."""
     session, name = watched.session, find_agent(watched.session, wanted).attempt.id
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
     follower = build_follower(watched.project, session)
@@ -213,4 +210,4 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
 def _describe_ended_attempt(record: AttemptRecord) -> str:
     assert record.ended is not None
     ending = record.ended.ending.value.replace("_", " ")
-    return f"{record.attempt.agent_id} has ended: {ending} after {format_duration(record.ended.seconds)}."
+    return f"{record.attempt.agent_id} ended: {ending} after {format_duration(record.ended.seconds)}."

@@ -1,4 +1,4 @@
-"""The session at one moment, as large as the terminal is: who works on what, for how long and for how much."""
+"""The session at one moment, fitted to the terminal: agents, their work, time and cost."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ NARROW, NARROWEST = 64, 48
 MAX_EVENTS = 12
 MAX_QUESTIONS = 3
 GAP = 2
-MIN_ACTIVITY_WIDTH = 12  # columns that what an agent does must have
+MIN_ACTIVITY_WIDTH = 12  # columns
 AgentRow = tuple[AttemptRecord, Activity]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFrame:
-    """Fits into `height` lines: events give way first, then agents, and what is left out is counted."""
+    """Fits into `height` lines: events are left out first, then agents; what is left out is counted."""
 
     session: Session
     now: float
-    activities: Mapping[str, Activity] = field(default_factory=dict)  # by attempt; missing ones are just starting
+    activities: Mapping[str, Activity] = field(default_factory=dict)  # by attempt; missing ones are starting
     recent: Collection[Text] = ()
     height: int = 40
-    asked_elsewhere: bool = False  # the questions are not asked here: say how they are answered
+    asked_elsewhere: bool = False  # gates are answered elsewhere: show the command
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -78,7 +78,7 @@ class SessionFrame:
         return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
 
     def _parked(self) -> list[RenderableType]:
-        """One line for each runtime, however many of its agents wait."""
+        """One line per runtime."""
         stands = {name: _build_stand(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.status
             for activity in self.activities.values()
@@ -119,7 +119,7 @@ def sum_live_spend(activities: Mapping[str, Activity]) -> Spend:
 
 @dataclass(frozen=True, slots=True)
 class AgentTable:
-    """A row for each; where it is narrow, columns are left out in the order in which they are missed least."""
+    """A row per agent; in a narrow terminal the less useful columns are left out."""
 
     rows: Sequence[AgentRow]
     most: int
@@ -166,7 +166,7 @@ def _draw_budget(_record: AttemptRecord, activity: Activity, view: AgentTable, r
 
 
 class Column(NamedTuple):
-    at: int  # columns that the terminal must have for it to be shown
+    at: int  # minimal terminal width at which it is shown
     cell: Callable[[AttemptRecord, Activity, AgentTable, int], Text]
     justify: Literal["left", "right"] = "right"
 
@@ -182,7 +182,7 @@ AFTER: tuple[Column, ...] = (
     Column(48, lambda _record, activity, _v, _r: Text(f"${activity.spend.usd:.2f}")),
     Column(56, _draw_budget, "left"),
 )
-"""What stands before and behind what an agent does. One that has nothing to say for anybody gives its place away."""
+"""The columns left and right of an agent's activity. A right one that is empty in every row is left out."""
 
 
 def _measure(text: Text) -> int:
@@ -190,7 +190,7 @@ def _measure(text: Text) -> int:
 
 
 def _count_head_lines(parts: Sequence[RenderableType], width: int) -> int:
-    """Of the head: a title that breaks where it is narrow, its rule, and one line for each of the rest."""
+    """Of the head: the title (two lines if narrow), its rule, and one line for each other part."""
     title, bars = parts[0], parts[1]
     assert isinstance(title, Heading)
     assert isinstance(bars, Table)
@@ -227,7 +227,7 @@ def _choose_style(used: int, limit: int, warn_at: float) -> str:
 
 
 def draw_bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BAR_WIDTH) -> Text:
-    """Shares of a whole, each with its own glyph and style; the rest is a thin line."""
+    """Shares of a whole, each with its glyph and style; the rest is a thin line."""
     text, drawn, sofar = Text(), 0, 0
     for share, glyph, style in shares:
         sofar += share
@@ -238,7 +238,7 @@ def draw_bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BA
 
 
 def _format_states(session: Session, done: int, total: int) -> Text:
-    """`3 of 12 landed`, and the other states that occur, each with its mark."""
+    """`3 of 12 landed`, and the other states with their marks."""
     text = Text(f"{done} of {total} landed", overflow="ellipsis")
     for state, (mark, style) in TASK_MARKS.items():
         n = session.count_in_state(state)

@@ -1,4 +1,4 @@
-"""One agent's diary, line by line: for people and for programs."""
+"""One agent's transcript, entry by entry, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_TIME = " " * 8
 
 
 def format_entry(entry: TranscriptEntry, *, now: float | None) -> Text:
-    """`14:30:27  ✓ Edit src/a.py`; `now` is when it was seen, for what does not say when it was."""
+    """`14:30:27  ✓ Edit src/a.py`; `now` is the time for entries without their own."""
     match entry:
         case AgentWords(text):
             return _build_line(_format_clock(now), "»", "quiet", clean_line(text))
@@ -40,7 +40,7 @@ def _build_line(at: str, mark: str, mark_style: str, words: str, *, style: str =
 
 def _describe_bill(bill: ModelCharge) -> str:
     if bill.refused:
-        return f"a model call was refused: {clean_line(bill.refused)}"
+        return f"model call refused: {clean_line(bill.refused)}"
     of = f" of {clean_line(bill.model)}" if bill.model else ""
     used, total = format_usage(bill.spend) or "nothing", format_usage(bill.total) or "nothing"
     return f"{used}{of}" + (f"; {total} so far" if bill.total != bill.spend else "")

@@ -1,4 +1,4 @@
-"""The session as it happens: a calm frame on a terminal, one line per event in a pipe, JSON lines for machines."""
+"""The view of a running session: a frame on a terminal, one line per event in a pipe."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
 
 MIN_FRAME_SECONDS = 0.125  # seconds between two frames at least: more is only flicker
-QUIET_SECONDS = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
+QUIET_SECONDS = 60.0  # without a line: then a log says what agents do, to show that it is alive
 
 MAX_FIRST_READ = 4 * 1024 * 1024  # bytes
 
 ReadActivities = Callable[[], Mapping[str, Activity]]
-"""What each agent does now, by attempt; asked for when it is to be shown."""
+"""Reads what each agent does now, by attempt."""
 
 
 class ActivityReader:
-    """What the running agents of one session do now, each looked at anew when it is called."""
+    """Reads what the running agents of one session do now, each time it is called."""
 
     def __init__(self, follower: ActivityTracker, session: Session) -> None:
         self._follower, self._session = follower, session
-        self._most = MAX_FIRST_READ  # at first: whoever comes late has much to read
+        self._most = MAX_FIRST_READ  # the first read may have much to catch up on
 
     def __call__(self) -> Mapping[str, Activity]:
         session, most, self._most = self._session, self._most, STEP_BYTES
@@ -65,7 +65,7 @@ class EventLines:
         self._say(format_events(recorded))
 
     def tick(self, now: float) -> None:
-        """After a long silence: a line for each agent."""
+        """After a long silence, print a line for each agent."""
         if self._timer() - self._said_at >= QUIET_SECONDS:
             self._say([draw_activity_line(each, now=now) for each in self._activities().values()])
 
@@ -85,7 +85,7 @@ class EventLines:
 
 
 class NoView(EventLines):
-    """Nothing at all: for --quiet and for commands that print one JSON object at the end."""
+    """Shows nothing: for --quiet, and for commands that print one JSON object at the end."""
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         pass
@@ -95,7 +95,7 @@ class NoView(EventLines):
 
 
 class LiveFrame:
-    """Who works on what, for how long and for how much, redrawn in place a few times a second."""
+    """The frame, redrawn in place a few times a second."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class LiveFrame:
         self.pause()
 
     def _draw(self) -> None:
-        """Only when there is something new to see; the clock in it turns once a second."""
+        """Draw if anything changed; the clock in it changes once a second."""
         at = self._timer()
         if self._live is None or self._session is None or at - self._drawn_at < MIN_FRAME_SECONDS:
             return
@@ -159,7 +159,7 @@ class LiveFrame:
 
 
 def choose_view(console: Console, activities: ReadActivities = dict, *, quiet: bool = False) -> LiveView:
-    """The view that suits who is watching."""
+    """The frame on a terminal, lines in a pipe, nothing when quiet."""
     if quiet:
         return NoView(console)
     if console.is_terminal and not console.is_dumb_terminal:

@@ -1,4 +1,4 @@
-"""A diff in colour, page by page on a terminal and plain in a pipe."""
+"""A diff in colour, in the pager on a terminal and plain in a pipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STYLES = (
 
 
 def render_diff(diff: str) -> Text:
-    """Line by line; a carriage return and any escape in the files stay visible and do nothing."""
+    """Carriage returns and escapes in the files are shown instead of obeyed."""
     painted = Text(no_wrap=True, overflow="ignore")
     for line in diff.removesuffix("\n").split("\n"):
         style = next((style for start, style in STYLES if line.startswith(start)), "")
@@ -36,7 +36,7 @@ def render_diff(diff: str) -> Text:
 
 
 async def show_in_pager(view: Text, console: Console) -> None:
-    """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
+    """In the pager on a terminal, else as it is."""
     if not (console.is_terminal and is_interactive()):
         console.print(view, soft_wrap=True)
         return
@@ -44,12 +44,12 @@ async def show_in_pager(view: Text, console: Console) -> None:
         (Path(folder) / "diff").write_text(format_for_pager(view, console), encoding="utf-8")
         try:
             await run_in_terminal([*find_pager(), "diff"], cwd=Path(folder))
-        except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
+        except ProcessFailed:  # no pager on this machine
             console.print(view, soft_wrap=True)
 
 
 def format_for_pager(view: Text, console: Console) -> str:
-    """Line by line, without laying anything out: a pager does that, and a long diff should not be waited for."""
+    """Without layout: the pager does that, and a long diff would take long."""
     if console.color_system is None or console.no_color:
         return f"{view.plain}\n"
     parts, at = [], 0
