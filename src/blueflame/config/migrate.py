@@ -1,20 +1,26 @@
-"""Rewrite a file of schema 1 as schema 2, keeping every comment and the order of what stays.
+"""Rewrites a configuration of schema 1 as schema 2 with ruamel.yaml, which keeps the order and the comments.
 
-Two ways, and a judge. The first cuts lines out and puts lines in, so that all else stays as it was, byte for byte.
-Where a file is written in a way it cannot follow (flow style, anchors, roles that are there already) ruamel.yaml
-rewrites the whole. Whichever it was, the result must mean the same and have lost no comment, or it is refused.
+Comments that lose their key stand above `roles`. The result must mean the same and have every comment, or the file is
+refused, with the changes to make by hand.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.tokens import ScalarToken
 
 from blueflame.config.load import parse_config
 from blueflame.config.locate import CONFIG_NAME
-from blueflame.config.rewrite import CannotCut, cut_and_put, rewrite_config
-from blueflame.config.schema_v1 import MOVES, find_old_sections
-from blueflame.config.yaml_comments import count_comments
+from blueflame.config.schema_v1 import MOVES, OLD_SECTIONS, find_old_sections
 from blueflame.documents.yaml import read_document
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION
@@ -23,11 +29,11 @@ from blueflame.model.settings import SCHEMA_VERSION
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
     text: str
-    changes: tuple[str, ...]  # none: the file is up to date
+    changes: tuple[str, ...]  # empty: the file is up to date
 
 
 def migrate_config(text: str, *, path: Path | None = None) -> Migration:
-    """The same configuration in schema 2. A file with problems is refused with all of them."""
+    """The same configuration in schema 2. Raises ConfigError for a file with problems."""
     path = path or Path(CONFIG_NAME)
     before = parse_config(text, path=path)
     changes = _list_changes(text)
@@ -35,17 +41,107 @@ def migrate_config(text: str, *, path: Path | None = None) -> Migration:
         return Migration(text=text, changes=())
     ending = "\r\n" if "\r\n" in text else "\n"
     source = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    for rewrite in (cut_and_put, rewrite_config):
-        try:
-            result = rewrite(source)
-        except CannotCut:
-            continue
-        if _is_equivalent(before.digest, result, path) and _has_all_comments(source, result):
-            return Migration(text=result.replace("\n", ending), changes=changes)
-    raise ConfigError(
-        f"{path} cannot be rewritten by itself",
-        [f"{change}: move it by hand and set schema_version: {SCHEMA_VERSION}" for change in changes],
-    )
+    result = rewrite_config(source)
+    if not _is_equivalent(before.digest, result, path) or count_comments(source) - count_comments(result):
+        raise ConfigError(
+            f"{path} cannot be rewritten automatically",
+            [f"{change}: move it by hand and set schema_version: {SCHEMA_VERSION}" for change in changes],
+        )
+    return Migration(text=result.replace("\n", ending), changes=changes)
+
+
+def rewrite_config(text: str) -> str:
+    """The text with every old key in its new place; values and the comments beside them move together."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    data = yaml.load(text)
+    following = dict(_find_following_comments(data))
+    if "roles" not in data and find_old_sections(data):
+        keys = list(data)
+        data.insert(keys.index("models") if "models" in keys else keys.index("limits") + 1, "roles", CommentedMap())
+    for old, new in MOVES:
+        _move_value(data, old, new)
+    for section in OLD_SECTIONS:
+        _remove_section(data, section)
+    for name in ("roles", "limits"):
+        if name in data and not data[name]:
+            data.pop(name)
+    if "schema_version" in data or data.fa.flow_style():
+        data["schema_version"] = SCHEMA_VERSION
+    out = StringIO()
+    yaml.dump(data, out)
+    return _restore_comments(text, _add_version(out.getvalue()), following)
+
+
+def _move_value(data: CommentedMap, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    holder = _find_value(data, old[:-1])
+    if not isinstance(holder, CommentedMap) or old[-1] not in holder:
+        return
+    target = data
+    for key in new[:-1]:
+        if target.get(key) is None:
+            target[key] = CommentedMap()
+        target = target[key]
+    keys = list(target)
+    target.insert(keys.index(old[-2]) if old[-2] in keys else len(keys), new[-1], holder[old[-1]])
+    comment, *_ = _read_comment_lines(holder, old[-1])
+    if comment:
+        target.yaml_add_eol_comment(comment, new[-1])
+
+
+def _remove_section(data: CommentedMap, section: tuple[str, ...]) -> None:
+    holder = _find_value(data, section[:-1])
+    if isinstance(holder, CommentedMap):
+        holder.pop(section[-1], None)
+
+
+def _find_value(data: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 (YAML has any type)
+    for key in path:
+        data = data.get(key) if isinstance(data, CommentedMap) else None
+    return data
+
+
+def _read_comment_lines(holder: CommentedMap, key: str) -> list[str]:
+    """ruamel keeps with a key the comment beside it (the first line) and all lines up to the next key."""
+    token = (holder.ca.items.get(key) or [None] * 3)[2]
+    return str(token.value).split("\n") if token is not None else [""]
+
+
+def _find_following_comments(data: CommentedMap) -> Iterator[tuple[str, list[str]]]:
+    """The next top-level key, and its heading, where ruamel keeps that with the last key of an old section."""
+    keys = list(data)
+    for section in OLD_SECTIONS:
+        content, top = _find_value(data, section), section[0]
+        ends_top = top == section[-1] or list(_find_value(data, (top,)) or ())[-1:] == [section[-1]]
+        if isinstance(content, CommentedMap) and content and ends_top and top != keys[-1]:
+            _, *lines = _read_comment_lines(content, list(content)[-1])
+            yield keys[keys.index(top) + 1], [line for line in lines[:-1] if not line.startswith((" ", "\t"))]
+
+
+def _add_version(text: str) -> str:
+    """At the top where it is missing: above the first key and its comment, below a heading."""
+    if re.search(r"^[{\"']*schema_version", text, re.MULTILINE):
+        return text
+    lines = text.split("\n")
+    at = next(n for n, line in enumerate(lines) if line and not line.startswith(("#", "%", "---")))
+    while at and lines[at - 1].startswith("#"):
+        at -= 1
+    return "\n".join([*lines[:at], f"schema_version: {SCHEMA_VERSION}", "", *lines[at:]])
+
+
+def _restore_comments(before: str, after: str, following: dict[str, list[str]]) -> str:
+    for key, heading in following.items():
+        after = _insert_above(after, key, heading)
+    lost = count_comments(before) - count_comments(after)
+    return _insert_above(after, "roles", list(lost.elements()))
+
+
+def _insert_above(text: str, key: str, lines: list[str]) -> str:
+    found = re.search(rf"^[\"']?{re.escape(key)}[\"']?:", text, re.MULTILINE)
+    at = found.start() if found else 0
+    return text[:at] + "".join(f"{line}\n" for line in lines) + text[at:]
 
 
 def _list_changes(text: str) -> tuple[str, ...]:
@@ -88,5 +184,24 @@ def _is_equivalent(digest: str, text: str, path: Path) -> bool:
     )
 
 
-def _has_all_comments(before: str, after: str) -> bool:
-    return not count_comments(before) - count_comments(after)
+def count_comments(text: str) -> Counter[str]:
+    return Counter(comment for _, comment in find_comments(text))
+
+
+def find_comments(text: str) -> list[tuple[int, str]]:
+    """Line (from 0) and text of each comment."""
+    covered = _find_scalars(text)
+    found, offset = [], 0
+    for number, line in enumerate(text.split("\n")):
+        for column, character in enumerate(line):
+            starts = character == "#" and (column == 0 or line[column - 1] in " \t")
+            if starts and not any(begin <= offset + column < end for begin, end in covered):
+                found.append((number, line[column:].rstrip()))
+                break
+        offset += len(line) + 1
+    return found
+
+
+def _find_scalars(text: str) -> list[tuple[int, int]]:
+    tokens = YAML(typ="safe", pure=True).scan(text)
+    return [(token.start_mark.index, token.end_mark.index) for token in tokens if isinstance(token, ScalarToken)]

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.config.load import parse_config
-from blueflame.config.migrate import migrate_config
-from blueflame.config.yaml_comments import count_comments, find_comments
+from blueflame.config.migrate import count_comments, find_comments, migrate_config
 from blueflame.model.errors import ConfigError
 
 HERE = Path("blueflame.yaml")
@@ -51,21 +50,22 @@ project:
   name: "x # no comment"   # a name
 
 limits:
-    max_retries: 3
+  max_retries: 3
     # budgets follow
-    # eighty
-    warn_threshold: 0.5   # percent
-    max_wave_cycles: 4
+  warn_threshold: 0.5 # percent
+  max_wave_cycles: 4
 
 # which model
-roles:  # by role
-  # per agent
-  # the end
+# per agent
+# dollars
+# eighty
+# the end
+# by role
+roles:
   planner:
-    # dollars
-    budget_usd: 0.40   # planner's
+    budget_usd: 0.40  # planner's
   worker:
-    model: 'opus'   # strong
+    model: 'opus'  # strong
     budget_tokens: 5000
   validator:
     model: haiku
@@ -80,7 +80,7 @@ def same(before: str, after: str) -> bool:
 
 
 @pytest.mark.verification(3)
-def test_what_moves_takes_its_comments_along_and_all_else_stays() -> None:
+def test_a_comment_beside_a_value_moves_with_it_and_others_stand_above_roles() -> None:
     migrated = migrate_config(BLOCKS)
     assert migrated.text == MIGRATED
     assert migrated.changes == (
@@ -138,6 +138,11 @@ def test_every_way_of_writing_is_migrated_without_loss(name: str) -> None:
 
 def test_line_endings_stay_as_they_are() -> None:
     assert "\n" not in migrate_config(FILES["windows"]).text.replace("\r\n", "")
+
+
+def test_the_heading_of_the_next_section_stays_above_it() -> None:
+    text = "schema_version: 1\nproject: {name: x}\nmodels:\n  worker: opus\n\n# hooks\nhooks:\n  post_plan: a\n"
+    assert migrate_config(text).text.endswith("    model: opus\n\n# hooks\nhooks:\n  post_plan: a\n")
 
 
 def test_a_missing_version_goes_before_the_first_key_and_its_comment() -> None:
