@@ -52,10 +52,10 @@ def test_status_cleanup_and_refusals_while_a_session_is_at_work(
 ) -> None:
     tasks = [task(1), task(2, file_locks=["src/1.txt"]), task(3, dependencies=["task-001"])]
     with at_work(project, {"planner": [{"plan": tasks}], "defaults": {"worker": FOREVER}}, agents=1) as process:
-        told = here(capsys, "status", "--json").json
-        assert told["orchestrator_pid"] == process.pid
-        assert [(lock["task"], lock["paths"]) for lock in told["locks"]] == [("task-001", ["src/1.txt"])]
-        assert {each["id"]: each["waits_for"] for each in told["tasks"]} == {
+        result = here(capsys, "status", "--json").json
+        assert result["orchestrator_pid"] == process.pid
+        assert [(lock["task"], lock["paths"]) for lock in result["locks"]] == [("task-001", ["src/1.txt"])]
+        assert {each["id"]: each["waits_for"] for each in result["tasks"]} == {
             "task-001": "",
             "task-002": "waits for the lock src/1.txt held by task-001",
             "task-003": "waits for task-001",
@@ -74,7 +74,7 @@ def test_status_cleanup_and_refusals_while_a_session_is_at_work(
         assert f"at work: pid {process.pid}" in here(capsys, "doctor").out
         unknown = here(capsys, "kill", "task-009")
         assert unknown.code == 2
-        assert told["locks"][0]["agent"] in unknown.err  # who could be meant
+        assert result["locks"][0]["agent"] in unknown.err  # who could be meant
         stopped = here(capsys, "stop", "--json")
         assert (stopped.code, stopped.json["state"]) == (0, "taken")
         said = finish(process)

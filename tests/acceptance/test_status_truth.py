@@ -81,10 +81,10 @@ def test_a_working_agent_is_shown_with_all_that_is_known_of_it(project: Path, ve
         assert (row["state"], row["subject"]) == ("working", "task-001")
         assert psutil.Process(row["pid"]).ppid() == row["warden_pid"]
         until(lambda: exported(project)["cost_usd"] == 0.25, what="the cost so far in agents.json")
-        told = exported(project)
-        assert (told["state"], told["pid"], told["pgid"]) == ("working", row["pid"], row["pid"])
-        assert told["tokens_used"] == 7
-        assert told["last_output"]
+        result = exported(project)
+        assert (result["state"], result["pid"], result["pgid"]) == ("working", row["pid"], row["pid"])
+        assert result["tokens_used"] == 7
+        assert result["last_output"]
         assert worker(verb)["cost_usd"] == 0.25
         holder = status(verb)["orchestrator"]
         assert (holder["pid"], holder["late"]) == (process.pid, False)
@@ -130,8 +130,8 @@ def test_what_was_killed_is_lost_and_not_well(project: Path, verb: Verb) -> None
         assert "The orchestrator is not running, its agents are" in verb("status").out
         os.kill(row["warden_pid"], signal.SIGKILL)
         until(lambda: not psutil.pid_exists(row["pid"]), what="the agent's end")
-    told = status(verb)
-    (lost,) = [row for row in told["attempts"] if row["role"] == "worker"]
+    result = status(verb)
+    (lost,) = [row for row in result["attempts"] if row["role"] == "worker"]
     assert (lost["state"], lost["pid"]) == ("lost", None)
     assert "its warden is gone" in lost["why"]
     assert "Not running. Continue with" in verb("status").out

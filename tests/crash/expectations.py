@@ -200,8 +200,8 @@ def _find_unreported(scenario: Scenario) -> Iterator[str]:
     if not project.paths.worktrees.is_dir():
         return
     with open_journal(project) as journal:
-        told = find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
-    known = {each.path for each in told if each.kind is LeftoverKind.CHECKOUT and each.path}
+        result = find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
+    known = {each.path for each in result if each.kind is LeftoverKind.CHECKOUT and each.path}
     known |= {get_record_path(path) for path in known}
     for path in sorted(project.paths.worktrees.iterdir()):
         if path not in known:

@@ -46,8 +46,8 @@ def interpreter(uid: int) -> str | None:
     """A Python that this user may run: ours may lie in a home that they cannot enter."""
     for python in (sys.executable, SYSTEM_PYTHON):
         with suppress(OSError, subprocess.SubprocessError):
-            told = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]!r})"
-            done = subprocess.run([python, "-c", told], capture_output=True, text=True, check=True, **as_user(uid))
+            result = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]!r})"
+            done = subprocess.run([python, "-c", result], capture_output=True, text=True, check=True, **as_user(uid))
             if done.stdout == "True\n":
                 return python
     return None

@@ -370,9 +370,9 @@ def _harm(victim: subprocess.Popen[bytes]) -> Iterator[str]:
         yield "a process outside was ended"
         return
     status = Path(f"/proc/{victim.pid}/status").read_text()
-    told = dict(line.split(":", 1) for line in status.splitlines())
+    result = dict(line.split(":", 1) for line in status.splitlines())
     words = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(")")[2].split()
-    if words[0] in "tT" or told["TracerPid"].strip() != "0":
+    if words[0] in "tT" or result["TracerPid"].strip() != "0":
         yield "a process outside was stopped or traced"
     if int(words[16]) != 0:
         yield "a process outside has another priority"

@@ -71,11 +71,11 @@ def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stag
     )
     repo = open_repository(stage.root, base_branch="main")
     before = take_fingerprint(repo)
-    told = stage.run({"session": ["stop"]})
+    result = stage.run({"session": ["stop"]})
     assert not canary.exists(), canary.read_text()
     assert take_fingerprint(repo).guarded == before.guarded
-    assert set(told.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
-    assert list(told.states.values()).count("merged") > len(QUIET) // 2
+    assert set(result.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
+    assert list(result.states.values()).count("merged") > len(QUIET) // 2
 
 
 def test_what_the_hook_refuses_is_not_done_and_stands_in_the_audit_log(stage: Stage) -> None:
@@ -91,8 +91,8 @@ def test_what_the_hook_refuses_is_not_done_and_stands_in_the_audit_log(stage: St
             ]
         },
     )
-    told = stage.run()
-    assert set(told.states.values()) == {"merged"}
+    result = stage.run()
+    assert set(result.states.values()) == {"merged"}
     (log,) = (stage.root / ".blueflame" / "logs").glob("worker-*.audit.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     blocked = [line["rule"] for line in lines if line["decision"] == "block"]
@@ -118,16 +118,16 @@ def test_whoever_defies_the_hook_meets_the_box_and_the_postcheck(stage: Stage) -
             ],
         },
     )
-    told = stage.run({"session": ["stop"]})
+    result = stage.run({"session": ["stop"]})
     assert not canary.exists()
-    assert told.states["task-001"] == "merged", "it asked, was refused, failed in the box, and did its work"
-    assert told.states["task-002"] != "merged"
+    assert result.states["task-001"] == "merged", "it asked, was refused, failed in the box, and did its work"
+    assert result.states["task-002"] != "merged"
     assert "src/.env" not in stage.files()
 
 
 def test_whoever_does_not_ask_is_not_believed(stage: Stage) -> None:
     stage.play(task(1), workers={1: [{"run": "ls", "rogue": "unasked"}, *writes("src/1.txt", "one")]})
-    told = stage.run({"session": ["stop"]})
-    ended = [record.ended for record in told.session.attempts.values() if record.ended is not None]
+    result = stage.run({"session": ["stop"]})
+    ended = [record.ended for record in result.session.attempts.values() if record.ended is not None]
     assert [end.ending for end in ended] == [Ending.UNWATCHED]
     assert "src/1.txt" not in stage.files()

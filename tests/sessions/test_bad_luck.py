@@ -31,9 +31,9 @@ def exports(stage: Stage) -> Iterator[Stage]:
 
 def test_exports_that_fail_are_told_once_and_the_session_goes_on(exports: Stage) -> None:
     exports.play(task(1), task(2))
-    told = exports.run()
-    assert told.session.outcome == "completed"
-    (warning,) = told.warnings
+    result = exports.run()
+    assert result.session.outcome == "completed"
+    (warning,) = result.warnings
     assert "could not write the exports" in warning
     assert "notes" in warning
 
@@ -44,8 +44,8 @@ def test_exports_are_caught_up_when_writing_works_again(exports: Stage) -> None:
         return "approve"
 
     exports.play(task(1), task(2))
-    told = exports.run({"changeset": [mend]})
-    assert told.session.outcome == "completed"
+    result = exports.run({"changeset": [mend]})
+    assert result.session.outcome == "completed"
     assert [each.id for each in read_plan(exports.root / "notes/tasks.yaml")] == ["task-001", "task-002"]
     log = (exports.root / ".blueflame/logs/activity.log").read_text()
     assert log.count("\n") > 10, "what could not be written in time is there now"
@@ -59,10 +59,10 @@ def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage) ->
             (stage.root / ".trees").write_text("a file where the checkouts go\n")
 
     stage.play(planner=plan_of(task(1)))
-    told = stage.run({"plan": ["quit"]}, observers=[Watcher(block)])
-    assert len(told.of(PlanFailed)) == 2
-    assert [ended.ended.ending for ended in told.of(AttemptEnded)] == [Ending.SETUP] * 2
-    assert ".trees" in " ".join(told.answers.asked[0].evidence["problems"])
+    result = stage.run({"plan": ["quit"]}, observers=[Watcher(block)])
+    assert len(result.of(PlanFailed)) == 2
+    assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.SETUP] * 2
+    assert ".trees" in " ".join(result.answers.asked[0].evidence["problems"])
 
 
 def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stage) -> None:
@@ -75,12 +75,12 @@ def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stag
     engine = build_context(stage.project(), session, script=stage.script).engine
     _end(stage, live)
     shutil.rmtree(engine.mirror(live))
-    told = stage.resume()
-    ended = told.session.attempts[live].ended
+    result = stage.resume()
+    ended = result.session.attempts[live].ended
     assert ended is not None
     assert ended.ending is Ending.LOST
     assert "was removed" in ended.notes
-    assert told.session.outcome == "completed"
+    assert result.session.outcome == "completed"
 
 
 def _end(stage: Stage, attempt: str) -> None:
@@ -101,9 +101,9 @@ def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: St
             shutil.rmtree(event.worktree)
 
     stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
-    told = stage.run(observers=[Watcher(remove)])
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].retries == 1
+    result = stage.run(observers=[Watcher(remove)])
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 1
 
 
 def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stage: Stage) -> None:
@@ -116,8 +116,8 @@ def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stag
         return "continue"
 
     stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b", after=[1]))
-    told = stage.run({"changeset": [scribble], "session": [tidy]})
-    judged = [(event.changeset, event.choice) for event in told.of(ChangesetJudged)]
+    result = stage.run({"changeset": [scribble], "session": [tidy]})
+    judged = [(event.changeset, event.choice) for event in result.of(ChangesetJudged)]
     assert judged == [
         ("cs-001", "approve"),
         ("cs-001", "skip"),
@@ -125,8 +125,8 @@ def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stag
         ("cs-003", "approve"),
         ("cs-004", "approve"),
     ]
-    assert told.session.outcome == "completed"
-    assert [record.attempts for record in told.session.tasks.values()] == [1, 1], "nothing was done twice"
+    assert result.session.outcome == "completed"
+    assert [record.attempts for record in result.session.tasks.values()] == [1, 1], "nothing was done twice"
 
 
 def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) -> None:
@@ -139,9 +139,9 @@ def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) 
     stage.play(task(1))
     stage.run(observers=[Watcher(late)])
     with open_journal(stage.project()) as journal:
-        told = journal.reply(letters[0])
-    assert told.state == "refused"
-    assert "has ended (completed)" in told.reply
+        result = journal.reply(letters[0])
+    assert result.state == "refused"
+    assert "has ended (completed)" in result.reply
 
 
 @pytest.mark.verification(5)
@@ -170,7 +170,7 @@ def test_nothing_is_asked_while_nobody_can_answer_and_the_session_stays(stage: S
     stage.play(task(1))
     with pytest.raises(EOFError):
         stage.run({"changeset": [vanish]})
-    told = stage.resume()
-    assert told.gates == ["changeset-cs-001"], "the same gate, and only that one"
-    assert len(told.of(GateOpened)) == 2
-    assert told.session.outcome == "completed"
+    result = stage.resume()
+    assert result.gates == ["changeset-cs-001"], "the same gate, and only that one"
+    assert len(result.of(GateOpened)) == 2
+    assert result.session.outcome == "completed"

@@ -14,21 +14,21 @@ from support.sessions import Stage, Told, task, writes
 GO_ON = ["continue"]
 
 
-def groups(told: Told) -> list[str]:
-    return [changeset.group for event in told.of(ChangesetsFormed) for changeset in event.changesets]
+def groups(reported: Told) -> list[str]:
+    return [changeset.group for event in reported.of(ChangesetsFormed) for changeset in event.changesets]
 
 
 @pytest.mark.verification(22)
 def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": writes("src/1.txt", "curt"), "*": writes("src/1.txt", "polite")}})
     before = stage.head()
-    told = stage.run({"changeset": ["reject: be more polite, пожалуйста"], "session": GO_ON})
-    assert "be more polite, пожалуйста" in told.prompt("task-001", n=2)
-    assert "be more polite" not in told.prompt("task-001", n=1)
+    reported = stage.run({"changeset": ["reject: be more polite, пожалуйста"], "session": GO_ON})
+    assert "be more polite, пожалуйста" in reported.prompt("task-001", n=2)
+    assert "be more polite" not in reported.prompt("task-001", n=1)
     assert stage.read("src/1.txt") == "polite\n"
     assert stage.git("rev-parse", "main^1").strip() == before, "the rejected one never touched the base"
-    assert told.session.cycle == 2
-    assert told.session.outcome == "completed"
+    assert reported.session.cycle == 2
+    assert reported.session.outcome == "completed"
 
 
 @pytest.mark.verification(25)
@@ -38,10 +38,10 @@ def test_groups_land_one_by_one_in_the_order_of_their_dependencies(stage: Stage)
         task(2, cohesion_group="alpha", after=[1]),
         task(3, cohesion_group="zeta"),
     )
-    told = stage.run()
-    assert groups(told) == ["zeta", "alpha"]
-    assert told.gates == ["plan", "changeset-cs-001", "changeset-cs-002"]
-    first, second = told.of(Landed)
+    reported = stage.run()
+    assert groups(reported) == ["zeta", "alpha"]
+    assert reported.gates == ["plan", "changeset-cs-001", "changeset-cs-002"]
+    first, second = reported.of(Landed)
     assert second.before == first.after
     assert stage.git("log", "--first-parent", "--format=%s", "-2").splitlines() == [
         "feat(task-002): Task 2",
@@ -56,13 +56,13 @@ def test_what_builds_on_a_rejected_group_waits_and_lands_in_the_next_cycle(stage
         task(2, cohesion_group="b", after=[1]),
         workers={1: {"1": writes("src/1.txt", "first"), "*": writes("src/1.txt", "second")}},
     )
-    told = stage.run({"changeset": ["reject: no"], "session": GO_ON})
-    deferred = next(e for e in told.of(ChangesetJudged) if e.choice == "defer")
+    reported = stage.run({"changeset": ["reject: no"], "session": GO_ON})
+    deferred = next(e for e in reported.of(ChangesetJudged) if e.choice == "defer")
     assert "[a]" in deferred.note
-    assert told.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-003", "changeset-cs-004"]
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert reported.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-003", "changeset-cs-004"]
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
     assert stage.read("src/1.txt") == "second\n"
-    assert told.session.tasks["task-002"].attempts == 2
+    assert reported.session.tasks["task-002"].attempts == 2
 
 
 @pytest.mark.verification(25)
@@ -72,21 +72,21 @@ def test_groups_that_need_each_other_are_joined_into_one_changeset(stage: Stage)
         task(2, cohesion_group="b", after=[1]),
         task(3, cohesion_group="a", after=[2]),
     )
-    told = stage.run()
-    assert len(told.of(Landed)) == 1
-    assert told.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-002", "task-003")
-    assert told.session.outcome == "completed"
+    reported = stage.run()
+    assert len(reported.of(Landed)) == 1
+    assert reported.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-002", "task-003")
+    assert reported.session.outcome == "completed"
 
 
 def test_a_skipped_changeset_is_shown_again_with_the_same_commits(stage: Stage) -> None:
     stage.play(task(1))
-    told = stage.run({"changeset": ["skip: after lunch"], "session": GO_ON})
-    completed = [e.result.sha for e in told.of(TaskMoved) if e.cause is Cause.COMPLETE and e.result]
+    reported = stage.run({"changeset": ["skip: after lunch"], "session": GO_ON})
+    completed = [e.result.sha for e in reported.of(TaskMoved) if e.cause is Cause.COMPLETE and e.result]
     assert len(completed) == 1, "nothing was done twice"
     assert completed[0] in stage.git("rev-list", "main").split()
-    assert told.session.changesets["cs-001"].state is ChangesetState.SKIPPED
-    assert told.session.outcome == "completed"
-    assert told.session.cycle == 2
+    assert reported.session.changesets["cs-001"].state is ChangesetState.SKIPPED
+    assert reported.session.outcome == "completed"
+    assert reported.session.cycle == 2
 
 
 def test_a_changeset_that_conflicts_with_what_landed_is_evicted_and_redone(stage: Stage) -> None:
@@ -94,40 +94,40 @@ def test_a_changeset_that_conflicts_with_what_landed_is_evicted_and_redone(stage
     same = [{"write": {"path": "src/same.txt", "text": "only {task}\n"}}, {"commit": "feat({task}): same"}]
     again = [{"expect": {"path": "src/same.txt", "contains": "only task-001"}}, *writes("src/2.txt", "two")]
     stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"), workers={1: same, 2: {"1": same, "*": again}})
-    told = stage.run({"session": GO_ON})
-    (evicted,) = told.of(ChangesetEvicted)
+    reported = stage.run({"session": GO_ON})
+    (evicted,) = reported.of(ChangesetEvicted)
     assert evicted.paths == ("src/same.txt",)
-    assert "conflict in src/same.txt" in told.prompt("task-002", n=2)
+    assert "conflict in src/same.txt" in reported.prompt("task-002", n=2)
     assert stage.read("src/same.txt") == "only task-001\n"
     assert stage.read("src/2.txt") == "two\n"
-    assert told.session.outcome == "completed"
+    assert reported.session.outcome == "completed"
 
 
 @pytest.mark.verification(28)
 def test_the_last_cycle_ends_the_session_with_work_left(stage: Stage) -> None:
     stage.reconfigure(limits={"max_wave_cycles": 2})
     stage.play(task(1))
-    told = stage.run({"changeset": ["reject: no", "reject: still no"], "session": GO_ON})
-    assert told.session.outcome == "max_cycles"
-    assert "task-001" in told.session.outcome_reason
-    assert told.gates.count("session-cycle-1") == 1
-    assert "session-cycle-2" not in told.gates
+    reported = stage.run({"changeset": ["reject: no", "reject: still no"], "session": GO_ON})
+    assert reported.session.outcome == "max_cycles"
+    assert "task-001" in reported.session.outcome_reason
+    assert reported.gates.count("session-cycle-1") == 1
+    assert "session-cycle-2" not in reported.gates
 
 
 def test_a_reason_must_be_given_for_a_rejection(stage: Stage) -> None:
     stage.play(task(1))
-    told = stage.run({"changeset": ["reject", "approve"]})
-    assert "needs a note" in told.answers.objections[0]
-    assert told.session.outcome == "completed"
+    reported = stage.run({"changeset": ["reject", "approve"]})
+    assert "needs a note" in reported.answers.objections[0]
+    assert reported.session.outcome == "completed"
 
 
 def test_a_changeset_tells_which_of_its_group_are_missing(stage: Stage) -> None:
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(task(1), task(2), workers={2: "crasher"})
-    told = stage.run({"session": ["stop"]})
-    gate = next(gate for gate in told.answers.asked if gate.id == "changeset-cs-001")
+    reported = stage.run({"session": ["stop"]})
+    gate = next(gate for gate in reported.answers.asked if gate.id == "changeset-cs-001")
     assert gate.evidence["missing"] == ["task-002"]
-    assert told.states == {"task-001": "merged", "task-002": "failed"}
+    assert reported.states == {"task-001": "merged", "task-002": "failed"}
 
 
 def test_a_base_that_moved_before_approval_means_a_new_build_and_a_new_question(stage: Stage) -> None:
@@ -136,13 +136,13 @@ def test_a_base_that_moved_before_approval_means_a_new_build_and_a_new_question(
         return "approve"
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-    told = stage.run({"changeset": [meanwhile]})
-    assert len(told.of(BaseMoved)) == 1
-    assert told.gates == ["plan", "changeset-cs-001", "changeset-cs-001-2"]
-    assert told.answers.asked[1].evidence["commit"] != told.answers.asked[2].evidence["commit"]
+    reported = stage.run({"changeset": [meanwhile]})
+    assert len(reported.of(BaseMoved)) == 1
+    assert reported.gates == ["plan", "changeset-cs-001", "changeset-cs-001-2"]
+    assert reported.answers.asked[1].evidence["commit"] != reported.answers.asked[2].evidence["commit"]
     assert stage.read("docs/own.md") == "mine\n"
     assert stage.read("src/1.txt") == "one\n"
-    assert told.session.outcome == "completed"
+    assert reported.session.outcome == "completed"
 
 
 def test_a_base_that_moved_into_a_conflict_evicts_the_changeset(stage: Stage) -> None:
@@ -151,8 +151,8 @@ def test_a_base_that_moved_into_a_conflict_evicts_the_changeset(stage: Stage) ->
         return "approve"
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-    told = stage.run({"changeset": [meanwhile], "session": ["stop"]})
-    assert told.states == {"task-001": "requeued"}
+    reported = stage.run({"changeset": [meanwhile], "session": ["stop"]})
+    assert reported.states == {"task-001": "requeued"}
     assert stage.read("src/1.txt") == "mine\n"
     assert stage.git("status", "--porcelain") == ""
 
@@ -171,11 +171,11 @@ def test_a_dirty_checkout_is_told_of_and_not_touched(stage: Stage, dirt: str) ->
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
     before = stage.head()
-    told = stage.run({"changeset": [scribble], "session": [tidy]})
-    assert "not clean" in told.session.changesets["cs-001"].note
-    assert dirt in told.session.changesets["cs-001"].note
+    reported = stage.run({"changeset": [scribble], "session": [tidy]})
+    assert "not clean" in reported.session.changesets["cs-001"].note
+    assert dirt in reported.session.changesets["cs-001"].note
     assert stage.git("rev-parse", "main^1").strip() == before
-    assert told.session.outcome == "completed"
+    assert reported.session.outcome == "completed"
     assert (stage.root / "src/1.txt").read_text() == "one\n"
 
 
@@ -185,8 +185,8 @@ def test_a_base_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alone(
     (stage.root / "scribble.txt").write_text("in the middle of something\n")
     head = stage.head("HEAD")
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-    told = stage.run(allow_dirty=True)
-    assert told.session.outcome == "completed"
+    reported = stage.run(allow_dirty=True)
+    assert reported.session.outcome == "completed"
     assert stage.read("src/1.txt") == "one\n"
     assert stage.head("HEAD") == head
     assert stage.git("status", "--porcelain") == "?? scribble.txt\n"
@@ -195,7 +195,7 @@ def test_a_base_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alone(
 
 def test_every_result_stays_reachable_by_its_refs(stage: Stage) -> None:
     stage.play(task(1))
-    told = stage.run({"changeset": ["reject: no"], "session": ["stop"]})
+    reported = stage.run({"changeset": ["reject: no"], "session": ["stop"]})
     refs = stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame/").split()
-    assert f"refs/blueflame/attempts/{told.session.id}/task-001/1" in refs
-    assert f"refs/blueflame/changesets/{told.session.id}/cs-001" in refs
+    assert f"refs/blueflame/attempts/{reported.session.id}/task-001/1" in refs
+    assert f"refs/blueflame/changesets/{reported.session.id}/cs-001" in refs

@@ -72,11 +72,11 @@ def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, monkeypa
     )
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run(workflow="waves")
-    assert told.session.outcome == "completed", _what_happened(told)
+        reported = stage.run(workflow="waves")
+    assert reported.session.outcome == "completed", _what_happened(reported)
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
-    assert _tokens(told) == sum_served(model.served)
-    assert told.session.spend.micro_usd > 0
+    assert _tokens(reported) == sum_served(model.served)
+    assert reported.session.spend.micro_usd > 0
     assert {served.key for served in model.served} == {KEY}
     _nowhere(stage, KEY)
 
@@ -104,8 +104,8 @@ def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run(observers=[Watcher(look)], cassette=Cassette(record=tmp_path / "c.jsonl"))
-    assert told.session.outcome == "completed", _what_happened(told)
+        reported = stage.run(observers=[Watcher(look)], cassette=Cassette(record=tmp_path / "c.jsonl"))
+    assert reported.session.outcome == "completed", _what_happened(reported)
     outputs = [str(asked.body.get("messages")) for asked in model.requests if isinstance(asked.body, dict)]
     assert any("ANTHROPIC_BASE_URL" in output for output in outputs)  # it did look
     assert KEY not in "".join(outputs)
@@ -140,13 +140,13 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run({"session": ["stop"]})
-    ended = told.of(AttemptEnded)[-1].ended
+        reported = stage.run({"session": ["stop"]})
+    ended = reported.of(AttemptEnded)[-1].ended
     assert ended.ending is Ending.BUDGET
     assert "commit what you have" in ended.notes
     assert ended.commits == 1  # what was committed before is kept
     assert len(model.served) == 2  # 1257 tokens, then 1566 more: the third call never left
-    assert _tokens(told) == sum_served(model.served)
+    assert _tokens(reported) == sum_served(model.served)
 
 
 def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +159,12 @@ def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, m
     stage.tasks = [task(1), task(2)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run()
-    assert told.session.outcome == "completed", _what_happened(told)
-    assert [event.kind for event in told.of(RuntimeParked)] == ["rate_limit"]
-    assert len(told.of(RuntimeResumed)) == 1
-    assert told.session.tasks["task-001"].attempts == 1
-    assert _tokens(told) == sum_served(model.served)
+        reported = stage.run()
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert [event.kind for event in reported.of(RuntimeParked)] == ["rate_limit"]
+    assert len(reported.of(RuntimeResumed)) == 1
+    assert reported.session.tasks["task-001"].attempts == 1
+    assert _tokens(reported) == sum_served(model.served)
 
 
 def test_a_verdict_that_never_comes_is_a_failure_whatever_the_program_says(
@@ -175,11 +175,11 @@ def test_a_verdict_that_never_comes_is_a_failure_whatever_the_program_says(
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run({"validator": ["skip"], "session": ["stop"]}, workflow="waves")
-    reviews = [event.ended.ending for event in told.of(AttemptEnded) if ".validator." in event.attempt]
+        reported = stage.run({"validator": ["skip"], "session": ["stop"]}, workflow="waves")
+    reviews = [event.ended.ending for event in reported.of(AttemptEnded) if ".validator." in event.attempt]
     assert reviews == [Ending.BAD_OUTPUT, Ending.BAD_OUTPUT]
-    assert told.session.landings == ()
-    assert _tokens(told) == sum_served(model.served)
+    assert reported.session.landings == ()
+    assert _tokens(reported) == sum_served(model.served)
 
 
 def test_a_repository_that_switches_hooks_off_switches_nothing_off(
@@ -200,9 +200,9 @@ def test_a_repository_that_switches_hooks_off_switches_nothing_off(
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run()
-    assert told.session.outcome == "completed", _what_happened(told)
-    refused = [line for line in _audit(told) if line["decision"] == "block"]
+        reported = stage.run()
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    refused = [line for line in _audit(reported) if line["decision"] == "block"]
     assert [(line["tool"], line["rule"]) for line in refused[1:]] == [("Write", "path_not_allowed")]
     assert stage.files() and "src/mcp" not in stage.files()
 
@@ -229,11 +229,11 @@ def test_helpers_of_an_agent_are_judged_and_metered_like_itself(stage: Stage, mo
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run()
-    assert told.session.outcome == "completed", _what_happened(told)
+        reported = stage.run()
+    assert reported.session.outcome == "completed", _what_happened(reported)
     assert len(model.served) == 6
-    assert _tokens(told) == sum_served(model.served)
-    refused = [line["target"].rpartition("/")[2] for line in _audit(told) if line["decision"] == "block"]
+    assert _tokens(reported) == sum_served(model.served)
+    refused = [line["target"].rpartition("/")[2] for line in _audit(reported) if line["decision"] == "block"]
     assert refused == ["", "secret.key"]
 
 
@@ -251,14 +251,14 @@ def test_tokens_of_a_run_that_was_killed_in_the_middle_are_known(stage: Stage, m
         (attempt,) = session.live
         os.kill(int(session.attempts[attempt].warden_pid or 0), signal.SIGKILL)
         running.kill()
-        told = stage.resume()
-    assert told.session.outcome == "completed", _what_happened(told)
-    assert [event.ended.ending for event in told.of(AttemptEnded)][1] is Ending.LOST
-    assert _tokens(told) == sum_served(model.served)
+        reported = stage.resume()
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert [event.ended.ending for event in reported.of(AttemptEnded)][1] is Ending.LOST
+    assert _tokens(reported) == sum_served(model.served)
 
 
-def _tokens(told: Told) -> dict[str, int]:
-    spend = told.session.spend
+def _tokens(reported: Told) -> dict[str, int]:
+    spend = reported.session.spend
     return {
         "input": spend.input_tokens,
         "output": spend.output_tokens,
@@ -267,9 +267,9 @@ def _tokens(told: Told) -> dict[str, int]:
     }
 
 
-def _audit(told: Told) -> list[dict[str, str]]:
-    (record,) = [each for each in told.session.attempts.values() if each.attempt.role == "worker"]
-    path = told.stage.root / ".blueflame" / "logs" / f"{record.attempt.agent_id}.audit.jsonl"
+def _audit(reported: Told) -> list[dict[str, str]]:
+    (record,) = [each for each in reported.session.attempts.values() if each.attempt.role == "worker"]
+    path = reported.stage.root / ".blueflame" / "logs" / f"{record.attempt.agent_id}.audit.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -293,6 +293,6 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (path for name in names if (path := Path(folder, name)).is_file() and not path.is_symlink())
 
 
-def _what_happened(told: Told) -> str:
-    ends = [f"{event.attempt}: {event.ended.ending} {event.ended.notes}" for event in told.of(AttemptEnded)]
-    return "\n".join([told.session.outcome_reason, *ends])
+def _what_happened(reported: Told) -> str:
+    ends = [f"{event.attempt}: {event.ended.ending} {event.ended.notes}" for event in reported.of(AttemptEnded)]
+    return "\n".join([reported.session.outcome_reason, *ends])

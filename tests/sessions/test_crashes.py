@@ -58,8 +58,8 @@ def test_ctrl_c_stops_in_good_order_and_a_resume_goes_on(stage: Stage, ledger: P
     assert isinstance(events[-1].event, OrchestratorStopped)
     endings = [e.event.ended.ending for e in events if isinstance(e.event, AttemptEnded)]
     assert endings == [Ending.PASSED, Ending.CANCELLED, Ending.CANCELLED]
-    told = stage.resume()
-    assert told.session.outcome == "completed"
+    result = stage.resume()
+    assert result.session.outcome == "completed"
     assert set(starts(ledger).values()) == {1}
 
 
@@ -91,8 +91,8 @@ def test_agents_of_a_killed_orchestrator_are_adopted_and_not_started_again(stage
     assert len(wardens) == 2
     assert all(pid and psutil.pid_exists(pid) for pid in wardens)
     go.touch()
-    told = stage.resume()
-    assert told.session.outcome == "completed"
+    result = stage.resume()
+    assert result.session.outcome == "completed"
     assert sorted(name.partition(".")[2] for name in starts(ledger)) == [
         "plan.planner.1",
         "task-001.worker.1",
@@ -100,7 +100,7 @@ def test_agents_of_a_killed_orchestrator_are_adopted_and_not_started_again(stage
     ]
     assert set(starts(ledger).values()) == {1}
     assert stage.read("src/2.txt") == "number 2\n"
-    assert len(told.of(OrchestratorStarted)) == 2
+    assert len(result.of(OrchestratorStarted)) == 2
 
 
 @pytest.mark.verification(34)
@@ -114,9 +114,9 @@ def test_an_agent_whose_warden_was_killed_as_well_is_lost_without_blame(stage: S
     assert record.warden_pid
     orphans = psutil.Process(record.warden_pid).children(recursive=True)
     os.kill(record.warden_pid, signal.SIGKILL)
-    told = stage.resume()
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].retries == 0
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0
     assert not [orphan for orphan in orphans if orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE]
     assert set(starts(ledger).values()) == {1}
 
@@ -131,10 +131,10 @@ def test_a_planner_whose_warden_was_killed_is_asked_again_without_blame(stage: S
         (record,) = (record for record in session.attempts.values() if record.live)
         assert record.warden_pid
         os.kill(record.warden_pid, signal.SIGKILL)
-    told = stage.resume()
-    assert told.session.outcome == "completed"
-    assert told.of(PlanFailed) == []
-    assert starts(ledger)[f"{told.session.id}.plan.planner.3"] == 1
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.of(PlanFailed) == []
+    assert starts(ledger)[f"{result.session.id}.plan.planner.3"] == 1
 
 
 def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,9 +152,9 @@ def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypat
     assert list(stage.look()[0].live) == [attempt]
     outcome.unlink()
     os.kill(int((outcome.parent / "lock").read_text().split()[0]), signal.SIGKILL)
-    told = stage.resume()
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].retries == 0
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0
 
 
 @pytest.mark.verification(34)
@@ -228,9 +228,9 @@ def test_a_journal_deleted_under_a_session_is_told_and_rescued(stage: Stage) -> 
     rescued = stage.root / ".blueflame" / "journal.db.rescued"
     assert str(rescued) in str(error.value)
     rescued.rename(stage.root / ".blueflame" / "journal.db")
-    told = stage.resume()
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].attempts == 1
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].attempts == 1
 
 
 def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:

@@ -37,20 +37,20 @@ def test_a_changed_configuration_is_asked_about_once(outside: Stage, choice: str
     outside.play(task(1), validators={1: "good"})
     models = {"validator": {"runtime": "scripted", "model": "opus"}}
     roles = {name: {"runtime": "scripted"} for name in ("planner", "worker", "merger")} | models
-    told = outside.run({"plan": [changing(outside, roles=roles)], "drift": [choice]}, workflow="waves")
-    assert told.gates == ["plan", "drift", "changeset-cs-001"]
-    assert told.answers.asked[1].evidence["changes"] == ['roles.validator.model: "haiku" -> "opus"']
-    reviewer = next(e.attempt for e in told.of(AttemptIntended) if e.attempt.role == "validator")
+    result = outside.run({"plan": [changing(outside, roles=roles)], "drift": [choice]}, workflow="waves")
+    assert result.gates == ["plan", "drift", "changeset-cs-001"]
+    assert result.answers.asked[1].evidence["changes"] == ['roles.validator.model: "haiku" -> "opus"']
+    reviewer = next(e.attempt for e in result.of(AttemptIntended) if e.attempt.role == "validator")
     assert reviewer.model == ("opus" if choice == "use" else "haiku")
-    assert len(told.of(ConfigAdopted)) + len(told.of(ConfigKept)) == 1
-    assert told.session.outcome == "completed"
+    assert len(result.of(ConfigAdopted)) + len(result.of(ConfigKept)) == 1
+    assert result.session.outcome == "completed"
 
 
 def test_stopping_at_a_changed_configuration_leaves_the_session_to_be_resumed(outside: Stage) -> None:
     outside.play(task(1))
-    told = outside.run({"plan": [changing(outside, limits={"max_retries": 7})], "drift": ["stop"]})
-    assert not told.session.ended
-    assert told.states == {"task-001": "pending"}
+    result = outside.run({"plan": [changing(outside, limits={"max_retries": 7})], "drift": ["stop"]})
+    assert not result.session.ended
+    assert result.states == {"task-001": "pending"}
     again = outside.resume({"drift": ["use"]})
     assert again.session.outcome == "completed"
     assert again.session.limits.max_retries == 7
@@ -63,23 +63,23 @@ def test_a_resumed_session_goes_on_with_the_configuration_it_was_opened_with(out
     outside.play(task(1))
     outside.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
     outside.configure(validation={"commit_format": {"pattern": "^nothing fits this$", "example": "nothing fits this"}})
-    told = outside.resume({"drift": ["keep"]})
-    assert told.session.outcome == "completed", "the pattern of the beginning still holds"
+    result = outside.resume({"drift": ["keep"]})
+    assert result.session.outcome == "completed", "the pattern of the beginning still holds"
 
 
 def test_what_was_agreed_to_holds_although_the_file_changes_again(outside: Stage) -> None:
     """The person answers about what they were shown; what comes later is asked about later."""
     outside.play(task(1))
     strict = {"commit_format": {"pattern": "^nothing fits this$", "example": "nothing fits this"}}
-    told = outside.run(
+    result = outside.run(
         {
             "plan": [changing(outside, limits={"max_retries": 7})],
             "drift": [changing(outside, "use", validation=strict), "keep"],
         }
     )
-    assert [len(drift.changes) for drift in told.of(ConfigDrifted)] == [1, 3]
-    assert told.session.limits.max_retries == 7
-    assert told.session.outcome == "completed", "the strict pattern was not agreed to"
+    assert [len(drift.changes) for drift in result.of(ConfigDrifted)] == [1, 3]
+    assert result.session.limits.max_retries == 7
+    assert result.session.outcome == "completed", "the strict pattern was not agreed to"
 
 
 @pytest.mark.parametrize("text", ["limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n", None])
@@ -92,12 +92,12 @@ def test_a_configuration_that_can_no_longer_be_used_is_told(outside: Stage, text
         return "approve"
 
     outside.play(task(1))
-    told = outside.run({"plan": [spoil], "drift": ["keep"]})
-    gate = told.answers.asked[1]
+    result = outside.run({"plan": [spoil], "drift": ["keep"]})
+    gate = result.answers.asked[1]
     assert [option.name for option in gate.options] == ["keep", "stop"]
     assert "blueflame.yaml" in " ".join(gate.evidence["changes"])
-    assert told.gates.count("drift") == 1
-    assert told.session.outcome == "completed"
+    assert result.gates.count("drift") == 1
+    assert result.session.outcome == "completed"
 
 
 def test_a_runtime_that_is_not_at_hand_cannot_be_taken_up_under_way(outside: Stage) -> None:
@@ -105,10 +105,10 @@ def test_a_runtime_that_is_not_at_hand_cannot_be_taken_up_under_way(outside: Sta
     outside.play(task(1))
     lost = {"claude": {"command": "no-such-claude"}}
     change = changing(outside, roles={**roles, "worker": {"runtime": "claude"}}, runtimes=lost)
-    told = outside.run({"plan": [change], "drift": ["keep"]})
-    assert [option.name for option in told.answers.asked[1].options] == ["keep", "stop"]
-    assert "claude" in " ".join(told.answers.asked[1].evidence["changes"])
-    assert told.session.outcome == "completed"
+    result = outside.run({"plan": [change], "drift": ["keep"]})
+    assert [option.name for option in result.answers.asked[1].options] == ["keep", "stop"]
+    assert "claude" in " ".join(result.answers.asked[1].evidence["changes"])
+    assert result.session.outcome == "completed"
 
 
 def test_a_comment_is_no_change(outside: Stage) -> None:

@@ -18,25 +18,27 @@ STOP = {"session": ["stop"]}
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 
 
-def endings(told: Told, subject: str = "task-001") -> list[AttemptOutcome]:
-    return [e.ended for e in told.of(AttemptEnded) if told.session.attempts[e.attempt].attempt.subject == subject]
+def endings(reported: Told, subject: str = "task-001") -> list[AttemptOutcome]:
+    return [
+        e.ended for e in reported.of(AttemptEnded) if reported.session.attempts[e.attempt].attempt.subject == subject
+    ]
 
 
-def kept(stage: Stage, told: Told, n: int = 1, subject: str = "task-001") -> str:
+def kept(stage: Stage, reported: Told, n: int = 1, subject: str = "task-001") -> str:
     """The commit under which an attempt's work can be found."""
-    return stage.git("rev-parse", f"refs/blueflame/attempts/{told.session.id}/{subject}/{n}").strip()
+    return stage.git("rev-parse", f"refs/blueflame/attempts/{reported.session.id}/{subject}/{n}").strip()
 
 
 @pytest.mark.verification(20)
 def test_a_worker_that_fails_is_tried_again_and_told_why(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"say": "no idea"}, {"exit": 7}], "*": writes("src/1.txt", "one")}})
-    told = stage.run()
-    assert [ended.ending for ended in endings(told)] == [Ending.FAILED, Ending.PASSED]
-    assert endings(told)[0].exit_code == 7
-    assert told.session.outcome == "completed"
-    assert "exit code 7" in told.prompt("task-001", n=2)
-    assert "exit code 7" not in told.prompt("task-001", n=1)
-    record = told.session.tasks["task-001"]
+    reported = stage.run()
+    assert [ended.ending for ended in endings(reported)] == [Ending.FAILED, Ending.PASSED]
+    assert endings(reported)[0].exit_code == 7
+    assert reported.session.outcome == "completed"
+    assert "exit code 7" in reported.prompt("task-001", n=2)
+    assert "exit code 7" not in reported.prompt("task-001", n=1)
+    record = reported.session.tasks["task-001"]
     assert (record.attempts, record.retries) == (2, 1)
 
 
@@ -44,19 +46,19 @@ def test_a_worker_that_fails_is_tried_again_and_told_why(stage: Stage) -> None:
 def test_a_failed_task_blocks_what_depends_on_it_and_nothing_else(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE)
     stage.play(task(1), task(2, after=[1]), task(3, after=[2]), task(4), workers={1: "crasher"})
-    told = stage.run(STOP)
-    assert told.states == {"task-001": "failed", "task-002": "blocked", "task-003": "blocked", "task-004": "merged"}
-    assert "task-001" in told.session.tasks["task-003"].reason
-    assert [event.attempt.subject for event in told.of(AttemptIntended)] == ["task-001", "task-004"]
-    assert told.session.outcome == "stopped"
+    reported = stage.run(STOP)
+    assert reported.states == {"task-001": "failed", "task-002": "blocked", "task-003": "blocked", "task-004": "merged"}
+    assert "task-001" in reported.session.tasks["task-003"].reason
+    assert [event.attempt.subject for event in reported.of(AttemptIntended)] == ["task-001", "task-004"]
+    assert reported.session.outcome == "stopped"
 
 
 def test_going_on_renews_what_failed_and_unblocks_the_rest(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE)
     stage.play(task(1), task(2, after=[1]), workers={1: {"1": "crasher"}})
-    told = stage.run({"session": ["continue"]})
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
-    assert told.session.cycle == 2
+    reported = stage.run({"session": ["continue"]})
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
+    assert reported.session.cycle == 2
 
 
 @pytest.mark.verification(14, 17, 43)
@@ -76,10 +78,10 @@ def test_an_attempt_ends_as_what_it_did_and_not_as_what_it_says(
     stage.reconfigure(limits=ONCE)
     stage.play(task(1), workers={1: steps})
     before = stage.head()
-    told = stage.run(STOP)
-    assert [ended.ending for ended in endings(told)] == [ending]
-    assert says in told.session.tasks["task-001"].reason
-    assert told.states == {"task-001": "failed"}
+    reported = stage.run(STOP)
+    assert [ended.ending for ended in endings(reported)] == [ending]
+    assert says in reported.session.tasks["task-001"].reason
+    assert reported.states == {"task-001": "failed"}
     assert stage.head() == before
 
 
@@ -96,60 +98,60 @@ def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:
             ],
         },
     )
-    told = stage.run(STOP)
-    assert stage.read("src/1.txt", kept(stage, told)) == "half a solution\n"
-    assert stage.read("src/other.txt", kept(stage, told, subject="task-002")) == "not mine\n"
-    assert [str(violation) for violation in endings(told, "task-002")[0].violations] != []
-    assert told.states == {"task-001": "failed", "task-002": "failed"}
+    reported = stage.run(STOP)
+    assert stage.read("src/1.txt", kept(stage, reported)) == "half a solution\n"
+    assert stage.read("src/other.txt", kept(stage, reported, subject="task-002")) == "not mine\n"
+    assert [str(violation) for violation in endings(reported, "task-002")[0].violations] != []
+    assert reported.states == {"task-001": "failed", "task-002": "failed"}
 
 
 def test_an_agent_that_takes_too_long_is_ended_and_tried_again(stage: Stage) -> None:
     hurried = {"runtime": "scripted", "timeout": "1s"}
     stage.reconfigure(roles=dict.fromkeys(("planner", "worker", "validator", "merger"), hurried))
     stage.play(task(1), workers={1: {"1": "stuck", "*": writes("src/1.txt", "one")}})
-    told = stage.run()
-    assert [ended.ending for ended in endings(told)] == [Ending.TIMEOUT, Ending.PASSED]
-    assert told.session.outcome == "completed"
+    reported = stage.run()
+    assert [ended.ending for ended in endings(reported)] == [Ending.TIMEOUT, Ending.PASSED]
+    assert reported.session.outcome == "completed"
 
 
 def test_a_setup_that_fails_fails_the_attempt_with_its_output(stage: Stage) -> None:
     setup = ["echo first", "echo 'пакет не найден' >&2; exit 9", "echo never"]
     stage.reconfigure(limits=ONCE, worktree={"setup": setup})
     stage.play(task(1))
-    told = stage.run(STOP)
-    (ended,) = endings(told)
+    reported = stage.run(STOP)
+    (ended,) = endings(reported)
     assert ended.ending is Ending.SETUP
     assert "пакет не найден" in ended.notes
     assert "exit 9" in ended.notes, "the command that failed is named"
     assert "never" not in ended.notes.replace("echo never", "")
-    assert "пакет не найден" in told.session.tasks["task-001"].reason
+    assert "пакет не найден" in reported.session.tasks["task-001"].reason
 
 
 def test_the_setup_commands_share_one_time_limit(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE, worktree={"setup": ["sleep 0.6", "sleep 30"], "setup_timeout": "1s"})
     stage.play(task(1))
-    told = stage.run(STOP)
-    assert endings(told)[0].ending is Ending.SETUP
-    assert "longer than 1 s" in endings(told)[0].notes
+    reported = stage.run(STOP)
+    assert endings(reported)[0].ending is Ending.SETUP
+    assert "longer than 1 s" in endings(reported)[0].notes
 
 
 def test_foundations_that_conflict_with_each_other_are_told_as_such(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE, validation={"file_scope": {"enforce": False}})
     both = [{"write": {"path": "src/same.txt", "text": "only {task}\n"}}, {"commit": "feat({task}): same"}]
     stage.play(task(1), task(2), task(3, after=[1, 2]), workers={1: both, 2: both})
-    told = stage.run(STOP)
-    assert "src/same.txt" in told.session.tasks["task-003"].reason
-    assert told.states["task-003"] == "failed"
+    reported = stage.run(STOP)
+    assert "src/same.txt" in reported.session.tasks["task-003"].reason
+    assert reported.states["task-003"] == "failed"
 
 
 def test_history_is_handed_on_from_attempt_to_attempt(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"exit": 5}], "2": "liar", "*": writes("src/1.txt", "one")}})
-    told = stage.run()
-    prompt = told.prompt("task-001", n=3)
+    reported = stage.run()
+    prompt = reported.prompt("task-001", n=3)
     assert "exit code 5" in prompt
     assert "no commits" in prompt
-    assert [moved.cause for moved in told.of(TaskMoved)].count(Cause.RETRY) == 2
-    assert len(told.of(AttemptStarted)) == 3
+    assert [moved.cause for moved in reported.of(TaskMoved)].count(Cause.RETRY) == 2
+    assert len(reported.of(AttemptStarted)) == 3
 
 
 def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
@@ -166,9 +168,9 @@ def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
 
     monkeypatch.setattr(attend, "seed_checkout", fails_once)
     stage.play(task(1), task(2, locks=["src/1.txt"]))
-    told = stage.run()
-    assert endings(told)[0].ending is Ending.SETUP
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
-    assert "no room" in told.session.tasks["task-001"].history[0].notes
+    reported = stage.run()
+    assert endings(reported)[0].ending is Ending.SETUP
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
+    assert "no room" in reported.session.tasks["task-001"].history[0].notes
     assert not calls[0].exists()
-    assert stage.git("for-each-ref", f"refs/blueflame/bases/{told.session.id}").strip() == ""
+    assert stage.git("for-each-ref", f"refs/blueflame/bases/{reported.session.id}").strip() == ""

@@ -65,8 +65,8 @@ def two_tasks(stage: Stage, mode: str, **more: object) -> None:
 def test_squash_lands_one_commit_with_one_parent_that_names_the_tasks(stage: Stage) -> None:
     two_tasks(stage, "squash")
     before = stage.head()
-    told = stage.run()
-    assert stage.git("rev-list", f"{before}..main").split() == [told.of(Landed)[0].after]
+    reported = stage.run()
+    assert stage.git("rev-list", f"{before}..main").split() == [reported.of(Landed)[0].after]
     assert stage.git("rev-parse", "main^@").split() == [before]
     message = stage.git("log", "-1", "--format=%B", "main")
     assert "- task-001: Task 1" in message
@@ -78,12 +78,12 @@ def test_squash_lands_one_commit_with_one_parent_that_names_the_tasks(stage: Sta
 def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None:
     two_tasks(stage, "fast-forward")
     before = stage.head()
-    told = stage.run()
-    assert told.session.outcome == "completed"
+    reported = stage.run()
+    assert reported.session.outcome == "completed"
     assert stage.git("rev-list", "--merges", f"{before}..main") == ""
     subjects = stage.git("log", "--reverse", "--format=%s", f"{before}..main").splitlines()
     assert subjects == ["feat(task-001): one", "feat(task-002): two"]
-    tip = told.session.tasks["task-001"].result
+    tip = reported.session.tasks["task-001"].result
     assert tip is not None
     assert tip.sha in stage.git("rev-list", "main").split(), "what stands right already is not made anew"
 
@@ -101,11 +101,11 @@ def test_what_cannot_be_put_in_a_row_is_put_off_with_words(stage: Stage) -> None
         },
         merger=both,
     )
-    told = stage.run({"session": ["stop"]})
-    skipped = next(event for event in told.of(ChangesetJudged) if event.choice == "skip")
+    reported = stage.run({"session": ["stop"]})
+    skipped = next(event for event in reported.of(ChangesetJudged) if event.choice == "skip")
     assert "cannot land by fast-forward: commit" in skipped.note
     assert "set landing.mode to merge or squash" in skipped.note
-    assert told.states == {"task-001": "merged", "task-002": "deferred"}
+    assert reported.states == {"task-001": "merged", "task-002": "deferred"}
 
 
 def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stays(
@@ -113,9 +113,9 @@ def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stay
 ) -> None:
     two_tasks(stage, "pull-request", forge="gh")
     before = stage.head()
-    told = stage.run()
-    (opened,) = told.of(PullRequestOpened)
-    branch = f"blueflame/{told.session.id}/cs-001"
+    reported = stage.run()
+    (opened,) = reported.of(PullRequestOpened)
+    branch = f"blueflame/{reported.session.id}/cs-001"
     assert (opened.branch, opened.url) == (branch, "https://forge.example.org/1")
     assert git(remote, "rev-parse", f"refs/heads/{branch}").strip() == opened.commit
     assert stage.head() == before
@@ -124,18 +124,18 @@ def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stay
     title = "Task 1 (and 1 more) (task-001, task-002)"
     base = ["--base", "main", "--head", branch]
     assert created["argv"] == ["pr", "create", *base, "--title", title, "--body-file", "-", "--draft"]
-    for part in ("**task-001** Task 1", "## Checks on", "Cost: $", f"Blue-Flame-Session: {told.session.id}"):
+    for part in ("**task-001** Task 1", "## Checks on", "Cost: $", f"Blue-Flame-Session: {reported.session.id}"):
         assert part in created["stdin"]
-    record = told.session.changesets["cs-001"]
+    record = reported.session.changesets["cs-001"]
     assert (record.state, record.place) == (ChangesetState.PROPOSED, "https://forge.example.org/1")
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
-    assert told.session.outcome == "completed"
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
+    assert reported.session.outcome == "completed"
 
 
 def test_glab_is_spoken_to_in_its_own_words(stage: Stage, remote: Path, forge: Path) -> None:
     two_tasks(stage, "pull-request", forge="glab", draft=False, branch_prefix="work/")
-    told = stage.run()
-    branch = f"work/{told.session.id}/cs-001"
+    reported = stage.run()
+    branch = f"work/{reported.session.id}/cs-001"
     assert git(remote, "for-each-ref", "--format=%(refname)").split() == [f"refs/heads/{branch}"]
     created = calls(forge)[1]["argv"]
     assert created[:6] == ["mr", "create", "--target-branch", "main", "--source-branch", branch]
@@ -153,11 +153,11 @@ def test_what_cannot_be_proposed_is_put_off_with_the_reason(
         request.getfixturevalue("remote")
         monkeypatch.setenv("FORGE_FAILS", "1")
     two_tasks(stage, "pull-request", forge="gh")
-    told = stage.run({"session": ["stop"]})
-    assert not told.of(PullRequestOpened)
-    assert told.states == {"task-001": "deferred", "task-002": "deferred"}
+    reported = stage.run({"session": ["stop"]})
+    assert not reported.of(PullRequestOpened)
+    assert reported.states == {"task-001": "deferred", "task-002": "deferred"}
     words = "could not be pushed to origin" if trouble == "no remote" else "not logged in"
-    assert words in told.session.changesets["cs-001"].note
+    assert words in reported.session.changesets["cs-001"].note
 
 
 def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, remote: Path, forge: Path) -> None:
@@ -168,8 +168,8 @@ def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, rem
         task(2, cohesion_group="b", after=[1]),
         workers={1: writes("src/1.txt", "one"), 2: {"1": "liar", "2": "liar", "3": "liar", "*": sees}},
     )
-    told = stage.run({"session": ["continue"]})
-    assert told.session.outcome == "completed"
-    assert [each.url for each in told.of(PullRequestOpened)] == ["", ""]
+    reported = stage.run({"session": ["continue"]})
+    assert reported.session.outcome == "completed"
+    assert [each.url for each in reported.of(PullRequestOpened)] == ["", ""]
     assert not forge.exists(), "nobody was asked to open anything"
     assert len(git(remote, "for-each-ref").splitlines()) == 2

@@ -48,17 +48,17 @@ def test_a_red_batch_is_traced_to_its_culprit_and_the_rest_lands(stage: Stage) -
     stage.play(
         *(task(n) for n in range(1, 6)),
     )
-    told = stage.run({"session": ["stop"]})
-    (trimmed,) = told.of(ChangesetTrimmed)
+    result = stage.run({"session": ["stop"]})
+    (trimmed,) = result.of(ChangesetTrimmed)
     assert trimmed.tasks == ("task-003",)
     assert trimmed.waiting == ()
     assert "as soon as task-003 is in it" in trimmed.reason
-    assert told.states == {f"task-{n:03d}": "requeued" if n == 3 else "merged" for n in range(1, 6)}
-    gate = next(gate for gate in told.answers.asked if gate.kind == "changeset")
+    assert result.states == {f"task-{n:03d}": "requeued" if n == 3 else "merged" for n in range(1, 6)}
+    gate = next(gate for gate in result.answers.asked if gate.kind == "changeset")
     assert gate.evidence["tasks"] == ["task-001", "task-002", "task-004", "task-005"]
     assert gate.evidence["missing"] == ["task-003"]
     assert gate.title == "[main] Task 1 (and 3 more)"
-    assert told.session.tasks["task-003"].history[-1].notes.startswith("checks are red")
+    assert result.session.tasks["task-003"].history[-1].notes.startswith("checks are red")
 
 
 def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> None:
@@ -69,11 +69,11 @@ def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> N
         task(3, after=[2]),
         workers={2: {"1": writes("src/2.txt", "two"), "*": writes("src/4.txt", "two")}},
     )
-    told = stage.run({"session": GO_ON})
-    (trimmed,) = told.of(ChangesetTrimmed)
+    result = stage.run({"session": GO_ON})
+    (trimmed,) = result.of(ChangesetTrimmed)
     assert (trimmed.tasks, trimmed.waiting) == (("task-002",), ("task-003",))
-    assert [landed.changeset for landed in told.of(Landed)] == ["cs-001", "cs-002"]
-    assert told.session.outcome == "completed"
+    assert [landed.changeset for landed in result.of(Landed)] == ["cs-001", "cs-002"]
+    assert result.session.outcome == "completed"
     assert "src/2.txt" not in stage.files()
 
 
@@ -82,12 +82,12 @@ def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames
     flips = f"test -e src/1.txt -a -e src/2.txt || exit 0; echo x >> {counter}; test $(wc -l < {counter}) -gt 1"
     checks(stage, flips)
     stage.play(task(1), task(2))
-    told = stage.run()
-    assert told.session.outcome == "completed"
-    (built,) = told.of(ChangesetBuilt)
+    result = stage.run()
+    assert result.session.outcome == "completed"
+    (built,) = result.of(ChangesetBuilt)
     assert built.build.flaky == (flips,)
-    assert told.answers.asked[-1].evidence["flaky"] == [flips]
-    assert any("flaky" in line for line in format_log_lines(told.events) if "CHANGESET_BUILT" in line)
+    assert result.answers.asked[-1].evidence["flaky"] == [flips]
+    assert any("flaky" in line for line in format_log_lines(result.events) if "CHANGESET_BUILT" in line)
     assert counter.read_text() == "x\nx\n"
 
 
@@ -104,13 +104,13 @@ def test_a_base_that_is_red_itself_blames_nobody_and_the_work_is_kept(stage: Sta
         return "continue"
 
     stage.play(task(1), task(2))
-    told = stage.run({"changeset": [breaks], "session": [mends]})
-    skipped = next(event for event in told.of(ChangesetJudged) if event.choice == "skip")
+    result = stage.run({"changeset": [breaks], "session": [mends]})
+    skipped = next(event for event in result.of(ChangesetJudged) if event.choice == "skip")
     assert "red on main itself" in skipped.note
-    assert not told.of(ChangesetEvicted)
-    assert not told.of(ChangesetTrimmed)
-    assert told.session.outcome == "completed"
-    assert [told.session.tasks[f"task-00{n}"].attempts for n in (1, 2)] == [1, 1], "nothing was done twice"
+    assert not result.of(ChangesetEvicted)
+    assert not result.of(ChangesetTrimmed)
+    assert result.session.outcome == "completed"
+    assert [result.session.tasks[f"task-00{n}"].attempts for n in (1, 2)] == [1, 1], "nothing was done twice"
 
 
 BASE = "one\ntwo\nthree\n"
@@ -146,18 +146,18 @@ def resolves(text: str = BOTH, *more: Step) -> Sequence[Step]:
 
 def test_a_merger_gets_the_conflict_and_its_resolution_is_checked_shown_and_landed(stage: Stage) -> None:
     clash(stage, resolves())
-    told = stage.run()
-    (conflicted,) = told.of(ChangesetConflicted)
+    result = stage.run()
+    (conflicted,) = result.of(ChangesetConflicted)
     assert conflicted.conflict.paths == ("src/same.txt",)
     assert conflicted.conflict.task == "task-002"
-    prompt = told.prompt("cs-002", role=MERGER)
+    prompt = result.prompt("cs-002", role=MERGER)
     assert "<<<<<<<" in prompt
     assert "first" in prompt
     assert "second" in prompt
     assert stage.read("src/same.txt") == BOTH
-    assert told.session.outcome == "completed"
-    assert told.answers.asked[-1].evidence["resolved"] == [
-        f"src/same.txt by {told.of(ConflictResolved)[0].resolution.by}: both lines are kept"
+    assert result.session.outcome == "completed"
+    assert result.answers.asked[-1].evidence["resolved"] == [
+        f"src/same.txt by {result.of(ConflictResolved)[0].resolution.by}: both lines are kept"
     ]
     assert stage.git("rev-list", "--count", "--merges", "main").strip() == "2"
     assert "Conflict of" not in stage.git("log", "--format=%s", "main"), "the prepared conflict itself never lands"
@@ -165,8 +165,8 @@ def test_a_merger_gets_the_conflict_and_its_resolution_is_checked_shown_and_land
 
 def test_a_merger_that_drops_a_line_is_found_out_at_the_gate(stage: Stage) -> None:
     clash(stage, resolves(FIRST))
-    told = stage.run()
-    assert told.answers.asked[-1].evidence["losses"] == [
+    result = stage.run()
+    assert result.answers.asked[-1].evidence["losses"] == [
         "1 line of task-002 in src/same.txt is not in the result: second"
     ]
 
@@ -175,13 +175,13 @@ def test_a_merger_that_says_that_the_conflict_is_one_of_meaning_is_believed(stag
     clash(
         stage, [{"verdict": {"status": "fail", "notes": "first and second exclude each other", "issues": ["which?"]}}]
     )
-    told = stage.run({"session": GO_ON})
-    assert not told.of(ConflictResolved)
-    (evicted,) = told.of(ChangesetEvicted)
+    result = stage.run({"session": GO_ON})
+    assert not result.of(ConflictResolved)
+    (evicted,) = result.of(ChangesetEvicted)
     assert evicted.paths == ("src/same.txt",)
-    assert "exclude each other" in told.prompt("task-002", n=2)
+    assert "exclude each other" in result.prompt("task-002", n=2)
     assert stage.read("src/same.txt") == FIRST
-    assert told.session.outcome == "completed"
+    assert result.session.outcome == "completed"
 
 
 STRAY = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}
@@ -197,19 +197,19 @@ def test_a_merger_whose_result_breaks_a_rule_has_failed_and_the_task_goes_back(
     stage: Stage, merger: Sequence[Step], rule: str
 ) -> None:
     clash(stage, merger)
-    told = stage.run({"session": ["stop"]})
-    (ended,) = [e.ended for e in told.of(AttemptEnded) if f".{MERGER}." in e.attempt]
+    result = stage.run({"session": ["stop"]})
+    (ended,) = [e.ended for e in result.of(AttemptEnded) if f".{MERGER}." in e.attempt]
     assert rule in {violation.rule for violation in ended.violations}
-    assert told.states == {"task-001": "merged", "task-002": "requeued"}
+    assert result.states == {"task-001": "merged", "task-002": "requeued"}
     assert stage.read("src/same.txt") == FIRST
 
 
 def test_without_a_merger_the_task_goes_back_at_once(stage: Stage) -> None:
     clash(stage, resolves(), merging={"on_conflict": "requeue"})
-    told = stage.run({"session": GO_ON})
-    assert not [e for e in told.of(AttemptIntended) if e.attempt.role == MERGER]
-    assert "conflict in src/same.txt" in told.prompt("task-002", n=2)
-    assert told.session.outcome == "completed"
+    result = stage.run({"session": GO_ON})
+    assert not [e for e in result.of(AttemptIntended) if e.attempt.role == MERGER]
+    assert "conflict in src/same.txt" in result.prompt("task-002", n=2)
+    assert result.session.outcome == "completed"
 
 
 def test_of_one_group_only_the_task_that_does_not_fit_goes_back(stage: Stage) -> None:
@@ -224,12 +224,12 @@ def test_of_one_group_only_the_task_that_does_not_fit_goes_back(stage: Stage) ->
             2: {"1": line_in("src/same.txt", SECOND), "*": line_in("src/2.txt", "two\n")},
         },
     )
-    told = stage.run({"session": GO_ON})
-    (trimmed,) = told.of(ChangesetTrimmed)
+    result = stage.run({"session": GO_ON})
+    (trimmed,) = result.of(ChangesetTrimmed)
     assert trimmed.tasks == ("task-002",)
     assert trimmed.paths == ("src/same.txt",)
-    assert told.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
-    assert told.session.outcome == "completed"
+    assert result.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
+    assert result.session.outcome == "completed"
 
 
 def test_a_clean_changeset_does_not_wait_behind_one_in_conflict(stage: Stage) -> None:
@@ -242,15 +242,15 @@ def test_a_clean_changeset_does_not_wait_behind_one_in_conflict(stage: Stage) ->
         workers={1: line_in("src/same.txt", FIRST), 2: line_in("src/same.txt", SECOND)},
         merger=[{"sleep": 1.5}, *resolves()],
     )
-    told = stage.run()
-    assert [landed.changeset for landed in told.of(Landed)] == ["cs-001", "cs-003", "cs-002"]
+    result = stage.run()
+    assert [landed.changeset for landed in result.of(Landed)] == ["cs-001", "cs-003", "cs-002"]
     assert stage.read("src/same.txt") == BOTH
-    assert told.session.outcome == "completed"
+    assert result.session.outcome == "completed"
 
 
 def test_a_changeset_that_was_skipped_goes_before_others_of_its_priority(stage: Stage) -> None:
     stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"))
-    told = stage.run({"changeset": ["reject: no", "skip: later"], "session": GO_ON})
-    first, second = ([changeset.group for changeset in formed.changesets] for formed in told.of(ChangesetsFormed))
+    result = stage.run({"changeset": ["reject: no", "skip: later"], "session": GO_ON})
+    first, second = ([changeset.group for changeset in formed.changesets] for formed in result.of(ChangesetsFormed))
     assert (first, second) == (["a", "b"], ["b", "a"])
-    assert told.session.outcome == "completed"
+    assert result.session.outcome == "completed"

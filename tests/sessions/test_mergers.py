@@ -62,8 +62,8 @@ def clash(repo: Path, merger: object = None, **sections: object) -> Stage:
     return stage
 
 
-def merger_of(told: Told) -> Ending:
-    (ended,) = (event.ended for event in told.of(AttemptEnded) if f".{MERGER}." in event.attempt)
+def merger_of(reported: Told) -> Ending:
+    (ended,) = (event.ended for event in reported.of(AttemptEnded) if f".{MERGER}." in event.attempt)
     return ended.ending
 
 
@@ -71,9 +71,9 @@ def merger_of(told: Told) -> Ending:
 def test_a_merger_works_behind_the_same_walls_as_everybody(repo: Path) -> None:
     nosy: Step = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}
     stage = clash(repo, [nosy, *RESOLVES], sandbox={"level": "standard"})
-    told = stage.run({"session": ["stop"]})
-    assert merger_of(told) is Ending.POSTCHECK
-    agent = next(r.attempt.agent_id for r in told.session.attempts.values() if r.attempt.role == MERGER)
+    reported = stage.run({"session": ["stop"]})
+    assert merger_of(reported) is Ending.POSTCHECK
+    agent = next(r.attempt.agent_id for r in reported.session.attempts.values() if r.attempt.role == MERGER)
     audit = (stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text()
     assert "src/other.txt" in audit
     assert stage.read("src/same.txt") == BASE.replace("two", "first")
@@ -81,10 +81,10 @@ def test_a_merger_works_behind_the_same_walls_as_everybody(repo: Path) -> None:
 
 @needs_box
 def test_an_honest_merger_does_not_notice_the_walls(repo: Path) -> None:
-    told = clash(repo, RESOLVES, sandbox={"level": "standard"}).run()
-    assert merger_of(told) is Ending.PASSED
-    assert told.stage.read("src/same.txt") == BOTH
-    assert told.session.outcome == "completed"
+    reported = clash(repo, RESOLVES, sandbox={"level": "standard"}).run()
+    assert merger_of(reported) is Ending.PASSED
+    assert reported.stage.read("src/same.txt") == BOTH
+    assert reported.session.outcome == "completed"
 
 
 @needs_box
@@ -105,9 +105,9 @@ def test_claude_resolves_a_conflict_with_its_own_tools(repo: Path, monkeypatch: 
     ]
     with LoopbackModel(build_model_script({"when": {"user": "You are a release engineer"}, "turns": turns})) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
-        told = stage.run({"session": ["stop"]})
-    assert merger_of(told) is Ending.PASSED, [event.ended for event in told.of(AttemptEnded)][-1]
-    assert told.of(ConflictResolved)[0].resolution.notes == "both lines are kept"
+        reported = stage.run({"session": ["stop"]})
+    assert merger_of(reported) is Ending.PASSED, [event.ended for event in reported.of(AttemptEnded)][-1]
+    assert reported.of(ConflictResolved)[0].resolution.notes == "both lines are kept"
     assert stage.read("src/same.txt") == BOTH
 
 
@@ -115,10 +115,10 @@ def test_a_merger_that_cannot_be_started_sends_the_task_back(repo: Path, monkeyp
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("HOME", str(repo.parent))
     stage = clash(repo, roles=CLAUDE_MERGES)
-    told = stage.run({"session": ["stop"]})
-    assert merger_of(told) is Ending.SETUP
-    assert told.of(ChangesetEvicted)
-    assert told.states == {"task-001": "merged", "task-002": "requeued"}
+    reported = stage.run({"session": ["stop"]})
+    assert merger_of(reported) is Ending.SETUP
+    assert reported.of(ChangesetEvicted)
+    assert reported.states == {"task-001": "merged", "task-002": "requeued"}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_a_conflict_is_resolved_once_however_the_orchestrator_dies(
     running = start_orchestrator(stage)
     running.until(kind, times + (kind == "AttemptStarted"))
     running.kill()
-    told = stage.resume()
-    assert told.session.outcome == "completed"
+    reported = stage.resume()
+    assert reported.session.outcome == "completed"
     assert stage.read("src/same.txt") == BOTH
     starts = Counter(line.split()[1] for line in ledger.read_text().splitlines() if line.startswith("start"))
     assert {name: n for name, n in starts.items() if f".{MERGER}." in name} == {
-        f"{told.session.id}.cs-002.{MERGER}.1": 1
+        f"{reported.session.id}.cs-002.{MERGER}.1": 1
     }
-    assert len(told.of(Landed)) == 2
+    assert len(reported.of(Landed)) == 2

@@ -25,13 +25,13 @@ def said(out: Path) -> list[dict[str, Any]]:
 def test_a_person_is_told_of_gates_and_of_the_end(stage: Stage) -> None:
     out = telling(stage, on=["gate", "ended", "failed"])
     stage.play(task(1), task(2), workers={2: "crasher"})
-    told = stage.run({"plan": ["approve"], "session": ["stop"]})
+    result = stage.run({"plan": ["approve"], "session": ["stop"]})
     topics = [each["topic"] for each in said(out)]
     assert topics[-1] == "ended"
     assert "failed" in topics
-    assert {each["session"] for each in said(out)} == {told.session.id}
+    assert {each["session"] for each in said(out)} == {result.session.id}
     assert said(out)[-1]["tasks"] == {"landed": 1, "failed": 1, "total": 2}
-    assert told.warnings == []
+    assert result.warnings == []
 
 
 def test_after_a_resume_no_gate_is_told_of_again(stage: Stage) -> None:
@@ -45,8 +45,8 @@ def test_after_a_resume_no_gate_is_told_of_again(stage: Stage) -> None:
     stage.run({"changeset": [stop]})
     gates = [each["gate"] for each in said(out)]
     assert gates.count("changeset-cs-001") == 1
-    told = stage.resume()
-    assert told.states == {"task-001": "merged"}
+    result = stage.resume()
+    assert result.states == {"task-001": "merged"}
     assert [each["gate"] for each in said(out)].count("changeset-cs-001") == 1
 
 
@@ -58,7 +58,7 @@ def test_a_notifier_that_fails_fails_no_session(stage: Stage) -> None:
         }
     )
     stage.play(task(1))
-    told = stage.run()
-    assert told.states == {"task-001": "merged"}
-    assert len([words for words in told.warnings if "notifications.phone" in words]) == 1
-    assert len([words for words in told.warnings if "notifications.chat" in words]) == 1
+    result = stage.run()
+    assert result.states == {"task-001": "merged"}
+    assert len([words for words in result.warnings if "notifications.phone" in words]) == 1
+    assert len([words for words in result.warnings if "notifications.chat" in words]) == 1

@@ -15,8 +15,8 @@ from support.sessions import Stage, git, make_stage, task, writes
 def test_paths_with_spaces_and_other_letters_are_worked_on(stage: Stage) -> None:
     name = "src/новый модуль/naïve file.txt"
     stage.play(task(1, locks=[name]), task(2, locks=["src/новый модуль/"]), workers={1: writes(name, "привет")})
-    told = stage.run()
-    assert told.session.outcome == "completed"
+    result = stage.run()
+    assert result.session.outcome == "completed"
     assert stage.read(name) == "привет\n"
     assert (stage.root / name).read_text() == "привет\n"
 
@@ -25,10 +25,10 @@ def test_locks_that_differ_in_case_only_do_not_run_at_once(stage: Stage) -> None
     """On file systems where both are one file they would; the order costs little, the mix-up much."""
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(task(1, locks=["src/Readme.txt"]), task(2, locks=["src/README.txt"]))
-    told = stage.run({"session": ["stop"]})
-    first, second = (e.attempt for e in told.of(AttemptIntended))
+    result = stage.run({"session": ["stop"]})
+    first, second = (e.attempt for e in result.of(AttemptIntended))
     assert [foundation.task for foundation in second.built_on] == [first.subject]
-    broken = told.of(AttemptEnded)[-1].ended.violations
+    broken = result.of(AttemptEnded)[-1].ended.violations
     assert {(found.rule, found.path) for found in broken} == {("case_collision", "src/README.txt")}
 
 

@@ -13,19 +13,19 @@ from blueflame.model.task import Cause
 from support.sessions import Stage, Told, plan_of, task, writes
 
 
-def attempts(told: Told, role: str = WORKER) -> dict[str, AttemptIntended]:
-    return {event.attempt.subject: event for event in told.of(AttemptIntended) if event.attempt.role == role}
+def attempts(reported: Told, role: str = WORKER) -> dict[str, AttemptIntended]:
+    return {event.attempt.subject: event for event in reported.of(AttemptIntended) if event.attempt.role == role}
 
 
-def overlap(told: Told, one: str, other: str) -> bool:
+def overlap(reported: Told, one: str, other: str) -> bool:
     """Did the two tasks' attempts run at the same time?"""
     begin, end = {}, {}
-    for recorded in told.events:
+    for recorded in reported.events:
         match recorded.event:
             case AttemptIntended(attempt=attempt) if attempt.role == WORKER:
                 begin[attempt.subject] = recorded.seq
-            case AttemptEnded(attempt=name) if told.session.attempts[name].attempt.role == WORKER:
-                end[told.session.attempts[name].attempt.subject] = recorded.seq
+            case AttemptEnded(attempt=name) if reported.session.attempts[name].attempt.role == WORKER:
+                end[reported.session.attempts[name].attempt.subject] = recorded.seq
     return begin[one] < end[other] and begin[other] < end[one]
 
 
@@ -33,11 +33,11 @@ def overlap(told: Told, one: str, other: str) -> bool:
 def test_a_single_task_is_planned_worked_on_reviewed_and_landed(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one")})
     before = stage.head()
-    told = stage.run(workflow="waves")
-    assert told.session.outcome == "completed"
-    assert told.states == {"task-001": "merged"}
-    assert told.gates == ["plan", "changeset-cs-001"]
-    assert [wave.stage for wave in told.of(WaveStarted)] == ["work", "validate", "merge"]
+    reported = stage.run(workflow="waves")
+    assert reported.session.outcome == "completed"
+    assert reported.states == {"task-001": "merged"}
+    assert reported.gates == ["plan", "changeset-cs-001"]
+    assert [wave.stage for wave in reported.of(WaveStarted)] == ["work", "validate", "merge"]
     assert stage.read("src/1.txt") == "one\n"
     assert stage.git("rev-parse", "main^1").strip() == before
     assert stage.git("log", "-1", "--format=%s").strip() == "feat(task-001): Task 1"
@@ -51,15 +51,15 @@ def test_a_dependant_starts_from_its_dependencys_commit(stage: Stage) -> None:
     stage.play(
         task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one"), 2: [sees, *writes("src/2.txt", "two")]}
     )
-    told = stage.run()
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
-    first = next(e.result for e in told.of(TaskMoved) if e.task == "task-001" and e.cause is Cause.COMPLETE)
-    started = {event.attempt: event for event in told.of(AttemptStarted)}
-    second = attempts(told)["task-002"].attempt
+    reported = stage.run()
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
+    first = next(e.result for e in reported.of(TaskMoved) if e.task == "task-001" and e.cause is Cause.COMPLETE)
+    started = {event.attempt: event for event in reported.of(AttemptStarted)}
+    second = attempts(reported)["task-002"].attempt
     assert first is not None
     assert [(f.task, f.sha) for f in second.built_on] == [("task-001", first.sha)]
     assert started[second.id].base == first.sha
-    assert not overlap(told, "task-001", "task-002")
+    assert not overlap(reported, "task-001", "task-002")
 
 
 @pytest.mark.verification(7, 23)
@@ -77,11 +77,11 @@ def test_tasks_with_overlapping_locks_run_one_after_the_other_in_one_wave(stage:
             5: writes("src/5.txt", "five"),
         },
     )
-    told = stage.run()
-    assert set(told.states.values()) == {"merged"}
-    assert not overlap(told, "task-001", "task-004")
-    assert overlap(told, "task-001", "task-005")
-    assert [wave.stage for wave in told.of(WaveStarted)].count("work") == 1
+    reported = stage.run()
+    assert set(reported.states.values()) == {"merged"}
+    assert not overlap(reported, "task-001", "task-004")
+    assert overlap(reported, "task-001", "task-005")
+    assert [wave.stage for wave in reported.of(WaveStarted)].count("work") == 1
 
 
 def test_flow_and_barrier_land_the_same_tree(stage: Stage) -> None:
@@ -95,9 +95,9 @@ def test_flow_and_barrier_land_the_same_tree(stage: Stage) -> None:
     base, trees = stage.head(), {}
     for workflow in ("lean", "lean-flow"):
         stage.git("reset", "-q", "--hard", base)
-        told = stage.run(workflow=workflow)
-        assert set(told.states.values()) == {"merged"}
-        assert bool(told.of(WaveStarted)) == (workflow == "lean")
+        reported = stage.run(workflow=workflow)
+        assert set(reported.states.values()) == {"merged"}
+        assert bool(reported.of(WaveStarted)) == (workflow == "lean")
         trees[workflow] = stage.git("rev-parse", "main^{tree}")
     assert trees["lean"] == trees["lean-flow"]
 
@@ -113,30 +113,30 @@ def test_without_a_barrier_a_task_moves_on_while_another_still_works(stage: Stag
         task(2, cohesion_group="b"),
         workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two", waits)},
     )
-    told = stage.run({"changeset": [go_on]}, workflow="lean-flow")
-    kinds = [e.event for e in told.events]
+    reported = stage.run({"changeset": [go_on]}, workflow="lean-flow")
+    kinds = [e.event for e in reported.events]
     landed = next(n for n, event in enumerate(kinds) if isinstance(event, Landed))
     assert sum(isinstance(event, AttemptEnded) for event in kinds[:landed]) == 1
-    assert set(told.states.values()) == {"merged"}
+    assert set(reported.states.values()) == {"merged"}
 
 
 @pytest.mark.parametrize("workflow", ["single", "direct"])
 def test_a_workflow_without_a_planner_takes_the_request_as_its_task(stage: Stage, workflow: str) -> None:
     stage.play(planner="crasher", worker=writes("src/1.txt", "one"), validator="crasher")
-    told = stage.run(request="Tidy the sources\n\nAll of them.", workflow=workflow)
-    assert told.session.outcome == "completed"
-    assert told.gates == ["changeset-cs-001"]
-    assert {event.attempt.role for event in told.of(AttemptIntended)} == {WORKER}
-    assert told.session.tasks["task-001"].task.title == "Tidy the sources"
-    assert "All of them." in told.prompt("task-001")
+    reported = stage.run(request="Tidy the sources\n\nAll of them.", workflow=workflow)
+    assert reported.session.outcome == "completed"
+    assert reported.gates == ["changeset-cs-001"]
+    assert {event.attempt.role for event in reported.of(AttemptIntended)} == {WORKER}
+    assert reported.session.tasks["task-001"].task.title == "Tidy the sources"
+    assert "All of them." in reported.prompt("task-001")
     assert stage.read("src/1.txt") == "one\n"
 
 
 def test_a_groups_own_validator_model_reaches_its_attempt(stage: Stage) -> None:
     stage.reconfigure(validation={"validator_models": {"payments": "opus"}})
     stage.play(task(1, cohesion_group="payments"), task(2), task(3, cohesion_group="payments", validator_model="own"))
-    told = stage.run(workflow="waves")
-    models = {name: event.attempt.model for name, event in attempts(told, "validator").items()}
+    reported = stage.run(workflow="waves")
+    models = {name: event.attempt.model for name, event in attempts(reported, "validator").items()}
     assert models == {"task-001": "opus", "task-002": "haiku", "task-003": "own"}
 
 
@@ -156,8 +156,8 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: 
 @pytest.mark.verification(6)
 def test_checkouts_go_when_their_attempt_went_well_and_stay_when_it_failed(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"write": {"path": "src/1.txt", "text": "half"}}, {"exit": 3}]}})
-    told = stage.run(workflow="waves")
-    first, second = (told.session.attempts[f"{told.session.id}.task-001.worker.{n}"] for n in (1, 2))
+    reported = stage.run(workflow="waves")
+    first, second = (reported.session.attempts[f"{reported.session.id}.task-001.worker.{n}"] for n in (1, 2))
     assert first.worktree is not None
     assert second.worktree is not None
     trees = stage.root / ".trees"
@@ -170,11 +170,11 @@ def test_two_workers_at_once_get_different_ports(stage: Stage) -> None:
     stage.play(
         *(task(n, locks=[f"src/task-{n:03d}.txt"]) for n in (1, 2, 3)), worker=[here, {"commit": "feat({task}): p"}]
     )
-    told = stage.run()
-    ports = [stage.read(f"src/{name}.txt").split() for name in told.states]
+    reported = stage.run()
+    ports = [stage.read(f"src/{name}.txt").split() for name in reported.states]
     assert Counter(port for port, _range, _task in ports).most_common(1)[0][1] == 1
-    assert [named for _port, _range, named in ports] == list(told.states)
-    assert overlap(told, "task-001", "task-002")
+    assert [named for _port, _range, named in ports] == list(reported.states)
+    assert overlap(reported, "task-001", "task-002")
 
 
 def test_a_checkout_is_made_ready_before_the_agent_starts(stage: Stage) -> None:
@@ -183,15 +183,15 @@ def test_a_checkout_is_made_ready_before_the_agent_starts(stage: Stage) -> None:
     (stage.root / ".env.test").write_text("PLACE='тест'\n")
     stage.reconfigure(worktree={"setup": ["mkdir -p cache && cp .env.test cache/ready", "echo done >> cache/ready"]})
     stage.play(task(1), workers={1: [{"run": "cat cache/ready > src/1.txt"}, {"commit": "feat({task}): ready"}]})
-    told = stage.run()
+    reported = stage.run()
     assert stage.read("src/1.txt") == "PLACE='тест'\ndone\n"
     assert ".env.test" not in stage.files()
-    assert told.states == {"task-001": "merged"}
+    assert reported.states == {"task-001": "merged"}
 
 
 def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": "crasher"}})
-    told = stage.run()
+    reported = stage.run()
     agents = json.loads((stage.root / ".blueflame/agents.json").read_text())["agents"]
     assert [(row["role"], row["status"], row["task_id"]) for row in agents] == [
         ("worker", "failed", "task-001"),
@@ -200,7 +200,7 @@ def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
     assert {(row["state"], row["pid"], row["pgid"]) for row in agents} == {("ended", None, None)}
     assert all(row["warden_pid"] for row in agents)
     log = (stage.root / ".blueflame/logs/activity.log").read_text()
-    assert told.session.id in log
+    assert reported.session.id in log
     assert "task-001" in log
 
 
@@ -208,17 +208,17 @@ def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
 def test_adaptive_concurrency_runs_one_after_the_other_when_memory_is_short(stage: Stage) -> None:
     stage.reconfigure(concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**8, "development": 4})
     stage.play(task(1), task(2))
-    told = stage.run()
-    assert not overlap(told, "task-001", "task-002")
-    assert set(told.states.values()) == {"merged"}
+    reported = stage.run()
+    assert not overlap(reported, "task-001", "task-002")
+    assert set(reported.states.values()) == {"merged"}
 
 
 def test_concurrency_is_never_exceeded(stage: Stage) -> None:
     stage.reconfigure(concurrency={"development": 2, "adaptive": False})
     stage.play(*(task(n) for n in range(1, 5)))
-    told = stage.run()
+    reported = stage.run()
     running, most = 0, 0
-    for event in (recorded.event for recorded in told.events):
+    for event in (recorded.event for recorded in reported.events):
         running += isinstance(event, AttemptIntended) - isinstance(event, AttemptEnded)
         most = max(most, running)
     assert most == 2

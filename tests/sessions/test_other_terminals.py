@@ -57,8 +57,8 @@ def reply(stage: Stage, letter: int) -> MessageReply:
         return journal.reply(letter)
 
 
-def ending(told: Told, name: str, n: int = 1) -> Ending | None:
-    ended = told.session.attempts[f"{told.session.id}.{name}.worker.{n}"].ended
+def ending(reported: Told, name: str, n: int = 1) -> Ending | None:
+    ended = reported.session.attempts[f"{reported.session.id}.{name}.worker.{n}"].ended
     return ended.ending if ended else None
 
 
@@ -84,13 +84,13 @@ def test_an_answer_from_elsewhere_wins_over_the_one_who_is_being_asked(stage: St
         letters.append(stage.post(session, "answer", gate="plan", choice="quit", by="Вася"))
 
     stage.play(task(1))
-    told = stage.run({"plan": ["wait"]}, observers=[once(lambda _s, e: isinstance(e, GateOpened), answer)])
+    reported = stage.run({"plan": ["wait"]}, observers=[once(lambda _s, e: isinstance(e, GateOpened), answer)])
     first, second, third = (reply(stage, letter) for letter in letters)
     assert (first.state, second.state, third.state) == ("refused", "taken", "refused")
     assert "does not offer 'sing'" in first.reply
     assert third.reply == "gate plan was already answered: approve (by Ада)"
-    assert told.of(GateAnswered)[0].answer == Answer(choice="approve", by="Ада")
-    assert told.session.outcome == "completed"
+    assert reported.of(GateAnswered)[0].answer == Answer(choice="approve", by="Ада")
+    assert reported.session.outcome == "completed"
 
 
 def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> None:
@@ -113,8 +113,8 @@ def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> N
 
 def test_a_letter_that_waited_while_nobody_was_there_is_taken_up(stage: Stage) -> None:
     stage.play(task(1))
-    told = stage.run({"plan": ["wait"]}, until=lambda session: bool(session.open_gates))
-    letter = stage.post(told.session, "answer", gate="plan", choice="approve", by="elsewhere")
+    reported = stage.run({"plan": ["wait"]}, until=lambda session: bool(session.open_gates))
+    letter = stage.post(reported.session, "answer", gate="plan", choice="approve", by="elsewhere")
     again = stage.resume({"plan": ["wait"]})
     assert reply(stage, letter).state == "taken"
     assert again.session.outcome == "completed"
@@ -129,23 +129,23 @@ def test_going_on_with_what_is_done_leaves_the_rest_at_work(stage: Stage) -> Non
     )
     proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test"))
     release = once(lambda _s, e: isinstance(e, Landed), lambda _session: go.touch())
-    told = stage.run({"session": ["continue"]}, observers=[proceed, release])
-    events = [recorded.event for recorded in told.events]
+    reported = stage.run({"session": ["continue"]}, observers=[proceed, release])
+    events = [recorded.event for recorded in reported.events]
     landed = next(n for n, event in enumerate(events) if isinstance(event, Landed))
     assert sum(isinstance(event, AttemptEnded) for event in events[:landed]) == 1
-    assert [event.kill for event in told.of(ProceedRequested)] == [False]
-    assert told.session.tasks["task-002"].attempts == 1, "it was left to finish"
-    assert told.session.outcome == "completed"
+    assert [event.kill for event in reported.of(ProceedRequested)] == [False]
+    assert reported.session.tasks["task-002"].attempts == 1, "it was left to finish"
+    assert reported.session.outcome == "completed"
 
 
 def test_going_on_and_ending_the_rest_requeues_it(stage: Stage) -> None:
     stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"), workers={2: {"1": "stuck"}})
     proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test", kill=True))
-    told = stage.run({"session": ["continue"]}, observers=[proceed])
-    assert ending(told, "task-002") is Ending.CANCELLED
-    assert told.session.tasks["task-002"].attempts == 2
-    assert told.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002"]
-    assert told.session.outcome == "completed"
+    reported = stage.run({"session": ["continue"]}, observers=[proceed])
+    assert ending(reported, "task-002") is Ending.CANCELLED
+    assert reported.session.tasks["task-002"].attempts == 2
+    assert reported.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002"]
+    assert reported.session.outcome == "completed"
 
 
 @pytest.mark.parametrize("character", ["stuck", "stubborn"])
@@ -154,21 +154,21 @@ def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character
     kill = once(
         started("task-002"), lambda session: _post(stage, session, "kill", agent="task-002", reason="off the track")
     )
-    told = stage.run({"session": ["continue"]}, observers=[kill])
-    assert ending(told, "task-002") is Ending.CANCELLED
-    assert "off the track" in told.prompt("task-002", n=2)
-    assert told.session.tasks["task-002"].retries == 0, "nobody is to blame"
-    assert told.session.outcome == "completed"
+    reported = stage.run({"session": ["continue"]}, observers=[kill])
+    assert ending(reported, "task-002") is Ending.CANCELLED
+    assert "off the track" in reported.prompt("task-002", n=2)
+    assert reported.session.tasks["task-002"].retries == 0, "nobody is to blame"
+    assert reported.session.outcome == "completed"
 
 
 def test_stopping_ends_the_agents_and_a_resume_tries_them_again(stage: Stage, ledger: Path) -> None:
     stage.play(task(1), workers={1: {"1": "stuck"}})
     stop = once(started("task-001"), lambda session: _post(stage, session, "stop", by="test"))
-    told = stage.run(observers=[stop])
-    assert not told.session.ended
-    assert not told.session.live
-    assert told.states == {"task-001": "pending"}
-    assert isinstance(told.events[-1].event, OrchestratorStopped)
+    reported = stage.run(observers=[stop])
+    assert not reported.session.ended
+    assert not reported.session.live
+    assert reported.states == {"task-001": "pending"}
+    assert isinstance(reported.events[-1].event, OrchestratorStopped)
     again = stage.resume()
     assert starts(ledger)[-1] == "task-001.worker.2"  # the first may have been ended before it did anything
     assert again.session.tasks["task-001"].retries == 0
@@ -179,9 +179,9 @@ def test_stopping_can_leave_the_agents_at_work_and_a_resume_adopts_them(stage: S
     go = stage.root.parent / "go"
     stage.play(task(1), workers={1: writes("src/1.txt", "one", waiting_for(go))})
     stop = once(started("task-001"), lambda session: _post(stage, session, "stop", keep_agents=True))
-    told = stage.run(observers=[stop])
-    assert not told.session.ended
-    assert list(told.session.live) == [f"{told.session.id}.task-001.worker.1"]
+    reported = stage.run(observers=[stop])
+    assert not reported.session.ended
+    assert list(reported.session.live) == [f"{reported.session.id}.task-001.worker.1"]
     go.touch()
     again = stage.resume()
     assert starts(ledger) == ["task-001.worker.1"]

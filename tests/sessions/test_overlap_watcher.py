@@ -59,10 +59,10 @@ def let_go(hold: Path, when: type[Event]) -> Watcher:
 def test_two_agents_in_one_file_are_told_of_while_they_are_at_work(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 9")
-    told = shared.run(observers=[let_go(hold, OverlapSeen)])
-    (seen,) = told.of(OverlapSeen)
+    result = shared.run(observers=[let_go(hold, OverlapSeen)])
+    (seen,) = result.of(OverlapSeen)
     assert (seen.tasks, seen.paths, seen.kind) == (("task-001", "task-002"), ("src/shared.txt",), "file")
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert result.states == {"task-001": "merged", "task-002": "merged"}
     log = (shared.root / ".blueflame" / "logs" / "activity.log").read_text()
     assert "[OVERLAP_SEEN] task-001 and task-002 both change src/shared.txt" in log
 
@@ -70,12 +70,12 @@ def test_two_agents_in_one_file_are_told_of_while_they_are_at_work(shared: Stage
 def test_the_later_one_waits_and_builds_on_the_first(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(gates={"on_overlap": "ask"}, validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 2")
-    told = shared.run({"overlap": [Answer(choice="wait", by="test")]}, observers=[let_go(hold, AttemptCancelled)])
-    (seen,) = told.of(OverlapSeen)
+    result = shared.run({"overlap": [Answer(choice="wait", by="test")]}, observers=[let_go(hold, AttemptCancelled)])
+    (seen,) = result.of(OverlapSeen)
     assert seen.kind == "lines"
-    second = told.session.attempts[f"{told.session.id}.task-002.worker.2"].attempt
+    second = result.session.attempts[f"{result.session.id}.task-002.worker.2"].attempt
     assert [foundation.task for foundation in second.built_on] == ["task-001"]
-    assert "src/shared.txt" in told.session.tasks["task-001"].task.file_locks
+    assert "src/shared.txt" in result.session.tasks["task-001"].task.file_locks
 
 
 def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("blueflame.orchestrator.loop.Radar", Counting)
-        told = shared.run()
-    assert told.of(OverlapSeen) == []
+        result = shared.run()
+    assert result.of(OverlapSeen) == []

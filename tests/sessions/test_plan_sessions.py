@@ -22,10 +22,10 @@ def edited(*tasks: dict[str, Any]) -> Answer:
 
 def test_a_planner_that_crashes_is_asked_again_and_told_of_it(stage: Stage) -> None:
     stage.play(planner={"1": "crasher", "2": plan_of(task(1))})
-    told = stage.run()
-    assert [failed.round for failed in told.of(PlanFailed)] == [1]
-    assert told.gates[0] == "plan"
-    assert told.session.outcome == "completed"
+    result = stage.run()
+    assert [failed.round for failed in result.of(PlanFailed)] == [1]
+    assert result.gates[0] == "plan"
+    assert result.session.outcome == "completed"
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_a_planner_that_crashes_is_asked_again_and_told_of_it(stage: Stage) -> N
 )
 def test_a_planner_that_fails_twice_leaves_the_plan_to_the_person(stage: Stage, planner: object, says: str) -> None:
     stage.play(planner=planner)
-    told = stage.run({"plan": ["quit"]})
-    (gate,) = told.answers.asked
+    result = stage.run({"plan": ["quit"]})
+    (gate,) = result.answers.asked
     assert "approve" not in [option.name for option in gate.options]
     assert says in " ".join(gate.evidence["problems"])
-    assert len(told.of(AttemptIntended)) == 2
-    assert told.session.outcome == "plan_rejected"
+    assert len(result.of(AttemptIntended)) == 2
+    assert result.session.outcome == "plan_rejected"
     assert not (stage.root.parent / "etc").exists()
 
 
@@ -63,18 +63,18 @@ def test_a_planner_that_fails_twice_leaves_the_plan_to_the_person(stage: Stage, 
 )
 def test_a_plan_with_problems_cannot_be_approved(stage: Stage, tasks: list[dict[str, Any]], says: str) -> None:
     stage.play(planner=plan_of(*tasks))
-    told = stage.run({"plan": ["approve", "quit"]})
-    assert says in " ".join(told.answers.asked[0].evidence["problems"])
-    assert "does not offer" in told.answers.objections[0]
-    assert told.session.outcome == "plan_rejected"
-    assert told.session.tasks == {}
+    result = stage.run({"plan": ["approve", "quit"]})
+    assert says in " ".join(result.answers.asked[0].evidence["problems"])
+    assert "does not offer" in result.answers.objections[0]
+    assert result.session.outcome == "plan_rejected"
+    assert result.session.tasks == {}
 
 
 def test_quitting_at_the_plan_ends_the_session_and_touches_nothing(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
     before = stage.head()
-    told = stage.run({"plan": ["quit: not now"]})
-    assert (told.session.outcome, told.session.outcome_reason) == ("plan_rejected", "not now")
+    result = stage.run({"plan": ["quit: not now"]})
+    assert (result.session.outcome, result.session.outcome_reason) == ("plan_rejected", "not now")
     assert stage.head() == before
     assert stage.git("status", "--porcelain") == ""
 
@@ -82,36 +82,36 @@ def test_quitting_at_the_plan_ends_the_session_and_touches_nothing(stage: Stage)
 def test_a_planner_asked_again_is_given_the_notes_and_the_plan_that_was_rejected(stage: Stage) -> None:
     first, second = plan_of(task(1, title="Rewrite everything")), plan_of(task(2), task(3))
     stage.play(planner={"1": first, "*": second})
-    told = stage.run({"plan": ["replan: smaller steps, прошу", "approve"]})
-    prompt = told.prompt("plan", "planner", 2)
+    result = stage.run({"plan": ["replan: smaller steps, прошу", "approve"]})
+    prompt = result.prompt("plan", "planner", 2)
     assert "smaller steps, прошу" in prompt
     assert "Rewrite everything" in prompt
-    assert sorted(told.states) == ["task-002", "task-003"]
-    assert told.session.outcome == "completed"
+    assert sorted(result.states) == ["task-002", "task-003"]
+    assert result.session.outcome == "completed"
 
 
 @pytest.mark.verification(30)
 def test_after_three_rounds_the_planner_is_not_asked_again(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
-    told = stage.run({"plan": ["replan: a", "replan: b", "replan: c", "replan: d", "quit"]})
-    assert [option.name for option in told.answers.asked[3].options] == ["approve", "edit", "quit"]
-    assert "does not offer 'replan'" in told.answers.objections[0]
-    assert len(told.of(AttemptIntended)) == 4
+    result = stage.run({"plan": ["replan: a", "replan: b", "replan: c", "replan: d", "quit"]})
+    assert [option.name for option in result.answers.asked[3].options] == ["approve", "edit", "quit"]
+    assert "does not offer 'replan'" in result.answers.objections[0]
+    assert len(result.of(AttemptIntended)) == 4
 
 
 def test_a_replan_without_a_note_is_objected_to_and_asked_for_again(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
-    told = stage.run({"plan": ["replan", "quit"]})
-    assert "needs a note" in told.answers.objections[0]
+    result = stage.run({"plan": ["replan", "quit"]})
+    assert "needs a note" in result.answers.objections[0]
 
 
 def test_an_edited_plan_is_judged_and_shown_again(stage: Stage) -> None:
     broken, whole = edited(task(1, after=[9])), edited(task(1), task(2, after=[1]))
     stage.play(planner=plan_of(task(5)))
-    told = stage.run({"plan": [broken, whole, "approve"]})
-    assert "task-009" in " ".join(told.answers.asked[1].evidence["problems"])
-    assert [proposed.origin for proposed in told.of(PlanProposed)] == ["planner", "edit", "edit"]
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    result = stage.run({"plan": [broken, whole, "approve"]})
+    assert "task-009" in " ".join(result.answers.asked[1].evidence["problems"])
+    assert [proposed.origin for proposed in result.of(PlanProposed)] == ["planner", "edit", "edit"]
+    assert result.states == {"task-001": "merged", "task-002": "merged"}
 
 
 @pytest.mark.verification(31)
@@ -121,24 +121,24 @@ def test_the_rest_is_planned_anew_at_the_end_of_a_cycle(stage: Stage) -> None:
         planner={"1": plan_of(task(1), task(2)), "2": plan_of(task(3, after=[1]))},
         workers={2: "crasher", 3: writes("src/3.txt", "three")},
     )
-    told = stage.run({"session": ["replan: leave two out"]})
-    assert told.states == {"task-001": "merged", "task-002": "dropped", "task-003": "merged"}
-    assert "leave two out" in told.prompt("plan", "planner", 2)
-    assert "task-002" in told.prompt("plan", "planner", 2), "the planner is told how the tasks stand"
-    assert told.gates.count("plan") == 1
-    assert "plan-2" in told.gates, "a new plan needs approval again"
-    assert [event.cycle for event in told.of(CycleStarted)] == [1, 2]
-    assert told.session.outcome == "completed"
+    result = stage.run({"session": ["replan: leave two out"]})
+    assert result.states == {"task-001": "merged", "task-002": "dropped", "task-003": "merged"}
+    assert "leave two out" in result.prompt("plan", "planner", 2)
+    assert "task-002" in result.prompt("plan", "planner", 2), "the planner is told how the tasks stand"
+    assert result.gates.count("plan") == 1
+    assert "plan-2" in result.gates, "a new plan needs approval again"
+    assert [event.cycle for event in result.of(CycleStarted)] == [1, 2]
+    assert result.session.outcome == "completed"
 
 
 def test_a_new_plan_may_repeat_what_has_landed(stage: Stage) -> None:
     """A planner that lists everything again must not have landed work done twice."""
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(planner=plan_of(task(1), task(2)), workers={2: {"1": "crasher"}})
-    told = stage.run({"session": ["replan: again"]})
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
-    assert told.session.tasks["task-001"].attempts == 1
-    assert [len(event.tasks) for event in told.of(PlanApproved)] == [2, 1]
+    result = stage.run({"session": ["replan: again"]})
+    assert result.states == {"task-001": "merged", "task-002": "merged"}
+    assert result.session.tasks["task-001"].attempts == 1
+    assert [len(event.tasks) for event in result.of(PlanApproved)] == [2, 1]
 
 
 def test_a_plan_of_ten_thousand_tasks_is_proposed_and_shown(stage: Stage) -> None:
@@ -153,10 +153,10 @@ def test_a_plan_of_ten_thousand_tasks_is_proposed_and_shown(stage: Stage) -> Non
         seen.append(len(session.plan.tasks))
         return "quit"
 
-    told = stage.run({"plan": [count]}, tasks=read_plan(file))
+    result = stage.run({"plan": [count]}, tasks=read_plan(file))
     assert seen == [10_000]
-    assert told.answers.asked[0].evidence["problems"] == []
-    assert told.session.outcome == "plan_rejected"
+    assert result.answers.asked[0].evidence["problems"] == []
+    assert result.session.outcome == "plan_rejected"
 
 
 def test_tasks_from_a_file_are_judged_by_the_same_rules(stage: Stage) -> None:
@@ -165,15 +165,15 @@ def test_tasks_from_a_file_are_judged_by_the_same_rules(stage: Stage) -> None:
     with pytest.raises(PlanError, match="task-1x"):
         read_plan(file)
     stage.play(task(1, locks=["elsewhere/"]))
-    told = stage.run({"plan": ["quit"]})
-    assert "elsewhere" in " ".join(told.answers.asked[0].evidence["problems"])
+    result = stage.run({"plan": ["quit"]})
+    assert "elsewhere" in " ".join(result.answers.asked[0].evidence["problems"])
 
 
 def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
-    told = stage.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
-    assert not told.session.ended
-    assert told.session.plan is not None
+    result = stage.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
+    assert not result.session.ended
+    assert result.session.plan is not None
     again = stage.resume()
     assert again.session.outcome == "completed"
     assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1

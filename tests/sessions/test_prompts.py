@@ -273,15 +273,15 @@ def test_validator_and_merger_hear_of_every_field_of_a_verdict() -> None:
 
 def test_the_planner_hears_the_request_the_limits_and_what_was_turned_down() -> None:
     prompt = PROMPTS["planner"]()
-    told = blocks(prompt)
-    assert told["request"] == "Add a login form\n"
-    assert {"- src/**", "- .env*", "- make test"} <= set(told["limits"].splitlines())
+    reported = blocks(prompt)
+    assert reported["request"] == "Add a login form\n"
+    assert {"- src/**", "- .env*", "- make test"} <= set(reported["limits"].splitlines())
     assert "at most 4 workers" in prompt
-    assert told["rejection-feedback"] == "- make it one task\n"
-    assert told["plan-problems"] == "- task-002: depends on itself\n"
-    assert TASK.description in told["last-plan"]
-    assert told["prior-context"] == "- the tests need LANG=C\n"
-    assert "task-007 [requeued] Вход: форма\nreason: came back\nattempt 1: rejected: no test" in told["tasks"]
+    assert reported["rejection-feedback"] == "- make it one task\n"
+    assert reported["plan-problems"] == "- task-002: depends on itself\n"
+    assert TASK.description in reported["last-plan"]
+    assert reported["prior-context"] == "- the tests need LANG=C\n"
+    assert "task-007 [requeued] Вход: форма\nreason: came back\nattempt 1: rejected: no test" in reported["tasks"]
     assert "numbered from task-042" in prompt
 
 
@@ -292,14 +292,14 @@ def test_only_the_interactive_planner_must_talk_first() -> None:
 
 def test_the_worker_hears_its_task_its_limits_and_why_it_came_back() -> None:
     prompt = PROMPTS["worker"]()
-    told = blocks(prompt)
-    assert told["task-title"] == "Вход: форма\n"
-    assert told["task-description"] == TASK.description
-    limits = told["limits"]
+    reported = blocks(prompt)
+    assert reported["task-title"] == "Вход: форма\n"
+    assert reported["task-description"] == TASK.description
+    limits = reported["limits"]
     assert "your files:\n- src/вход форма/\n- tests/test_login.py\n" in limits
     assert "for example: feat(task-007): add JWT middleware" in limits
-    assert "no test for an empty name" in told["rejection-feedback"]
-    assert "postcheck: .env was touched" in told["rejection-feedback"]
+    assert "no test for an empty name" in reported["rejection-feedback"]
+    assert "postcheck: .env was touched" in reported["rejection-feedback"]
     for rule in ("There is no network", "test first", "what is not committed does not count", "type(task-007): "):
         assert rule in outside(prompt)
     assert "builds on task-001" in prompt
@@ -324,14 +324,14 @@ def test_a_worker_without_enforced_scope_is_not_told_of_one() -> None:
 
 def test_the_validator_hears_task_diff_checks_audit_and_five_criteria() -> None:
     prompt = PROMPTS["validator"]()
-    told = blocks(prompt)
-    assert told["task-description"] == TASK.description
-    assert told["diff"] == VALIDATOR.diff
-    assert told["changed-files"] == "src/вход форма/a.py +12 -3\n"
+    reported = blocks(prompt)
+    assert reported["task-description"] == TASK.description
+    assert reported["diff"] == VALIDATOR.diff
+    assert reported["changed-files"] == "src/вход форма/a.py +12 -3\n"
     assert "command: make test\nexit code: 1\noutput, the end of it:\n1 failed\n" in prompt
     assert "command: make lint\nexit code: -9 (killed at the timeout)\n" in prompt
-    assert told["diagnostics"] == "- make test\n"
-    assert told["audit"] == "2 calls were refused\n"
+    assert reported["diagnostics"] == "- make test\n"
+    assert reported["audit"] == "2 calls were refused\n"
     assert re.findall(r"^(\d)\. (\w+):", outside(prompt), re.MULTILINE) == [
         ("1", "Diagnostics"),
         ("2", "Applicability"),

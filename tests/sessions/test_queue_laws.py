@@ -93,7 +93,7 @@ def assert_each_once(world: MergeWorld) -> None:
     tasks = Counter(name for record in landed for name in record.changeset.tasks)
     assert set(tasks) == set(session.list_in_state(TaskState.MERGED))
     assert set(tasks.values()) <= {1}
-    told = {
+    reported = {
         (loss.task, line)
         for record in landed
         if record.build
@@ -107,5 +107,5 @@ def assert_each_once(world: MergeWorld) -> None:
         result = session.tasks[name].result
         assert result is not None
         line = mark(name, int(result.attempt.rpartition(".")[2]))
-        assert there[line] == 1 or (name, line) in told or any(line == lost for _, lost in told)
+        assert there[line] == 1 or (name, line) in reported or any(line == lost for _, lost in reported)
     assert len(there) <= len(tasks), "nothing of what was sent back is there"

@@ -71,10 +71,10 @@ class Scene:
         while not self.said:
             await lookout.look(time.time())
             await asyncio.sleep(0.05)
-        (told,) = self.said
-        assert isinstance(told, RuntimeParked)
-        self.session.parked["scripted"] = told
-        return told
+        (result,) = self.said
+        assert isinstance(result, RuntimeParked)
+        self.session.parked["scripted"] = result
+        return result
 
     async def end(self) -> ProcessOutcome:
         return await self.context.engine.wait(self.attempt)
@@ -100,8 +100,8 @@ def play(story: Coroutine[Any, Any, None]) -> None:
 def test_a_limit_is_seen_waited_for_and_over_when_the_agent_got_through(scene: Scene) -> None:
     async def story() -> None:
         await scene.submit(far.url)
-        told = await scene.until_parked()
-        assert (told.kind, told.reason, told.agents) == ("rate_limit", "429: Slow down.", 1)
+        result = await scene.until_parked()
+        assert (result.kind, result.reason, result.agents) == ("rate_limit", "429: Slow down.", 1)
         resumed = await await_runtime(scene.context, scene.session, AwaitRuntime("scripted"), lambda _events: None)
         assert resumed == [RuntimeResumed(runtime="scripted", reason="no agent waits for it any more")]
         assert (await scene.end()).exit_code == 0
@@ -114,9 +114,9 @@ def test_a_limit_is_seen_waited_for_and_over_when_the_agent_got_through(scene: S
 def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
     async def story() -> None:
         await scene.submit(far.url, rate_limit_wait=7200.0)
-        told = await scene.until_parked()
-        assert told.until is not None
-        assert told.until > time.time() + 1000
+        result = await scene.until_parked()
+        assert result.until is not None
+        assert result.until > time.time() + 1000
         remove_shared_wait(scene.word)
         assert (await scene.end()).exit_code == 0
 

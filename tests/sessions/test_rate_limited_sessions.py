@@ -76,31 +76,31 @@ def story(events: list[JournalEntry], *kinds: type[Event]) -> list[str]:
 
 def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by_itself(stage: Stage) -> None:
     go = one_by_one(stage)
-    told = stage.run(observers=[limited(stage, go, 4.0)])
-    order = story(told.events, AttemptIntended, RuntimeParked, RuntimeResumed)
+    result = stage.run(observers=[limited(stage, go, 4.0)])
+    order = story(result.events, AttemptIntended, RuntimeParked, RuntimeResumed)
     assert order == ["AttemptIntended", "RuntimeParked", "RuntimeResumed", "AttemptIntended"]
-    parked = told.of(RuntimeParked)[0]
+    parked = result.of(RuntimeParked)[0]
     assert (parked.kind, parked.reason, parked.agents) == ("rate_limit", "429: slow down", 1)
     assert parked.until is not None
-    assert [gate for gate in told.gates if gate.startswith("rate")] == []
-    assert told.session.outcome == "completed"
+    assert [gate for gate in result.gates if gate.startswith("rate")] == []
+    assert result.session.outcome == "completed"
     assert not word(stage).exists()
 
 
 def test_a_person_who_wants_to_be_asked_says_retry_and_the_word_is_taken_away(stage: Stage) -> None:
     go = one_by_one(stage, on_rate_limit="ask")
-    told = stage.run({"rate_limit": ["retry"]}, observers=[limited(stage, go, HOUR)])
-    assert "rate_limit-scripted" in told.gates
-    assert [event.by for event in told.of(RuntimeResumed)] == ["test"]
-    assert told.session.outcome == "completed"
+    result = stage.run({"rate_limit": ["retry"]}, observers=[limited(stage, go, HOUR)])
+    assert "rate_limit-scripted" in result.gates
+    assert [event.by for event in result.of(RuntimeResumed)] == ["test"]
+    assert result.session.outcome == "completed"
     assert not word(stage).exists()
 
 
 def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: Stage) -> None:
     go = one_by_one(stage)
-    told = stage.run({"rate_limit": ["stop"]}, observers=[limited(stage, go, 7 * HOUR)])
-    assert len(told.of(StopRequested)) == 1
-    assert not told.session.ended
+    result = stage.run({"rate_limit": ["stop"]}, observers=[limited(stage, go, 7 * HOUR)])
+    assert len(result.of(StopRequested)) == 1
+    assert not result.session.ended
     remove_shared_wait(word(stage))
     again = stage.resume()
     assert story(again.events, GateOpened, RuntimeParked, RuntimeResumed)[-3:].count("RuntimeParked") <= 1
@@ -115,9 +115,9 @@ def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
         if isinstance(recorded.event, GateOpened) and recorded.event.gate.kind == "rate_limit":
             remove_shared_wait(word(stage))
 
-    told = stage.run({"rate_limit": ["wait"]}, observers=[limited(stage, go, HOUR), Watcher(through)])
-    assert [event.gate for event in told.of(GateWithdrawn)] == ["rate_limit-scripted"]
-    assert told.session.outcome == "completed"
+    result = stage.run({"rate_limit": ["wait"]}, observers=[limited(stage, go, HOUR), Watcher(through)])
+    assert [event.gate for event in result.of(GateWithdrawn)] == ["rate_limit-scripted"]
+    assert result.session.outcome == "completed"
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_agents_that_wait_are_told_of_together_and_once(scene: Scene) -> None:
     lookout = scene.lookout()
     assert scene.look(lookout, 100.0) == []
     scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=900.0))
-    (told,) = scene.look(lookout, 101.0)
-    assert told == RuntimeParked(runtime="scripted", kind="rate_limit", reason="429", until=900.0, agents=2)
+    (result,) = scene.look(lookout, 101.0)
+    assert result == RuntimeParked(runtime="scripted", kind="rate_limit", reason="429", until=900.0, agents=2)
     assert scene.look(lookout, 102.0) == []
-    scene.session.parked["scripted"] = told
+    scene.session.parked["scripted"] = result
     assert scene.look(lookout, 200.0) == []
     scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=5000.0))
     assert [event.until for event in scene.look(lookout, 201.0) if isinstance(event, RuntimeParked)] == [5000.0]
@@ -213,9 +213,9 @@ def test_a_moments_hesitation_is_not_told(scene: Scene) -> None:
     lookout = scene.lookout()
     scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, kind="network"))
     assert scene.look(lookout, 101.0) == []
-    (told,) = scene.look(lookout, 104.0)
-    assert isinstance(told, RuntimeParked)
-    assert (told.kind, told.until) == ("network", None)
+    (result,) = scene.look(lookout, 104.0)
+    assert isinstance(result, RuntimeParked)
+    assert (result.kind, result.until) == ("network", None)
 
 
 def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scene: Scene) -> None:

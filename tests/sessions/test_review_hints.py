@@ -28,14 +28,14 @@ def test_a_changeset_tells_of_weaker_tests_and_of_what_to_look_at_twice(stage: S
             ]
         },
     )
-    told = stage.run()
-    (built,) = told.of(ChangesetBuilt)
+    result = stage.run()
+    (built,) = result.of(ChangesetBuilt)
     assert [(each.kind, each.path) for each in built.build.weakened] == [
         ("skipped", "src/test_sums.py"),
         ("assertions", "src/test_sums.py"),
     ]
     assert [risk.kind for risk in built.build.risks] == ["build", "dependency"]
-    (gate,) = [gate for gate in told.answers.asked if gate.kind.value == "changeset"]
+    (gate,) = [gate for gate in result.answers.asked if gate.kind.value == "changeset"]
     assert "left-pad" in gate.evidence["risks"][1]
     assert len(gate.evidence["weakened"]) == 2
 

@@ -61,8 +61,8 @@ def test_the_next_planner_is_told_what_failed_what_worked_and_what_it_cost(stage
 
 def test_a_split_that_worked_and_a_persons_word_are_lessons(stage: Stage) -> None:
     stage.play(planner=TWO, workers={1: GOOD, 2: writes("src/2.txt", "two")})
-    told = stage.run({"plan": ["replan: Begin with the parser", "approve"]}, request="Read and print the ledger")
-    assert told.session.outcome == "completed"
+    reported = stage.run({"plan": ["replan: Begin with the parser", "approve"]}, request="Read and print the ledger")
+    assert reported.session.outcome == "completed"
     lessons = {record.about: record.text for record in of(stage, Lesson) if isinstance(record, Lesson)}
     assert lessons["wish"] == "said of a plan: Begin with the parser"
     assert "2 tasks in 1 groups all landed" in lessons["pattern"]
@@ -165,12 +165,12 @@ def test_a_memory_that_is_broken_costs_one_warning_and_no_session(stage: Stage) 
     state.mkdir(exist_ok=True)
     (state / "memory.db").write_bytes(b"not a database, and long enough to be taken for one" * 50)
     stage.play(planner=plan_of(task(1)), workers={1: GOOD})
-    told = stage.run()
-    assert told.session.outcome == "completed"
-    (warning,) = told.warnings
+    reported = stage.run()
+    assert reported.session.outcome == "completed"
+    (warning,) = reported.warnings
     assert "could not be remembered" in warning
     assert "memory.db" in warning
-    assert "could be read" in told.prompt("plan", "planner")
+    assert "could be read" in reported.prompt("plan", "planner")
 
 
 def test_after_each_cycle_only_where_that_is_wanted(stage: Stage) -> None:
@@ -225,9 +225,9 @@ def test_beads_gets_a_copy_of_it_all(stage: Stage, tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads")
     stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program)})
     stage.play(planner=plan_of(task(1)), workers={1: GOOD})
-    told = stage.run()
-    assert (told.session.outcome, told.warnings) == ("completed", [])
-    assert sorted(keys(bd.issues)) == [f"result:{told.session.id}:task-001", f"session:{told.session.id}"]
+    reported = stage.run()
+    assert (reported.session.outcome, reported.warnings) == ("completed", [])
+    assert sorted(keys(bd.issues)) == [f"result:{reported.session.id}:task-001", f"session:{reported.session.id}"]
     assert {issue["status"] for issue in bd.issues} == {"closed"}
     assert stage.git("status", "--porcelain") == ""
 
@@ -237,8 +237,8 @@ def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path, how:
     bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads", **how)
     stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program), "bd_timeout": "2s"})
     stage.play(task(1), workers={1: GOOD})
-    told = stage.run()
-    assert told.session.outcome == "completed"
-    (warning,) = told.warnings
+    reported = stage.run()
+    assert reported.session.outcome == "completed"
+    (warning,) = reported.warnings
     assert warning.startswith("Beads is left out until the next session")
-    assert f"result:{told.session.id}:task-001" in kept(stage)
+    assert f"result:{reported.session.id}:task-001" in kept(stage)

@@ -34,14 +34,14 @@ def walled(repo: Path) -> Stage:
     return stage
 
 
-def last(told: Told, name: str = "task-001", role: str = "worker") -> AttemptOutcome:
-    found = [event for event in told.of(AttemptEnded) if event.attempt.split(".")[1:3] == [name, role]]
+def last(reported: Told, name: str = "task-001", role: str = "worker") -> AttemptOutcome:
+    found = [event for event in reported.of(AttemptEnded) if event.attempt.split(".")[1:3] == [name, role]]
     return found[-1].ended
 
 
-def audit(told: Told, name: str = "task-001", role: str = "worker", n: int = 1) -> list[dict[str, str]]:
-    agent = told.session.attempts[f"{told.session.id}.{name}.{role}.{n}"].attempt.agent_id
-    lines = (told.stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text().splitlines()
+def audit(reported: Told, name: str = "task-001", role: str = "worker", n: int = 1) -> list[dict[str, str]]:
+    agent = reported.session.attempts[f"{reported.session.id}.{name}.{role}.{n}"].attempt.agent_id
+    lines = (reported.stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -54,26 +54,26 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
         validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt"]}},
     )
     walled.play(task(1), workers={1: writes("src/1.txt", "one")})
-    told = walled.run(workflow="waves")
-    assert told.session.outcome == "completed"
+    reported = walled.run(workflow="waves")
+    assert reported.session.outcome == "completed"
     assert walled.read("src/1.txt") == "one\n"
-    asked = audit(told)
+    asked = audit(reported)
     assert [(line["tool"], line["decision"]) for line in asked] == [
         ("BlueflameCanary", "block"),
         ("Write", "allow"),
         ("Bash", "allow"),
     ]
-    assert "Files written" in told.prompt("task-001", "validator")
+    assert "Files written" in reported.prompt("task-001", "validator")
 
 
 @pytest.mark.verification(11)
 @needs_box
 def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None:
     walled.play(task(1), workers={1: [{"write": {"path": ".env", "text": "KEY=1\n"}}, *writes("src/1.txt", "one")]})
-    told = walled.run()
-    assert told.session.outcome == "completed"
+    reported = walled.run()
+    assert reported.session.outcome == "completed"
     assert ".env" not in walled.files()
-    assert [line["rule"] for line in audit(told) if line["decision"] == "block"][1:] == ["blocked_path"]
+    assert [line["rule"] for line in audit(reported) if line["decision"] == "block"][1:] == ["blocked_path"]
 
 
 @pytest.mark.verification(17)
@@ -81,11 +81,11 @@ def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None
 def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Stage) -> None:
     step = {"write": {"path": "src/other.txt", "text": "not mine\n"}, "rogue": True}
     walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
-    told = walled.run(STOP)
-    ended = last(told)
+    reported = walled.run(STOP)
+    ended = last(reported)
     assert ended.ending is Ending.POSTCHECK
     assert [(found.rule, found.path) for found in ended.violations] == [("outside_file_scope", "src/other.txt")]
-    assert walled.read("src/other.txt", f"refs/blueflame/failed/{told.session.id}/task-001/1") == "not mine\n"
+    assert walled.read("src/other.txt", f"refs/blueflame/failed/{reported.session.id}/task-001/1") == "not mine\n"
     assert "src/other.txt" not in walled.files()
 
 
@@ -96,8 +96,8 @@ def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) 
     inside = walled.root / "canary"
     words = f"echo x > '{outside}'; echo x > '{inside}'; echo x > ~/canary; rm -rf '{walled.root}/.git'; true"
     walled.play(task(1), workers={1: [{"run": words, "rogue": how}, *writes("src/1.txt", "one")]})
-    told = walled.run()
-    assert told.session.outcome == "completed"
+    reported = walled.run()
+    assert reported.session.outcome == "completed"
     assert not outside.exists()
     assert not inside.exists()
     assert not (Path.home() / "canary").exists()
@@ -125,8 +125,8 @@ def test_a_blocked_file_that_is_there_cannot_be_changed_by_anybody(walled: Stage
     walled.commit("go.mod", "module sample\n")
     step = {"run": "echo evil >> go.mod; rm -f go.mod; mv go.mod x; true", "rogue": True}
     walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
-    told = walled.run()
-    assert told.session.outcome == "completed"
+    reported = walled.run()
+    assert reported.session.outcome == "completed"
     assert walled.read("go.mod") == "module sample\n"
 
 
@@ -139,8 +139,8 @@ def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
         validation={"validator_diagnostics": {"commands": ["sh src/1.txt"]}},
     )
     walled.play(task(1), workers={1: writes("src/1.txt", f"echo x > '{canary}'; test -e src/app.py")})
-    told = walled.run()
-    assert told.session.outcome == "completed"
+    reported = walled.run()
+    assert reported.session.outcome == "completed"
     assert not canary.exists()
 
 
@@ -150,8 +150,8 @@ def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
     walled.play(
         task(1), workers={1: [*writes("src/1.txt", "one"), {"append": {"path": "src/1.txt", "text": "more\n"}}]}
     )
-    told = walled.run()
-    assert "left uncommitted: 1 changed (src/1.txt)" in last(told).notes
+    reported = walled.run()
+    assert "left uncommitted: 1 changed (src/1.txt)" in last(reported).notes
 
 
 @needs_box
@@ -171,8 +171,8 @@ def test_a_secret_that_was_taken_back_in_the_next_commit_is_found(walled: Stage)
 def test_a_reviewer_that_changes_what_it_reviews_is_not_believed(walled: Stage) -> None:
     change = {"run": "echo better >> src/1.txt; git commit -qam 'fix(task-001): better'", "rogue": True}
     walled.play(task(1), workers={1: writes("src/1.txt", "one")}, validators={1: [change, {"verdict": "pass"}]})
-    told = walled.run({"validator": ["skip"], **STOP}, workflow="waves")
-    ended = last(told, role="validator")
+    reported = walled.run({"validator": ["skip"], **STOP}, workflow="waves")
+    ended = last(reported, role="validator")
     assert ended.ending is Ending.POSTCHECK
     assert {found.rule for found in ended.violations} == {"validator_changed_tree"}
 
@@ -191,9 +191,9 @@ def test_a_killed_orchestrator_finds_its_walled_agents_again(walled: Stage) -> N
     running = start_orchestrator(walled)
     running.until("AttemptStarted", 2)
     running.kill()
-    told = walled.resume()
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].attempts == 1
+    reported = walled.resume()
+    assert reported.session.outcome == "completed"
+    assert reported.session.tasks["task-001"].attempts == 1
 
 
 @pytest.mark.verification(18)

@@ -39,8 +39,8 @@ def quiet_until(path: Path) -> dict[str, str]:
     return {"run": f"while [ ! -e '{path}' ]; do sleep 0.02; done"}
 
 
-def endings(told: Told) -> list[Ending]:
-    return [event.ended.ending for event in told.of(AttemptEnded)]
+def endings(reported: Told) -> list[Ending]:
+    return [event.ended.ending for event in reported.of(AttemptEnded)]
 
 
 def releasing(path: Path, kind: type[Event], times: int = 1) -> Watcher:
@@ -61,10 +61,10 @@ def test_a_silence_is_told_once_and_the_agent_is_left_at_work(stage: Stage) -> N
     first, second = (stage.root.parent / name for name in ("first", "second"))
     steps = [quiet_until(first), {"say": "still here"}, quiet_until(second)]
     stage.play(task(1), workers={1: writes("src/1.txt", "one", *steps)})
-    told = stage.run(observers=[releasing(first, AttemptStalled), releasing(second, AttemptStalled, 2)])
-    assert told.session.outcome == "completed"
-    assert endings(told) == [Ending.PASSED]
-    assert [event.seconds >= SHORT for event in told.of(AttemptStalled)] == [True, True]
+    reported = stage.run(observers=[releasing(first, AttemptStalled), releasing(second, AttemptStalled, 2)])
+    assert reported.session.outcome == "completed"
+    assert endings(reported) == [Ending.PASSED]
+    assert [event.seconds >= SHORT for event in reported.of(AttemptStalled)] == [True, True]
     assert "ATTEMPT_STALLED" in (stage.root / ".blueflame" / "logs" / "activity.log").read_text()
 
 
@@ -78,22 +78,22 @@ def test_a_talkative_agent_is_not_stalled(stage: Stage) -> None:
 def test_a_stalled_agent_is_ended_without_asking_where_that_is_the_policy(stage: Stage) -> None:
     impatient(stage, "kill")
     stage.play(task(1), workers={1: {"1": "stuck", "*": writes("src/1.txt", "one")}})
-    told = stage.run()
-    assert endings(told) == [Ending.STALLED, Ending.PASSED]
-    assert told.gates == ["plan", "changeset-cs-001"]
+    reported = stage.run()
+    assert endings(reported) == [Ending.STALLED, Ending.PASSED]
+    assert reported.gates == ["plan", "changeset-cs-001"]
 
 
 def test_a_person_may_end_a_stalled_agent_and_its_task_is_tried_again(stage: Stage) -> None:
     impatient(stage, "ask")
     stage.play(task(1), workers={1: {"1": "stubborn", "*": writes("src/1.txt", "one")}})
-    told = stage.run({"stall": ["kill"]})
-    assert endings(told) == [Ending.STALLED, Ending.PASSED]
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].retries == 1
-    (gate,) = (gate for gate in told.answers.asked if gate.kind.value == "stall")
+    reported = stage.run({"stall": ["kill"]})
+    assert endings(reported) == [Ending.STALLED, Ending.PASSED]
+    assert reported.session.outcome == "completed"
+    assert reported.session.tasks["task-001"].retries == 1
+    (gate,) = (gate for gate in reported.answers.asked if gate.kind.value == "stall")
     assert (gate.id, gate.subject, gate.default) == ("stall-task-001", "task-001", "wait")
-    assert "silent" in told.prompt("task-001", n=2)
-    assert [event.stalled for event in told.of(AttemptCancelled)] == [True]
+    assert "silent" in reported.prompt("task-001", n=2)
+    assert [event.stalled for event in reported.of(AttemptCancelled)] == [True]
 
 
 WAIT = Answer(choice="wait", by="test")
@@ -109,12 +109,16 @@ def test_who_waits_is_asked_again_after_another_while(stage: Stage) -> None:
         return WAIT
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
-    told = stage.run({"stall": [WAIT, wait_no_longer, WAIT, WAIT]})
-    assert told.session.outcome == "completed"
-    opened = [each.at for each in told.events if isinstance(each.event, GateOpened) and "stall" in each.event.gate.id]
-    answered = [each.at for each in told.events if isinstance(each.event, GateAnswered) and "stall" in each.event.gate]
+    reported = stage.run({"stall": [WAIT, wait_no_longer, WAIT, WAIT]})
+    assert reported.session.outcome == "completed"
+    opened = [
+        each.at for each in reported.events if isinstance(each.event, GateOpened) and "stall" in each.event.gate.id
+    ]
+    answered = [
+        each.at for each in reported.events if isinstance(each.event, GateAnswered) and "stall" in each.event.gate
+    ]
     assert opened[1] - answered[0] >= SHORT
-    assert "stall-task-001-2" in told.gates
+    assert "stall-task-001-2" in reported.gates
 
 
 def test_a_question_about_an_agent_that_ended_meanwhile_is_withdrawn(stage: Stage) -> None:
@@ -126,10 +130,10 @@ def test_a_question_about_an_agent_that_ended_meanwhile_is_withdrawn(stage: Stag
         return NOBODY_ANSWERS
 
     stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
-    told = stage.run({"stall": [too_late]})
-    assert told.session.outcome == "completed"
-    assert [event.gate for event in told.of(GateWithdrawn)] == ["stall-task-001"]
-    assert "needs no answer any more" in answer_error(told.session, "stall-task-001", WAIT)
+    reported = stage.run({"stall": [too_late]})
+    assert reported.session.outcome == "completed"
+    assert [event.gate for event in reported.of(GateWithdrawn)] == ["stall-task-001"]
+    assert "needs no answer any more" in answer_error(reported.session, "stall-task-001", WAIT)
 
 
 def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:
@@ -138,18 +142,18 @@ def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:
     running = start_orchestrator(stage, {"stall": ["wait"]})
     running.until("AttemptStarted", 2)
     running.kill()
-    told = stage.resume({"stall": ["kill"]})
-    assert endings(told) == [Ending.PASSED, Ending.STALLED, Ending.PASSED]
-    assert len(told.of(AttemptStalled)) == 1
+    reported = stage.resume({"stall": ["kill"]})
+    assert endings(reported) == [Ending.PASSED, Ending.STALLED, Ending.PASSED]
+    assert len(reported.of(AttemptStalled)) == 1
 
 
 def test_a_planner_that_stalls_is_asked_about_as_well(stage: Stage) -> None:
     impatient(stage, "ask")
     stage.play(planner={"1": "stuck", "*": plan_of(task(1))}, worker=writes("src/1.txt", "one"))
-    told = stage.run({"stall": ["kill"]})
-    assert told.gates[0] == "stall-plan"
-    assert endings(told)[0] is Ending.STALLED
-    assert told.session.outcome == "completed"
+    reported = stage.run({"stall": ["kill"]})
+    assert reported.gates[0] == "stall-plan"
+    assert endings(reported)[0] is Ending.STALLED
+    assert reported.session.outcome == "completed"
 
 
 def test_a_stop_while_it_is_asked_puts_the_session_down(stage: Stage) -> None:

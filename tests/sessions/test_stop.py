@@ -102,9 +102,9 @@ def test_a_warden_that_hangs_does_not_hold_up_a_stop_for_ever(stage: Stage, time
         assert isinstance(last, OrchestratorStopped)
         assert f"{record.attempt.agent_id} did not end in time" in last.reason
     wait_until(lambda: not is_alive(record.warden_pid or 0), "the wish to end is heard after all")
-    told = stage.resume()
-    assert told.session.outcome == "completed"
-    assert told.session.tasks["task-001"].retries == 0
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0
 
 
 def test_checks_under_way_are_ended_with_the_agents_and_run_again(stage: Stage) -> None:

@@ -23,8 +23,8 @@ def tasks_file(stage: Stage) -> Path:
 def paused(stage: Stage) -> Path:
     """A session at the end of a cycle in which the person rejected everything; the file that they can change now."""
     stage.play(task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
-    told = stage.run({"changeset": ["reject: not so"]}, until=lambda session: session.is_asking(GateKind.SESSION))
-    assert not told.session.ended
+    result = stage.run({"changeset": ["reject: not so"]}, until=lambda session: session.is_asking(GateKind.SESSION))
+    assert not result.session.ended
     return tasks_file(stage)
 
 
@@ -36,13 +36,13 @@ def change(path: Path, old: str = "", new: str = "", more: str = "") -> None:
 
 def test_a_changed_tasks_file_is_taken_up_by_the_next_cycle(stage: Stage) -> None:
     change(paused(stage), "Do number 1.", "Do number 1 better.", NEW)
-    told = stage.resume({"session": ["continue"]})
-    (imported,) = told.of(TasksImported)
+    result = stage.resume({"session": ["continue"]})
+    (imported,) = result.of(TasksImported)
     assert [new.id for new in imported.added] == ["task-003"]
     assert [edited.id for edited in imported.edited] == ["task-001"]
-    assert told.states == {"task-001": "merged", "task-002": "merged", "task-003": "merged"}
-    assert "Do number 1 better." in told.prompt("task-001", n=2)
-    assert any("tasks.yaml.edited" in warning for warning in told.warnings)
+    assert result.states == {"task-001": "merged", "task-002": "merged", "task-003": "merged"}
+    assert "Do number 1 better." in result.prompt("task-001", n=2)
+    assert any("tasks.yaml.edited" in warning for warning in result.warnings)
     assert not tasks_file(stage).with_name("tasks.yaml.edited").exists()
 
 
@@ -50,9 +50,9 @@ def test_a_task_that_was_left_out_is_dropped(stage: Stage) -> None:
     path = paused(stage)
     text = path.read_text()
     path.write_text(text[: text.rindex("  - id:")])
-    told = stage.resume({"session": ["continue"]})
-    assert told.of(TasksImported)[0].dropped == ("task-002",)
-    assert told.states == {"task-001": "merged", "task-002": "dropped"}
+    result = stage.resume({"session": ["continue"]})
+    assert result.of(TasksImported)[0].dropped == ("task-002",)
+    assert result.states == {"task-001": "merged", "task-002": "dropped"}
 
 
 def test_a_file_with_mistakes_changes_nothing_and_is_read_again_when_it_is_mended(stage: Stage) -> None:
@@ -68,25 +68,25 @@ def test_a_file_with_mistakes_changes_nothing_and_is_read_again_when_it_is_mende
         change(aside, "priority: high", "priority: 2")
         return "read"
 
-    told = stage.resume({"session": ["continue"], "tasks": [mend]})
-    assert len(told.of(EditRefused)) == 1
-    assert told.states["task-003"] == "merged"
+    result = stage.resume({"session": ["continue"], "tasks": [mend]})
+    assert len(result.of(EditRefused)) == 1
+    assert result.states["task-003"] == "merged"
 
 
 def test_an_edit_that_breaks_the_plan_is_refused_with_the_line_of_its_task_and_can_be_left(stage: Stage) -> None:
     change(paused(stage), more=NEW.replace("src/3.txt", "elsewhere/3.txt"))
-    told = stage.resume({"session": ["continue"], "tasks": ["keep"]})
-    (refused,) = told.of(EditRefused)
+    result = stage.resume({"session": ["continue"], "tasks": ["keep"]})
+    (refused,) = result.of(EditRefused)
     assert ".yaml.edited:" in refused.problems[0]
     assert "task-003" in refused.problems[0]
-    assert told.of(TasksImported) == []
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert result.of(TasksImported) == []
+    assert result.states == {"task-001": "merged", "task-002": "merged"}
 
 
 def test_a_file_of_another_session_or_one_that_says_the_same_changes_nothing(stage: Stage) -> None:
     path = paused(stage)
     change(path, "session_id: ", "session_id: ses-20200101-000000 # ", NEW)
-    told = stage.resume({"session": ["continue"]})
-    assert told.of(TasksImported) == []
-    assert told.of(EditRefused) == []
-    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    result = stage.resume({"session": ["continue"]})
+    assert result.of(TasksImported) == []
+    assert result.of(EditRefused) == []
+    assert result.states == {"task-001": "merged", "task-002": "merged"}

@@ -29,39 +29,39 @@ def said(stage: Stage, name: str) -> list[dict[str, Any]]:
 def test_all_four_hooks_are_called_at_their_moments(stage: Stage, workflow: str) -> None:
     stage.reconfigure(hooks=telling(stage), limits={"max_retries": 0})
     stage.play(task(1), task(2), workers={1: writes("src/1.txt", "one"), 2: "crasher"})
-    told = stage.run({"session": ["stop"]}, workflow=workflow)
+    result = stage.run({"session": ["stop"]}, workflow=workflow)
     (plan,), (ready,), (landed,), (failed,) = (said(stage, name) for name in ALL)
     assert [each["id"] for each in plan["tasks"]] == ["task-001", "task-002"]
     assert [each["id"] for each in ready["tasks"]] == ["task-001"]
     assert landed["changeset"]["after"] == stage.head()
     assert "task-002" in json.dumps(failed)
-    assert {payload["session"] for payload in (plan, ready, landed, failed)} == {told.session.id}
-    assert sorted({ran.hook for ran in told.of(HookRan)}) == sorted(ALL)
-    assert all(ran.exit_code == 0 for ran in told.of(HookRan))
+    assert {payload["session"] for payload in (plan, ready, landed, failed)} == {result.session.id}
+    assert sorted({ran.hook for ran in result.of(HookRan)}) == sorted(ALL)
+    assert all(ran.exit_code == 0 for ran in result.of(HookRan))
 
 
 def test_pre_validation_may_veto(stage: Stage) -> None:
     stage.reconfigure(hooks={"pre_validation": "echo 'лицензия не та'; exit 3"})
     stage.play(task(1))
-    told = stage.run({"validation": ["drop"]}, workflow="waves")
-    assert "лицензия не та" in told.answers.asked[1].evidence["notes"]
-    assert not [e for e in told.of(AttemptIntended) if e.attempt.role == "validator"]
-    assert told.states == {"task-001": "dropped"}
+    result = stage.run({"validation": ["drop"]}, workflow="waves")
+    assert "лицензия не та" in result.answers.asked[1].evidence["notes"]
+    assert not [e for e in result.of(AttemptIntended) if e.attempt.role == "validator"]
+    assert result.states == {"task-001": "dropped"}
 
 
 def test_a_hook_that_hangs_is_ended_and_counts_as_a_veto(stage: Stage) -> None:
     stage.reconfigure(hooks={"pre_validation": "sleep 60", "timeout": "1s"})
     stage.play(task(1))
-    told = stage.run({"validation": ["drop"]})
-    assert "ran out of time" in told.answers.asked[1].evidence["notes"]
+    result = stage.run({"validation": ["drop"]})
+    assert "ran out of time" in result.answers.asked[1].evidence["notes"]
 
 
 def test_the_other_hooks_only_warn(stage: Stage) -> None:
     stage.reconfigure(hooks={"post_plan": "exit 1", "post_merge": "no-such-command"})
     stage.play(task(1))
-    told = stage.run()
-    assert [ran.exit_code != 0 for ran in told.of(HookRan)] == [True, True]
-    assert told.session.outcome == "completed"
+    result = stage.run()
+    assert [ran.exit_code != 0 for ran in result.of(HookRan)] == [True, True]
+    assert result.session.outcome == "completed"
 
 
 def test_a_vetoed_result_is_redone_and_asked_about_again(stage: Stage) -> None:
@@ -74,9 +74,9 @@ def test_a_vetoed_result_is_redone_and_asked_about_again(stage: Stage) -> None:
         (stage.root / ".ok").touch()
         return "requeue"
 
-    told = stage.run({"validation": [allow], "session": ["continue"]})
-    assert told.session.outcome == "completed"
-    assert [ran.exit_code for ran in told.of(HookRan)] == [1, 0]
+    result = stage.run({"validation": [allow], "session": ["continue"]})
+    assert result.session.outcome == "completed"
+    assert [ran.exit_code for ran in result.of(HookRan)] == [1, 0]
 
 
 def test_on_failure_is_called_when_a_task_is_not_tried_again_and_not_before(stage: Stage) -> None:

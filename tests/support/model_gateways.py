@@ -196,9 +196,9 @@ def start_model_gateway(
         given = {"gateway": gateway, "secrets": {"key": SECRET} if secrets is None else dict(secrets)}
         warden.stdin.write(json.dumps(given) + "\n")
         warden.stdin.flush()
-        told = json.loads(warden.stdout.readline())
+        reported = json.loads(warden.stdout.readline())
         try:
-            yield RunningGateway(folder, warden, told["pid"], told["port"])
+            yield RunningGateway(folder, warden, reported["pid"], reported["port"])
         finally:
             warden.kill()
-    wait_until(lambda: not is_alive(told["pid"]), "the gateway has ended")
+    wait_until(lambda: not is_alive(reported["pid"]), "the gateway has ended")

@@ -69,13 +69,13 @@ def make_agent_stage(
     )
 
 
-def read_agent_audit(told: Told, subject: str = "task-001", role: str = "worker") -> Audit:
+def read_agent_audit(reported: Told, subject: str = "task-001", role: str = "worker") -> Audit:
     attempt = next(
         record.attempt
-        for record in told.session.attempts.values()
+        for record in reported.session.attempts.values()
         if (record.attempt.subject, record.attempt.role) == (subject, role)
     )
-    return read_audit(told.stage.root / ".blueflame" / "logs" / f"{attempt.agent_id}.audit.jsonl")
+    return read_audit(reported.stage.root / ".blueflame" / "logs" / f"{attempt.agent_id}.audit.jsonl")
 
 
 def count_tokens(session: Session) -> dict[str, int]:
@@ -89,25 +89,25 @@ def count_tokens(session: Session) -> dict[str, int]:
     }
 
 
-def describe_failure(told: Told) -> str:
+def describe_failure(reported: Told) -> str:
     """For a test that fails."""
-    folders = sorted((told.stage.root / ".blueflame" / "attempts").glob("*"))
-    parts = [f"{recorded.event!r}" for recorded in told.events[-12:]]
+    folders = sorted((reported.stage.root / ".blueflame" / "attempts").glob("*"))
+    parts = [f"{recorded.event!r}" for recorded in reported.events[-12:]]
     for folder in folders:
         for name in ("stdout.log", "stderr.log", "outcome.json", "warden.log", "gateway.log"):
             if (folder / name).exists():
                 parts.append(f"--- {folder.name}/{name}\n{(folder / name).read_text(errors='replace')[-3000:]}")
-    return "\n".join((*parts, *told.warnings))
+    return "\n".join((*parts, *reported.warnings))
 
 
 def check_full_session(stage: Stage, model: LoopbackModel) -> None:
     """Plan, two tasks, a review each, landed; every token on the bill, and the key nowhere."""
-    told = stage.run(workflow="waves")
+    reported = stage.run(workflow="waves")
 
-    assert told.session.outcome == "completed", describe_failure(told)
+    assert reported.session.outcome == "completed", describe_failure(reported)
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
-    assert count_tokens(told.session) == sum_served(model.served)
-    assert told.session.spend.micro_usd > 0
+    assert count_tokens(reported.session) == sum_served(model.served)
+    assert reported.session.spend.micro_usd > 0
     assert {served.key for served in model.served} == {KEY}
     assert not _find_files_with(stage, KEY)
 
@@ -115,26 +115,26 @@ def check_full_session(stage: Stage, model: LoopbackModel) -> None:
 def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
     """What the policy forbids is not done; what it allows afterwards is."""
     stage.tasks = [task(1)]
-    told = stage.run()
+    reported = stage.run()
 
-    assert told.session.outcome == "completed", describe_failure(told)
+    assert reported.session.outcome == "completed", describe_failure(reported)
     assert (stage.files(), stage.read("src/1.txt")) == (sorted([*stage.files("main~1"), "src/1.txt"]), "one\n")
-    refused = [line for line in read_agent_audit(told).lines[1:] if not line.allowed]
+    refused = [line for line in read_agent_audit(reported).lines[1:] if not line.allowed]
     assert len(refused) == refusals, refused
-    assert count_tokens(told.session) == sum_served(model.served)
-    return told
+    assert count_tokens(reported.session) == sum_served(model.served)
+    return reported
 
 
 def check_budget_end(stage: Stage, model: LoopbackModel) -> None:
     """The call after the one that used up the budget never leaves; what was committed until then is kept."""
     stage.tasks = [task(1)]
-    told = stage.run({"session": ["stop"]})
+    reported = stage.run({"session": ["stop"]})
 
-    ended = told.of(AttemptEnded)[-1].ended
-    assert ended.ending is Ending.BUDGET, describe_failure(told)
+    ended = reported.of(AttemptEnded)[-1].ended
+    assert ended.ending is Ending.BUDGET, describe_failure(reported)
     assert ended.commits == 1
     assert len(model.served) == 2  # 1257 tokens, then 1566 more
-    assert count_tokens(told.session) == sum_served(model.served)
+    assert count_tokens(reported.session) == sum_served(model.served)
 
 
 FULL_SESSION_TURNS = (

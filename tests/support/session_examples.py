@@ -111,8 +111,8 @@ class Told(SimulatedOutcomes):
     def answer(self, gate: Gate, session: Session) -> Answer | None:
         for name in (gate.id, gate.kind.value):
             if name in self.answers:
-                told = self.answers[name]
-                return Answer(choice=told, note="because", by="Ада") if isinstance(told, str) else told
+                reported = self.answers[name]
+                return Answer(choice=reported, note="because", by="Ада") if isinstance(reported, str) else reported
         return super().answer(gate, session)
 
 
@@ -125,7 +125,7 @@ def begun(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Lim
     return Simulation(outcomes, [build_opening(workflow=workflow, limits=limits)])
 
 
-def told(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
+def reported(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
     return begun(outcomes, workflow, limits).run()
 
 

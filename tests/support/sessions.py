@@ -366,11 +366,11 @@ def _main(how: Mapping[str, Any]) -> int:
     stage = Stage(root=config.parent, script=Path(how["script"]), config=config)
     try:
         play = stage.resume if how["resume"] else stage.run
-        told = play(how["replies"], observers=[Watcher(tell)])
+        reported = play(how["replies"], observers=[Watcher(tell)])
     except BlueFlameError as error:
         print("error", type(error).__name__, json.dumps(str(error)), flush=True)  # noqa: T201
         return error.exit_code
-    print("outcome", told.session.outcome or "-", flush=True)  # noqa: T201
+    print("outcome", reported.session.outcome or "-", flush=True)  # noqa: T201
     return 0
 
 

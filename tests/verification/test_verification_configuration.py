@@ -42,10 +42,10 @@ def test_v46_a_change_between_two_cycles_is_found_and_asked_about(repo: Path, tm
         return "continue"
 
     stage.play(task(1))
-    told = stage.run({"changeset": ["reject: once more"], "session": [change], "drift": ["use"]})
-    assert told.gates == ["plan", "changeset-cs-001", "session-cycle-1", "drift", "changeset-cs-002"]
-    assert any("limits.max_retries" in line for line in told.answers.asked[3].evidence["changes"])
-    assert (len(told.of(ConfigAdopted)), told.session.limits.max_retries) == (1, 7)
+    result = stage.run({"changeset": ["reject: once more"], "session": [change], "drift": ["use"]})
+    assert result.gates == ["plan", "changeset-cs-001", "session-cycle-1", "drift", "changeset-cs-002"]
+    assert any("limits.max_retries" in line for line in result.answers.asked[3].evidence["changes"])
+    assert (len(result.of(ConfigAdopted)), result.session.limits.max_retries) == (1, 7)
 
 
 @pytest.mark.verification(51)
@@ -57,7 +57,7 @@ def test_v51_zero_is_no_limit_whatever_is_spent(stage: Stage) -> None:
     )
     spends = {"usage": {"cost_usd": 1e6, "input_tokens": 10**9}}
     stage.play(task(1), task(2, after=[1]), worker=[spends, {"note": None}, {"commit": "feat({task}): spend"}])
-    told = stage.run()
-    assert told.gates == ["plan", "changeset-cs-001"]
-    assert not told.of(BudgetWarned)
-    assert told.session.spend.usd == 2e6
+    result = stage.run()
+    assert result.gates == ["plan", "changeset-cs-001"]
+    assert not result.of(BudgetWarned)
+    assert result.session.spend.usd == 2e6

@@ -23,10 +23,10 @@ def test_v40_a_planner_is_told_what_beads_kept_of_an_earlier_session(stage: Stag
     )
     stage.run({"session": ["stop"]}, request="Read and print the ledger")
     (stage.root / ".blueflame" / "memory.db").unlink()  # as in another copy of the repository: only Beads knows
-    told = stage.run({"plan": ["quit"]}, request="Print the ledger nicely")
-    prompt = told.prompt("plan", "planner")
+    result = stage.run({"plan": ["quit"]}, request="Print the ledger nicely")
+    prompt = result.prompt("plan", "planner")
     assert "FAILED BEFORE: Print the ledger" in prompt[prompt.index("prior-context") :]
-    assert told.warnings == []
+    assert result.warnings == []
 
 
 @pytest.mark.verification(55)

@@ -52,13 +52,13 @@ def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stag
     stage.play(*tasks, workers={1: hangs, 2: writes("src/shared/2.txt", "two")})
     killer = threading.Thread(target=lambda: os.kill(read_pid(pid), signal.SIGKILL))
     killer.start()
-    told = stage.run({"session": ["stop"]})
+    result = stage.run({"session": ["stop"]})
     killer.join()
-    assert told.states == {"task-001": "failed", "task-002": "merged"}
-    (ended,) = (event.ended for event in told.of(AttemptEnded) if ".task-001." in event.attempt)
+    assert result.states == {"task-001": "failed", "task-002": "merged"}
+    (ended,) = (event.ended for event in result.of(AttemptEnded) if ".task-001." in event.attempt)
     assert ended.ending is Ending.CRASHED
-    assert [event.attempt.subject for event in told.of(AttemptIntended)] == ["task-001", "task-002"]
-    causes = [event.cause for event in told.of(TaskMoved) if event.task == "task-001"]
+    assert [event.attempt.subject for event in result.of(AttemptIntended)] == ["task-001", "task-002"]
+    causes = [event.cause for event in result.of(TaskMoved) if event.task == "task-001"]
     assert causes == [Cause.CLAIM, Cause.FAIL], "one exit is dealt with once"
 
 
@@ -75,9 +75,9 @@ def test_v44_work_done_by_half_lands_as_far_as_it_was_committed_and_the_rest_is_
         {"write": {"path": "src/{task}/other.txt", "text": "not even added\n"}},
     ]
     stage.play(*(task(n, locks=[f"src/task-{n:03d}/"]) for n in (1, 2)), worker=half)
-    told = stage.run()
-    assert set(told.states.values()) == {"merged"}
-    for event in told.of(AttemptEnded):
+    result = stage.run()
+    assert set(result.states.values()) == {"merged"}
+    for event in result.of(AttemptEnded):
         assert "left uncommitted: " in event.ended.notes
         assert all(f"/{name}.txt" in event.ended.notes for name in ("old", "other"))
     assert [path for path in stage.files() if "/task-" in path] == [
@@ -91,8 +91,8 @@ def test_v47_the_history_of_a_task_that_comes_back_again_and_again_is_bounded(st
     stage.reconfigure(limits={"max_history": 1, "kill_grace": "1s"})
     stage.play(task(1))
     reasons = [f"reason number {n}" for n in (1, 2)]
-    told = stage.run({"changeset": [f"reject: {reason}" for reason in reasons], "session": ["continue"] * 2})
-    assert [each.rejection_reason for each in told.session.tasks["task-001"].history] == reasons[-1:]
-    prompt = told.prompt("task-001", n=3)
+    result = stage.run({"changeset": [f"reject: {reason}" for reason in reasons], "session": ["continue"] * 2})
+    assert [each.rejection_reason for each in result.session.tasks["task-001"].history] == reasons[-1:]
+    prompt = result.prompt("task-001", n=3)
     assert [reason for reason in reasons if reason in prompt] == reasons[-1:]
-    assert told.session.outcome == "completed"
+    assert result.session.outcome == "completed"

@@ -31,8 +31,8 @@ WAYS_PAST_THE_WATCHER: Mapping[str, list[dict[str, Any]]] = {
 }
 
 
-def endings(told: Told) -> dict[str, tuple[Ending, str]]:
-    return {event.attempt.split(".")[1]: (event.ended.ending, event.ended.notes) for event in told.of(AttemptEnded)}
+def endings(reported: Told) -> dict[str, tuple[Ending, str]]:
+    return {event.attempt.split(".")[1]: (event.ended.ending, event.ended.notes) for event in reported.of(AttemptEnded)}
 
 
 @pytest.mark.verification(14)
@@ -42,11 +42,11 @@ def test_v14_the_message_of_each_commit_counts_however_it_was_given(stage: Stage
     begin = {"write": {"path": "src/{task}.txt", "text": "text\n"}}
     ways = {n: [begin, *steps] for n, steps in enumerate(WAYS_PAST_THE_WATCHER.values(), start=1)}
     stage.play(*tasks, workers={**ways, 5: [begin, {"commit": "feat({task}): fine"}]})
-    told = stage.run(STOP)
-    assert told.states == {**{f"task-{n:03d}": "failed" for n in range(1, 5)}, "task-005": "merged"}
+    reported = stage.run(STOP)
+    assert reported.states == {**{f"task-{n:03d}": "failed" for n in range(1, 5)}, "task-005": "merged"}
     for n in range(1, 5):
-        assert endings(told)[f"task-{n:03d}"][0] is Ending.POSTCHECK
-        assert "'wip' does not match" in told.session.tasks[f"task-{n:03d}"].reason
+        assert endings(reported)[f"task-{n:03d}"][0] is Ending.POSTCHECK
+        assert "'wip' does not match" in reported.session.tasks[f"task-{n:03d}"].reason
 
 
 @pytest.mark.verification(16, 17)
@@ -68,10 +68,10 @@ def test_v16_a_result_that_git_cannot_read_is_no_pass(stage: Stage) -> None:
         },
     )
     before = stage.head()
-    told = stage.run(STOP)
-    assert set(told.states.values()) == {"failed"}
-    assert {ending for ending, _ in endings(told).values()} == {Ending.POSTCHECK}
-    first, second, third = (told.session.tasks[name].reason for name in sorted(told.states))
+    reported = stage.run(STOP)
+    assert set(reported.states.values()) == {"failed"}
+    assert {ending for ending, _ in endings(reported).values()} == {Ending.POSTCHECK}
+    first, second, third = (reported.session.tasks[name].reason for name in sorted(reported.states))
     assert "fatal: " in first
     assert "history was rewritten" in second
     assert "outside_file_scope: src/other.txt" in third

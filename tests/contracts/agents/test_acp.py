@@ -61,9 +61,9 @@ def test_a_session_with_claudes_bridge_goes_from_a_request_to_the_base_branch(re
 
 
 def test_what_is_refused_to_claudes_bridge_is_not_done(repo: Path, serve: ServeModel) -> None:
-    told = check_refusal(claude(repo), serve(*REFUSED_CALL_TURNS))
+    result = check_refusal(claude(repo), serve(*REFUSED_CALL_TURNS))
 
-    assert [(line.tool, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
+    assert [(line.tool, line.allowed) for line in read_agent_audit(result).lines[1:]] == [
         ("Edit", False),
         ("Bash", False),
         ("Edit", True),
@@ -83,12 +83,12 @@ def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, s
     fine, bad = {"tool": {"shell": "ls src"}}, {"tool": {"shell": "cat .env"}}
     serve(build_worker_scenario("task-001", fine, bad, *build_write_turns("src/1.txt", "one\n")))
 
-    told = stage.run({"escalation": ["abort"], "session": ["stop"]})
+    result = stage.run({"escalation": ["abort"], "session": ["stop"]})
 
-    ended = told.of(AttemptEnded)[-1].ended
-    assert ended.ending is Ending.FAILED, describe_failure(told)
+    ended = result.of(AttemptEnded)[-1].ended
+    assert ended.ending is Ending.FAILED, describe_failure(result)
     assert "without asking" in ended.notes
-    assert [(line.tool, line.target, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
+    assert [(line.tool, line.target, line.allowed) for line in read_agent_audit(result).lines[1:]] == [
         ("Bash", "ls src", True),
         ("Bash", "cat .env", False),
     ]

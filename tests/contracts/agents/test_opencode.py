@@ -58,9 +58,9 @@ def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, serve: S
 
 
 def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: ServeModel) -> None:
-    told = check_refusal(stage, serve(*REFUSED_CALL_TURNS))
+    result = check_refusal(stage, serve(*REFUSED_CALL_TURNS))
 
-    assert [(line.tool, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
+    assert [(line.tool, line.allowed) for line in read_agent_audit(result).lines[1:]] == [
         ("Edit", False),
         ("Bash", False),
         ("Edit", True),

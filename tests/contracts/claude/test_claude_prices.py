@@ -26,7 +26,7 @@ FLAGS = ("--output-format", "json", *SEALED, "--tools", "", "--no-session-persis
 @pytest.mark.parametrize("used", [USED, LITTLE], ids=["much", "little"])
 def test_our_prices_are_its_own(claude: ClaudeRunner, alias: str, used: dict[str, int]) -> None:
     ran = claude.run({"text": "done", "usage": used}, flags=[*FLAGS, "--model", alias])
-    ((model, told),) = ran.result["modelUsage"].items()
+    ((model, reported),) = ran.result["modelUsage"].items()
     usage = Usage(
         model=model,
         input=used["input"],
@@ -38,5 +38,5 @@ def test_our_prices_are_its_own(claude: ClaudeRunner, alias: str, used: dict[str
     )
     row = find_row(build_listed_rows(), usage, build_fallback_row(build_listed_rows()))
     assert row.model != "fallback"
-    assert told["costUSD"] == ran.result["total_cost_usd"]
-    assert -0.001 < compute_cost(row, usage) - Fraction(told["costUSD"]) * 1_000_000 < 1.001  # ours is rounded up
+    assert reported["costUSD"] == ran.result["total_cost_usd"]
+    assert -0.001 < compute_cost(row, usage) - Fraction(reported["costUSD"]) * 1_000_000 < 1.001  # ours is rounded up

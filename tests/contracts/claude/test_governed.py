@@ -36,7 +36,7 @@ class Governed:
     def call(self, at: int) -> Json:
         return self.ran.calls[at]
 
-    def told(self, at: int) -> str:
+    def reported(self, at: int) -> str:
         return self.ran.tool_results.get(self.call(at)["id"], "")
 
     def line_of_result(self, at: int) -> Json:
@@ -95,7 +95,7 @@ def test_what_the_hook_allows_runs_although_nothing_else_would_allow_it(governed
 
 def test_what_the_hook_denies_does_not_run_and_the_model_is_told_why(governed: Governed) -> None:
     assert not (governed.ran.repo / "done-by-bash").exists()
-    assert "says the policy" in governed.told(BASH)
+    assert "says the policy" in governed.reported(BASH)
     decided = governed.line_of_result(BASH)["tool_result_meta"][0]
     assert (decided["non_execution_kind"], decided["permission_decision"]["decision"]) == ("permission-rule", "reject")
 
@@ -106,7 +106,7 @@ def test_only_what_was_denied_is_among_the_denials(governed: Governed) -> None:
 
 
 def test_a_tool_that_is_not_available_fires_no_hook_and_is_no_denial(governed: Governed) -> None:
-    assert "No such tool available: WebFetch" in governed.told(FETCH)
+    assert "No such tool available: WebFetch" in governed.reported(FETCH)
     line = governed.line_of_result(FETCH)
     assert line["message"]["content"][0]["is_error"]
     assert "tool_result_meta" not in line

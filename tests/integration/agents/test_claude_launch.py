@@ -145,10 +145,12 @@ def test_a_schema_is_asked_for_and_one_that_is_too_long_is_refused(program: Path
         (Budget(Unit.TOKENS, 500_000), None),
     ],
 )
-def test_a_budget_in_dollars_is_told_in_whole_cents_rounded_up(program: Path, budget: Budget, told: str | None) -> None:
+def test_a_budget_in_dollars_is_told_in_whole_cents_rounded_up(
+    program: Path, budget: Budget, reported: str | None
+) -> None:
     launch = launched(program, replace(BRIEF, budget=budget))
 
-    assert (flag(launch, "--max-budget-usd") if "--max-budget-usd" in launch.argv else None) == told
+    assert (flag(launch, "--max-budget-usd") if "--max-budget-usd" in launch.argv else None) == reported
 
 
 def test_helpers_are_offered_only_where_they_are_allowed(program: Path) -> None:

@@ -70,7 +70,7 @@ TEXT = {"type": "assistant", "message": {"content": [{"type": "text", "text": "A
 
 
 def prepared(
-    folder: Path, told: Mapping[str, Any], *, prompt: str = "Привет\nмир", alone: bool = True, ask: bool = False
+    folder: Path, reported: Mapping[str, Any], *, prompt: str = "Привет\nмир", alone: bool = True, ask: bool = False
 ) -> Path:
     folder.mkdir()
     (folder / "prompt.md").write_text(prompt)
@@ -83,7 +83,7 @@ def prepared(
         "alone": alone,
     }
     (folder / "talk.json").write_text(json.dumps(program))
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOLD": json.dumps(told)}
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOLD": json.dumps(reported)}
     argv = (sys.executable, talker.__file__, str(folder / "talk.json"))
     return write_launch(folder, *argv, env=env, terminal={"rows": 30, "columns": 90})
 

@@ -191,9 +191,9 @@ def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path,
         kind, {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
     )
 
-    told = [problem for problem in runtime.find_problems() if "remove it" in problem]
+    result = [problem for problem in runtime.find_problems() if "remove it" in problem]
 
-    assert [problem.split()[1] for problem in told] == ["HOME", "NODE_OPTIONS"]
+    assert [problem.split()[1] for problem in result] == ["HOME", "NODE_OPTIONS"]
 
 
 def test_an_old_program_is_told(tmp_path: Path) -> None:

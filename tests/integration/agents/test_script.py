@@ -230,11 +230,11 @@ planner: good
         ("{run: make, rogue: 1}", "neither true nor false nor unasked nor hidden"),
     ],
 )
-def test_a_wrong_step_is_told_what_would_be_right(step: str, told: str) -> None:
+def test_a_wrong_step_is_told_what_would_be_right(step: str, reported: str) -> None:
     (problem,) = problems(f"defaults:\n  worker:\n    - {step}\n")
 
     assert problem.startswith("play.yaml:3: defaults.worker[0]: ")
-    assert told in problem
+    assert reported in problem
 
 
 def test_a_step_can_be_marked_as_rogue() -> None:

@@ -46,8 +46,8 @@ def play(
     watched: bool | None = False,
 ) -> Played:
     program = where.parent / "program.json"
-    told = {} if watched is None else {"watched": watched}
-    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps, **told}))
+    reported = {} if watched is None else {"watched": watched}
+    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps, **reported}))
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-E", player.__file__, str(program)],
         cwd=where,

@@ -81,13 +81,13 @@ def test_run_quietly_prints_only_the_summary(bench: Bench) -> None:
 def test_run_for_machines_prints_one_object(bench: Bench) -> None:
     said = bench.run("--json", workflow="waves")
     assert said.code == 0
-    told = said.json
-    assert set(told) == SESSION_KEYS | {"error"}
-    assert (told["outcome"], told["error"]) == ("completed", None)
-    assert {key for each in told["tasks"] for key in each} == TASK_KEYS
-    assert {key for each in told["attempts"] for key in each} >= ATTEMPT_KEYS
-    assert [each["role"] for each in told["attempts"]] == ["planner", "worker", "validator"]
-    assert told["budget"] == {"unit": "usd", "limit": 10.0}
+    result = said.json
+    assert set(result) == SESSION_KEYS | {"error"}
+    assert (result["outcome"], result["error"]) == ("completed", None)
+    assert {key for each in result["tasks"] for key in each} == TASK_KEYS
+    assert {key for each in result["attempts"] for key in each} >= ATTEMPT_KEYS
+    assert [each["role"] for each in result["attempts"]] == ["planner", "worker", "validator"]
+    assert result["budget"] == {"unit": "usd", "limit": 10.0}
 
 
 @pytest.mark.parametrize("workflow", ["waves", "flow", "single", "direct"])
@@ -119,9 +119,13 @@ def test_a_dry_run_shows_everything_and_starts_nothing(bench: Bench) -> None:
     assert said.code == 0
     for words in ("Задача 3", "Schedule, by batch", "Estimated cost", "worker", "3 agents", "Nothing was started."):
         assert words in said.out
-    told = bench("run", "--plan", plan, "--dry-run", "--json").json
-    assert told["batches"] == [["task-001", "task-002"], ["task-003"]]
-    assert {each["role"]: each["agents"] for each in told["would_spawn"]} == {"planner": 1, "worker": 3, "validator": 3}
+    result = bench("run", "--plan", plan, "--dry-run", "--json").json
+    assert result["batches"] == [["task-001", "task-002"], ["task-003"]]
+    assert {each["role"]: each["agents"] for each in result["would_spawn"]} == {
+        "planner": 1,
+        "worker": 3,
+        "validator": 3,
+    }
     assert not (bench.root / ".blueflame").exists()
 
 
@@ -185,10 +189,10 @@ def test_status_shows_gates_and_tasks(at_gate: Bench) -> None:
     assert said.code == 0
     for words in ("Waiting for an answer", "changeset-cs-001", "Задача 2", "validated", "Not running. Continue with"):
         assert words in said.out
-    told = at_gate("status", "--json").json
-    assert set(told) >= SESSION_KEYS | {"orchestrator_pid"}
-    assert told["orchestrator_pid"] is None
-    assert at_gate("status", told["session"][:8], "--json").json["session"] == told["session"]
+    result = at_gate("status", "--json").json
+    assert set(result) >= SESSION_KEYS | {"orchestrator_pid"}
+    assert result["orchestrator_pid"] is None
+    assert at_gate("status", result["session"][:8], "--json").json["session"] == result["session"]
 
 
 def test_status_of_a_session_that_is_not_there(at_gate: Bench) -> None:
@@ -238,8 +242,8 @@ def test_init_check_and_run_fit_together(
 ) -> None:
     monkeypatch.chdir(repo)
     bench = Bench(repo, tmp_path, capsys)
-    told = bench("init", "--json").json
-    assert told["written"]
+    result = bench("init", "--json").json
+    assert result["written"]
     assert bench("config", "check", "--json").json["ok"]
     assert bench("doctor").code == 0
     assert bench.run("--dry-run").code == 0

@@ -51,9 +51,9 @@ def story() -> Story:
     return Story().working().ends("task-001", Ending.PASSED)
 
 
-def keep(journal: Path, told: Story) -> None:
+def keep(journal: Path, reported: Story) -> None:
     with Journal.open(journal) as book:
-        for each in told.recorded:
+        for each in reported.recorded:
             book.append(ID, each.seq - 1, [each.event], each.at)
 
 
@@ -73,9 +73,9 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_agents_at_work_count_with_what_their_meter_says_now(tmp_path: Path) -> None:
-    told = story()
+    reported = story()
     meter(tmp_path, "task-003", {}, {"model": "claude-haiku-5-5", "micro_usd": 10})
-    done, live = list_costs(told.session, tmp_path, {}, now=told.now)
+    done, live = list_costs(reported.session, tmp_path, {}, now=reported.now)
     assert (done.live, done.spend.micro_usd, done.metered) == (False, 420_000, False)
     assert (live.live, live.spend.micro_usd, live.metered) == (True, 5012, True)
     assert {model: spend.micro_usd for model, spend in live.by_model.items()} == {
@@ -85,19 +85,19 @@ def test_agents_at_work_count_with_what_their_meter_says_now(tmp_path: Path) -> 
 
 
 def test_an_agent_without_a_meter_counts_with_what_it_says_itself(tmp_path: Path) -> None:
-    told = story()
+    reported = story()
     said = HealthReport(state=Health.WORKING, spend=Spend(micro_usd=77))
     _done, live = list_costs(
-        told.session, tmp_path, {build_attempt_id(ID, "task-003", "worker", 1): said}, now=told.now
+        reported.session, tmp_path, {build_attempt_id(ID, "task-003", "worker", 1): said}, now=reported.now
     )
     assert (live.spend.micro_usd, live.metered) == (77, False)
 
 
 def test_a_meter_splits_what_an_ended_attempt_cost_by_model(tmp_path: Path) -> None:
-    told = story()
+    reported = story()
     half = {"input": 6000, "output": 225, "cache_read": 0}
     meter(tmp_path, "task-001", half | {"micro_usd": 300}, half | {"model": "claude-haiku-5-5", "micro_usd": 100})
-    done, _live = list_costs(told.session, tmp_path, {}, now=told.now)
+    done, _live = list_costs(reported.session, tmp_path, {}, now=reported.now)
     assert {model: spend.micro_usd for model, spend in done.by_model.items()} == {
         "claude-opus-5-5": 315_000,
         "claude-haiku-5-5": 105_000,
@@ -105,12 +105,12 @@ def test_a_meter_splits_what_an_ended_attempt_cost_by_model(tmp_path: Path) -> N
 
 
 def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) -> None:
-    told = story()
+    reported = story()
     meter(tmp_path, "task-003", {})
-    entries = list_costs(told.session, tmp_path, {}, now=told.now)
-    text = render_text(render_cost(CostView(entries=entries, session=ID, foreseen=forecast_cost(told.recorded))))
+    entries = list_costs(reported.session, tmp_path, {}, now=reported.now)
+    text = render_text(render_cost(CostView(entries=entries, session=ID, foreseen=forecast_cost(reported.recorded))))
     assert "Cost:      $0.43, 13,507 tokens" in text
-    shown = forecast_cost(told.recorded)
+    shown = forecast_cost(reported.recorded)
     assert shown is not None
     assert f"Estimate:  {shown.text}" in text
     assert "by reference figures; nothing is learned" in text
@@ -152,21 +152,23 @@ def test_what_is_not_certain_is_said(project: Path, capsys: pytest.CaptureFixtur
 
 
 def test_machines_get_what_the_page_says(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = here(capsys, "cost", "--json").json
+    reported = here(capsys, "cost", "--json").json
     models = {"claude-opus-5-5", "strange", "not known"}
     roles = {"planner", "worker", "validator", "merger"}
-    assert set(keys_in(told)) <= section("cost") | models | roles
-    assert set(told["by"]) == {"role", "task", "model", "agent"}
-    assert told["cost_usd"] == sum(each["cost_usd"] for each in told["attempts"]) == 0.430004
-    assert [each["live"] for each in told["attempts"]] == [False, True]
+    assert set(keys_in(reported)) <= section("cost") | models | roles
+    assert set(reported["by"]) == {"role", "task", "model", "agent"}
+    assert reported["cost_usd"] == sum(each["cost_usd"] for each in reported["attempts"]) == 0.430004
+    assert [each["live"] for each in reported["attempts"]] == [False, True]
     everything = here(capsys, "cost", "--by", "day", "--json").json
     assert set(everything["by"]) == {"day"}
 
 
 def test_a_session_without_agents_has_cost_nothing() -> None:
-    told = Story()
+    reported = Story()
     assert "No agent has been started." in render_text(render_cost(CostView(entries=(), session=ID)))
-    assert build_cost_json(CostView(entries=(), session=ID, foreseen=forecast_cost(told.recorded)))["foreseen"] is None
+    assert (
+        build_cost_json(CostView(entries=(), session=ID, foreseen=forecast_cost(reported.recorded)))["foreseen"] is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def busy(story: Story) -> dict[str, Activity]:
 
 
 def shown(story: Story, found: dict[str, Activity], *, width: int, height: int = 24, recent: int = 4) -> str:
-    told = format_events(story.recorded)[-recent:]
-    return render_text(SessionFrame(story.session, story.now + 65, found, told, height), width=width)
+    result = format_events(story.recorded)[-recent:]
+    return render_text(SessionFrame(story.session, story.now + 65, found, result, height), width=width)
 
 
 def test_the_frame_shows_cost_tasks_agents_and_what_happened() -> None:
@@ -216,11 +216,11 @@ def test_an_activity_as_a_line_and_as_json() -> None:
     assert draw_activity_line(activity, now=0.0).plain == (
         "00:00:00  ▸ worker-0a1b2c3d  t #1  Edit a␛.py  (7 tokens, 2 calls)"
     )
-    told = build_activity_json(activity, AttemptRecord(attempt=activity.attempt, intended_at=1.0), now=11.0)
-    assert told["budgets"] == [
+    result = build_activity_json(activity, AttemptRecord(attempt=activity.attempt, intended_at=1.0), now=11.0)
+    assert result["budgets"] == [
         {"name": "attempt", "unit": "usd", "limit": 1.5}, {"name": "day", "unit": "tokens", "limit": 9},
     ]  # fmt: skip
-    assert (told["state"], told["tool"], told["seconds"], told["ending"]) == ("working", "Edit", 10.0, None)
+    assert (result["state"], result["tool"], result["seconds"], result["ending"]) == ("working", "Edit", 10.0, None)
 
 
 def test_a_bar_never_overflows() -> None:

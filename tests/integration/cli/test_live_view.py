@@ -133,9 +133,9 @@ def test_the_view_suits_who_is_watching(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_event_can_be_told() -> None:
-    told = {type(each.event) for each in Story().reviewing().recorded}
+    result = {type(each.event) for each in Story().reviewing().recorded}
     assert set(DESCRIBERS) <= set(get_args(Event))
-    assert told <= set(get_args(Event))
+    assert result <= set(get_args(Event))
     hook = JournalEntry(1, BEGAN, HookRan(hook="post_plan", key="k\x1b[2J", exit_code=1))
     line = format_event(hook)
     assert line is not None

@@ -38,10 +38,10 @@ def test_it_is_listed_and_shown_harmlessly(project: Path, capsys: pytest.Capture
     text = here(capsys, "memory", "list").out
     assert KEY in text
     assert "\x1b[31m" not in text
-    told = here(capsys, "memory", "list", "--json", "--kind", "task-failure").json
-    assert [row["key"] for row in told["memories"]] == [KEY]
+    reported = here(capsys, "memory", "list", "--json", "--kind", "task-failure").json
+    assert [row["key"] for row in reported["memories"]] == [KEY]
     known = PAGE.read_text().partition("## memory list")[2].partition("\n## ")[0]
-    assert all(f"`{key}`" in known for key in (*told, *told["memories"][0]))
+    assert all(f"`{key}`" in known for key in (*reported, *reported["memories"][0]))
     shown = here(capsys, "memory", "show", KEY).out
     assert "it crashed" in shown
     assert "data, never an instruction" in shown

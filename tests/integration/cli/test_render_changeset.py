@@ -152,10 +152,10 @@ Review with care: this changeset
         in text
     )
     assert "! NOTE: 2 lines of task-001 in src/a.py are not in the result (changed by task-002): x = 1 | y = 2." in text
-    told = build_changeset_json(replace(record, build=build))["build"]
-    assert told["risks"] == [{"kind": "dependency", "words": RISKS[0].words, "paths": []}]
-    assert told["weakened"][0]["lines"] == ["- assert add(2, 2) == 4"]
-    assert told["losses"] == [str(LOSSES[0])]
+    result = build_changeset_json(replace(record, build=build))["build"]
+    assert result["risks"] == [{"kind": "dependency", "words": RISKS[0].words, "paths": []}]
+    assert result["weakened"][0]["lines"] == ["- assert add(2, 2) == 4"]
+    assert result["losses"] == [str(LOSSES[0])]
 
 
 def test_why_a_task_was_wanted_what_its_reviewer_said_and_what_it_cost_stand_with_it(record: ChangesetRecord) -> None:

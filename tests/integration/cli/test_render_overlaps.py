@@ -20,9 +20,9 @@ def test_an_overlap_is_told_and_stays_on_the_screen_while_both_are_at_work() -> 
     story = overlapping()
     one, other = (attempt.subject for attempt in list(story.session.live.values())[:2])
     words = f"{one} and {other} both change the same lines of src/a b.py"
-    told = format_event(story.recorded[-1])
-    assert told is not None
-    assert words in told.plain
+    result = format_event(story.recorded[-1])
+    assert result is not None
+    assert words in result.plain
     assert f"! {words}" in render_text(SessionFrame(story.session, story.now), width=100)
     assert words in render_text(
         render_status(build_status_view(story.session, now=story.now), now=story.now), width=100

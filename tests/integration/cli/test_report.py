@@ -21,7 +21,7 @@ from support.command_line import configure, here
 from support.hostile_session import HOSTILE, RAN
 from support.json_page import keys_in, section
 from support.recorded_session import ID, Story
-from support.session_examples import Told, task, told
+from support.session_examples import Told, reported, task
 from support.sessions import git
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -96,15 +96,15 @@ def test_the_short_report_tells_what_came_of_it(project: Path, capsys: pytest.Ca
 
 
 def test_every_key_of_the_json_is_on_its_page(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = here(capsys, "report", "--json").json
-    told["audit"]["refused"] = sorted(told["audit"]["refused"])
-    told["costs"] = list(told["costs"].values())
-    assert told.pop("changesets")[0]["id"] == "cs-001"  # they are as in status
-    assert set(keys_in(told)) | {"changesets"} == section("report") & (set(keys_in(told)) | {"changesets"})
-    assert told["outcome"] is None
-    assert [each["choice"] for each in told["decisions"]] == ["approve", None]
-    assert told["audit"]["calls"] == 16
-    assert [each["kind"] for each in told["incidents"]] == ["silence", "silence", "crash", "model"]
+    reported = here(capsys, "report", "--json").json
+    reported["audit"]["refused"] = sorted(reported["audit"]["refused"])
+    reported["costs"] = list(reported["costs"].values())
+    assert reported.pop("changesets")[0]["id"] == "cs-001"  # they are as in status
+    assert set(keys_in(reported)) | {"changesets"} == section("report") & (set(keys_in(reported)) | {"changesets"})
+    assert reported["outcome"] is None
+    assert [each["choice"] for each in reported["decisions"]] == ["approve", None]
+    assert reported["audit"]["calls"] == 16
+    assert [each["kind"] for each in reported["incidents"]] == ["silence", "silence", "crash", "model"]
 
 
 def test_the_page_needs_nothing_from_elsewhere(
@@ -191,7 +191,7 @@ def test_two_hundred_tasks_make_a_page_that_can_be_used(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = [task(n, *([n - 3] if n > 3 else []), group=f"g{n % 9}") for n in range(1, 201)]
-    world = told(Busy(*tasks))
+    world = reported(Busy(*tasks))
     keep(project, world.journal)
     text, page = page_of(capsys, tmp_path / "r.html")
     assert len(world.session.attempts) > 400

@@ -55,9 +55,9 @@ def test_a_landing_is_taken_back_once_and_what_was_taken_back_can_be_told(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     landed(stage)
-    told = here(capsys, "undo", "cs-002", "--yes", "--json", "--config", stage.config)
-    assert told.json["tasks"] == ["task-002"]
-    assert told.json["after"] == stage.head()
+    result = here(capsys, "undo", "cs-002", "--yes", "--json", "--config", stage.config)
+    assert result.json["tasks"] == ["task-002"]
+    assert result.json["after"] == stage.head()
     again = here(capsys, "undo", "cs-002", "--yes", "--config", stage.config)
     assert again.code == 3
     assert "was taken back by" in again.err

@@ -94,10 +94,10 @@ def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: 
             "» Then not",
         ]
         by_task = verb("watch", "-a", "task-001", "--once", "--json").out.splitlines()
-        told = [json.loads(line) for line in by_task]
-        assert [each["kind"] for each in told] == ["words", "used", "call", "used", "call", "words"]
-        assert [each["decision"] for each in told if each["kind"] == "call"] == ["allow", "block"]
-        assert {key for each in told for key in each} <= documented("watch")
+        result = [json.loads(line) for line in by_task]
+        assert [each["kind"] for each in result] == ["words", "used", "call", "used", "call", "words"]
+        assert [each["decision"] for each in result if each["kind"] == "call"] == ["allow", "block"]
+        assert {key for each in result for key in each} <= documented("watch")
         wrong = verb("watch", "--agent", "nobody", "--once")
         assert wrong.code == ExitCode.USAGE
         assert f"{agent} (task-001)" in wrong.err
@@ -133,10 +133,14 @@ def test_a_program_gets_each_change_and_the_end(project: Path, verb: Verb) -> No
         first = json.loads(watching.stdout.readline())
         assert first["words"] == "Then not"
         verb("kill", "task-001", "-m", "enough")
-        told = [first]
-        while told[-1]["ending"] is None:
-            told.append(json.loads(watching.stdout.readline()))
-        assert (told[-1]["state"], told[-1]["ending"], told[-1]["attempt"]) == ("ended", "cancelled", first["attempt"])
+        result = [first]
+        while result[-1]["ending"] is None:
+            result.append(json.loads(watching.stdout.readline()))
+        assert (result[-1]["state"], result[-1]["ending"], result[-1]["attempt"]) == (
+            "ended",
+            "cancelled",
+            first["attempt"],
+        )
         watching.send_signal(signal.SIGINT)
         assert watching.wait(60) == ExitCode.INTERRUPTED
 

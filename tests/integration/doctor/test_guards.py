@@ -90,11 +90,11 @@ def evidence() -> Iterator[Evidence]:
 
 
 def test_every_guard_holds_here(evidence: Evidence) -> None:
-    told = {row.name: row.judge(evidence) for row in TABLE}
-    unlike = {name: verdict for name, verdict in told.items() if verdict[0] is not GuardState.ENFORCED}
+    result = {row.name: row.judge(evidence) for row in TABLE}
+    unlike = {name: verdict for name, verdict in result.items() if verdict[0] is not GuardState.ENFORCED}
     assert set(unlike) <= WATCHED, unlike
     assert {state for state, _ in unlike.values()} <= {GuardState.DETECTED}
-    assert told["free disk"][0] is GuardState.DETECTED
+    assert result["free disk"][0] is GuardState.DETECTED
 
 
 def test_every_probe_has_run(evidence: Evidence) -> None:

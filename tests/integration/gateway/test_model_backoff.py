@@ -124,7 +124,7 @@ def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path:
     ):
         calling = [pool.submit(first.send_call)]
         wait_until(shared.exists, "the limit is shared")
-        told = json.loads(shared.read_text())
+        reported = json.loads(shared.read_text())
         calling.append(pool.submit(second.send_call))
         also = second.wait_until_parked()
         assert len(far.asked) == 1
@@ -132,9 +132,9 @@ def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path:
         assert [call.result().status for call in calling] == [200, 200]
         assert (first.read_status()["parked"], second.read_status()["parked"]) == (None, None)
 
-    assert (told["kind"], told["reason"], told["attempt"]) == ("rate_limit", "429: Slow down.", "a")
-    assert told["until"] > time.time() + 3000
-    assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", told["until"])
+    assert (reported["kind"], reported["reason"], reported["attempt"]) == ("rate_limit", "429: Slow down.", "a")
+    assert reported["until"] > time.time() + 3000
+    assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", reported["until"])
 
 
 def test_the_first_success_lifts_the_limit_for_all(tmp_path: Path) -> None:

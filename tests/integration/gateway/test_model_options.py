@@ -41,10 +41,10 @@ ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret
         ({"places": {"a": 1}}, "places: a must be a string"),
     ],
 )
-def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict[str, Any], reported: str) -> None:
     options = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
 
-    with pytest.raises(ValueError, match=told) as refused:
+    with pytest.raises(ValueError, match=reported) as refused:
         start_gateway(str(tmp_path), options, SECRETS)
     assert SECRET not in str(refused.value)
     assert list(tmp_path.iterdir()) == []

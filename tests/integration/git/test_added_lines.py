@@ -205,7 +205,7 @@ def test_every_line_of_every_commit_was_there_before_or_is_told(
         for name, text in files.items():
             write(ours, name, text)
         tip = commit(git, ours)
-    told = {(line.path, line.text) for line in added(ours, tip) if isinstance(line, AddedLine)}
-    assert told == {
+    result = {(line.path, line.text) for line in added(ours, tip) if isinstance(line, AddedLine)}
+    assert result == {
         (name, line) for files in story for name, text in files.items() for line in text.split("\n") if line
     }

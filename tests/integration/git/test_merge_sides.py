@@ -44,7 +44,7 @@ def put(name: str, text: str) -> Callable[[Path], object]:
     return lambda root: (root / name).write_text(text)
 
 
-def told(repo: Repository, sides: list[MergeSide], combined: str, base: str | None = None) -> list[str]:
+def reported(repo: Repository, sides: list[MergeSide], combined: str, base: str | None = None) -> list[str]:
     return [str(loss) for loss in find_losses(read_changed_files(repo, base or repo.base_sha, sides, combined))]
 
 
@@ -58,21 +58,23 @@ def test_a_clean_merge_of_both_ends_of_a_file_loses_nothing(ours: Repository, ma
     top = make(put("a.txt", "top\n" + LINES))
     end = make(put("a.txt", LINES + "end\n"))
     sides = [MergeSide("task-001", ours.base_sha, top), MergeSide("task-002", ours.base_sha, end)]
-    assert told(ours, sides, merged(ours, top, end)) == []
+    assert reported(ours, sides, merged(ours, top, end)) == []
 
 
 def test_a_tree_that_takes_one_side_only_is_found_out(ours: Repository, make: Callable[..., str]) -> None:
     one = make(put("a.txt", LINES.replace("line 5\n", "five\n")))
     other = make(put("a.txt", LINES.replace("line 5\n", "fünf\n")))
     sides = [MergeSide("task-001", ours.base_sha, one), MergeSide("task-002", ours.base_sha, other)]
-    assert told(ours, sides, one) == ["1 line of task-002 in a.txt is not in the result: fünf"]
+    assert reported(ours, sides, one) == ["1 line of task-002 in a.txt is not in the result: fünf"]
 
 
 def test_what_a_later_task_rewrote_is_told_with_its_name(ours: Repository, make: Callable[..., str]) -> None:
     first = make(put("a.txt", LINES + "end\n"))
     second = make(put("a.txt", LINES + "the end\n"), first)
     sides = [MergeSide("task-001", ours.base_sha, first), MergeSide("task-002", first, second)]
-    assert told(ours, sides, second) == ["1 line of task-001 in a.txt is not in the result (changed by task-002): end"]
+    assert reported(ours, sides, second) == [
+        "1 line of task-001 in a.txt is not in the result (changed by task-002): end"
+    ]
 
 
 def test_a_file_that_was_renamed_by_the_other_side_is_followed(
@@ -82,9 +84,9 @@ def test_a_file_that_was_renamed_by_the_other_side_is_followed(
     other = make(lambda root: git(root, "mv", "a.txt", "b.txt"))
     sides = [MergeSide("task-001", ours.base_sha, one), MergeSide("task-002", ours.base_sha, other)]
     whole = merged(ours, one, other)
-    assert told(ours, sides, whole) == []
+    assert reported(ours, sides, whole) == []
     assert "end" in git(ours.root, "show", f"{whole}:b.txt")
-    assert [line for line in told(ours, sides, other) if "end" in line] == [
+    assert [line for line in reported(ours, sides, other) if "end" in line] == [
         "1 line of task-001 in b.txt is not in the result: end"
     ]
 
@@ -92,24 +94,24 @@ def test_a_file_that_was_renamed_by_the_other_side_is_followed(
 def test_what_the_base_changed_meanwhile_is_the_bases(ours: Repository, make: Callable[..., str]) -> None:
     tip = make(put("new.txt", "one\ntwo\n"))
     landed = make(put("new.txt", "one\nzwei\n"), tip)
-    assert told(ours, [MergeSide("task-001", ours.base_sha, tip)], landed, landed) == [
+    assert reported(ours, [MergeSide("task-001", ours.base_sha, tip)], landed, landed) == [
         "1 line of task-001 in new.txt is not in the result (changed by the base): two"
     ]
     newer = make(put("c.txt", "c\n"))
     outcome = trial_merge(ours, newer, tip)
     assert isinstance(outcome, CleanMerge)
     whole = create_commit(ours, outcome.tree, (newer, tip), "both")
-    assert told(ours, [MergeSide("task-001", ours.base_sha, tip)], whole, newer) == []
+    assert reported(ours, [MergeSide("task-001", ours.base_sha, tip)], whole, newer) == []
 
 
 def test_a_deleted_file_that_is_there_again_and_a_binary_one_that_is_another_are_told(
     ours: Repository, make: Callable[..., str]
 ) -> None:
     gone = make(lambda root: (root / "a.txt").unlink())
-    (loss,) = told(ours, [MergeSide("task-001", ours.base_sha, gone)], ours.base_sha)
+    (loss,) = reported(ours, [MergeSide("task-001", ours.base_sha, gone)], ours.base_sha)
     assert loss.startswith("30 lines that task-001 took out of a.txt are in the result again: line 1")
     image = make(lambda root: (root / "i.png").write_bytes(b"\0one"))
     other = make(lambda root: (root / "i.png").write_bytes(b"\0two"))
-    assert told(ours, [MergeSide("task-001", ours.base_sha, image)], other) == [
+    assert reported(ours, [MergeSide("task-001", ours.base_sha, image)], other) == [
         "the content of task-001 in i.png is not in the result"
     ]

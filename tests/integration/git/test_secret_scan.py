@@ -246,8 +246,8 @@ def test_an_allowed_builtin_finding_is_not_found_again_under_another_name(
     ours: Repository, git: Git, cache: Path
 ) -> None:
     leak = MAKERS["github-token"](Dice())
-    (told,) = scan_result(ours, ours.base_sha, commit(git, ours, {"a.sh": leak}), BUILTIN)
+    (result,) = scan_result(ours, ours.base_sha, commit(git, ours, {"a.sh": leak}), BUILTIN)
     git(ours.root, "reset", "-q", "--hard", ours.base_sha)
-    base = commit(git, ours, {".blueflame-secrets": f"{told.detail.rpartition(' ')[2]}\n"})
+    base = commit(git, ours, {".blueflame-secrets": f"{result.detail.rpartition(' ')[2]}\n"})
     tip = commit(git, ours, {"a.sh": leak})
     assert scan_changeset(ours, base, tip, SecretSettings(scanner="kingfisher"), cache=cache) == ()

@@ -92,10 +92,10 @@ def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
 )
 def test_a_file_that_makes_no_sense_is_refused_whole(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "c.jsonl").write_text(f'{{"_schema": "beads-jsonl/1"}}\n{line}\n')
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as reported:
         read_jsonl(tmp_path / "c.jsonl")
-    assert words in str(told.value)
-    assert "othing was imported" in str(told.value)
+    assert words in str(reported.value)
+    assert "othing was imported" in str(reported.value)
 
 
 def test_what_a_person_made_us_forget_does_not_come_back(tmp_path: Path) -> None:

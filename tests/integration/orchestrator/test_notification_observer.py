@@ -17,8 +17,8 @@ from blueflame.session.replay import apply_event
 from blueflame.testing.simulation import Simulation
 from blueflame.text.notifications import Notification
 from support.session_examples import Told as Story
+from support.session_examples import reported as played
 from support.session_examples import task
-from support.session_examples import told as played
 
 Told = list[tuple[str, int]]
 
@@ -43,9 +43,9 @@ async def delivering(courier: NotificationQueue, during: Callable[[], Awaitable[
     await task
 
 
-def courier_of(told: Told, **given: Any) -> NotificationQueue:  # noqa: ANN401
+def courier_of(reported: Told, **given: Any) -> NotificationQueue:  # noqa: ANN401
     return NotificationQueue(
-        "desk", settings(**given), lambda each, more: told.append((each.words, more)), lambda _text: None
+        "desk", settings(**given), lambda each, more: reported.append((each.words, more)), lambda _text: None
     )
 
 
@@ -56,49 +56,49 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_several_within_the_window_become_one_message() -> None:
-    told: Told = []
+    reported: Told = []
 
     async def story() -> None:
-        courier = courier_of(told, throttle="0.2s")
+        courier = courier_of(reported, throttle="0.2s")
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
             courier.take(notice("one"), now())
-            await until(lambda: bool(told))
+            await until(lambda: bool(reported))
             for words in ("two", "three", "four"):
                 courier.take(notice(words), now())
             courier.take(notice("over", "ended"), now())
-            await until(lambda: len(told) == 3)
+            await until(lambda: len(reported) == 3)
 
         await delivering(courier, during)
 
     asyncio.run(story())
-    assert told == [("one", 0), ("over", 0), ("four", 2)]
+    assert reported == [("one", 0), ("over", 0), ("four", 2)]
 
 
 def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
-    told: Told = []
+    reported: Told = []
 
     async def story() -> None:
-        courier = courier_of(told, throttle="1h")
+        courier = courier_of(reported, throttle="1h")
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
             courier.take(notice("one"), now())
-            await until(lambda: bool(told))
+            await until(lambda: bool(reported))
             courier.take(notice("two"), now())
 
         await delivering(courier, during)
 
     asyncio.run(story())
-    assert told == [("one", 0), ("two", 0)]
+    assert reported == [("one", 0), ("two", 0)]
 
 
 def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
-    told: Told = []
+    reported: Told = []
 
     async def story() -> None:
-        courier = courier_of(told, delay="1h")
+        courier = courier_of(reported, delay="1h")
         observer, plan = NotificationSender([courier]), waiting()
 
         async def during() -> None:
@@ -111,14 +111,14 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
         await delivering(courier, during)
 
     asyncio.run(story())
-    assert [words for words, _ in told] == ["stopped: 0 of 0 tasks landed, $0.00"]
+    assert [words for words, _ in reported] == ["stopped: 0 of 0 tasks landed, $0.00"]
 
 
 def test_only_what_was_asked_for_is_told() -> None:
-    told: Told = []
+    reported: Told = []
 
     async def story() -> None:
-        courier = courier_of(told, on=["failed"])
+        courier = courier_of(reported, on=["failed"])
         plan = waiting()
 
         async def during() -> None:
@@ -127,7 +127,7 @@ def test_only_what_was_asked_for_is_told() -> None:
         await delivering(courier, during)
 
     asyncio.run(story())
-    assert told == []
+    assert reported == []
 
 
 def test_a_notifier_that_fails_is_warned_of_once() -> None:

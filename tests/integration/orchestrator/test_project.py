@@ -240,5 +240,5 @@ def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_t
 
 def test_every_start_of_an_orchestrator_is_recorded(stage: Stage) -> None:
     stage.play(task(1))
-    told = stage.run({"plan": ["quit"]})
-    assert [event.pid for event in told.of(OrchestratorStarted)] == [os.getpid()]
+    result = stage.run({"plan": ["quit"]})
+    assert [event.pid for event in result.of(OrchestratorStarted)] == [os.getpid()]

@@ -113,12 +113,12 @@ def describe(ports: range | None) -> dict[str, str]:
 
 
 def test_everything_in_a_worktree_is_told_where_it_is() -> None:
-    told = describe(range(23000, 23003))
-    assert told["BLUEFLAME_ROOT"] == "/мой repo"
-    assert told["BLUEFLAME_WORKTREE"] == "/мой repo/.trees/worker-1"
-    assert told["PORT"] == told["BLUEFLAME_PORT_0"] == "23000"
-    assert told["BLUEFLAME_PORTS"] == "23000-23002"
-    assert [name for name in told if name.startswith("BLUEFLAME_PORT_")] == [f"BLUEFLAME_PORT_{n}" for n in range(3)]
+    result = describe(range(23000, 23003))
+    assert result["BLUEFLAME_ROOT"] == "/мой repo"
+    assert result["BLUEFLAME_WORKTREE"] == "/мой repo/.trees/worker-1"
+    assert result["PORT"] == result["BLUEFLAME_PORT_0"] == "23000"
+    assert result["BLUEFLAME_PORTS"] == "23000-23002"
+    assert [name for name in result if name.startswith("BLUEFLAME_PORT_")] == [f"BLUEFLAME_PORT_{n}" for n in range(3)]
 
 
 def test_without_a_port_block_no_port_is_named() -> None:

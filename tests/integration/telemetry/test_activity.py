@@ -279,13 +279,13 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
     text = content(files)[STREAM]
     with TemporaryDirectory() as made:
         folder = Path(made)
-        book, told = diary(folder), list[TranscriptEntry]()
+        book, result = diary(folder), list[TranscriptEntry]()
         cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=4))
         for start, end in pairwise([0, *sorted(cuts), len(text)]):
             with (folder / STREAM).open("ab") as file:
                 file.write(text[start:end])
-            told += book.read_entries()
-        assert told == [*diary(folder).read_entries()]
+            result += book.read_entries()
+        assert result == [*diary(folder).read_entries()]
 
 
 def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:

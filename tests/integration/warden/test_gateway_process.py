@@ -73,9 +73,9 @@ class Warden:
         folder.mkdir(parents=True)
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder), str(upstream), adopts]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.told: dict[str, Any] = json.loads(self._line())
+        self.reported: dict[str, Any] = json.loads(self._line())
         self.adopts = adopts == "adopts"
-        self.pid: int = self.told["pid"]
+        self.pid: int = self.reported["pid"]
 
     def _line(self) -> str:
         assert self.process.stdout is not None
@@ -88,7 +88,7 @@ class Warden:
         return json.loads(self._line())
 
     def call(self, door: int = 0) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.told["ports"][door]), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.reported["ports"][door]), timeout=20)
 
 
 @pytest.fixture
@@ -130,15 +130,15 @@ def test_it_serves_every_door_it_is_given(warden: Warden) -> None:
         plug.sendall(b"GET / HTTP/1.1\r\n\r\n")
 
         assert b'"gateway": "blueflame"' in heard(plug)
-    assert warden.told["closed"] == [-1, -1]
-    assert warden.told["problem"] == ""
+    assert warden.reported["closed"] == [-1, -1]
+    assert warden.reported["problem"] == ""
 
 
 def test_it_is_not_below_its_warden_which_stays_light(warden: Warden) -> None:
-    assert warden.told["below"] == []
-    assert warden.told["heavy"] == []
+    assert warden.reported["below"] == []
+    assert warden.reported["heavy"] == []
     assert os.getsid(warden.pid) == warden.pid
-    assert warden.told["adopts"] is warden.adopts
+    assert warden.reported["adopts"] is warden.adopts
 
 
 def test_it_has_no_file_of_its_warden(warden: Warden, folder: Path) -> None:
@@ -237,10 +237,10 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
         ({"hosts": ["example.org:70000"]}, "there is no port 70000"),
     ],
 )
-def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dict[str, Any], told: str) -> None:
+def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dict[str, Any], reported: str) -> None:
     from blueflame.warden.gateway_process import start_gateway
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reported):
         start_gateway(str(tmp_path), orders)
     assert list(tmp_path.iterdir()) == []
 

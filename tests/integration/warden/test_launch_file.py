@@ -37,12 +37,12 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"sandbox": GOOD, "watch": WATCH}, "neither watch nor gateway could be reached"),
     ],
 )
-def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], told: str) -> None:
+def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], reported: str) -> None:
     folder = tmp_path / "попытка"
     ended = run_warden(write_launch(folder, "touch", "ran", **keys))
 
     assert ended["reason"] == "spawn_failed"
-    assert told in ended["detail"]
+    assert reported in ended["detail"]
     assert not (folder / "ran").exists()
 
 

@@ -84,14 +84,14 @@ def test_a_missing_folder_is_a_failed_spawn(folder: Path) -> None:
         ('{"attempt": "x", "argv": ["true"], "cwd": "/", "limits": {"as": 5}}', "limits: as is not one of"),
     ],
 )
-def test_an_order_that_cannot_be_read_starts_nothing(folder: Path, launch: str, told: str) -> None:
+def test_an_order_that_cannot_be_read_starts_nothing(folder: Path, launch: str, reported: str) -> None:
     folder.mkdir(parents=True)
     (folder / "launch.json").write_text(launch)
 
     ended = run_warden(folder)
 
     assert ended["reason"] == "spawn_failed"
-    assert told in ended["detail"]
+    assert reported in ended["detail"]
 
 
 def test_an_agent_gets_the_ordered_environment_and_nothing_else(folder: Path) -> None:

@@ -452,7 +452,7 @@ def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) 
             for tool, used in calls
         ]
         warden.terminate()
-        told = json.loads(warden.stdout.read())
+        result = json.loads(warden.stdout.read())
 
     assert codes == [2, 0, 0, 2]
-    assert (told["problem"], told["lines"], told["heavy"]) == ("", 4, [])
+    assert (result["problem"], result["lines"], result["heavy"]) == ("", 4, [])

@@ -32,26 +32,26 @@ def case(
     )
 
 
-def told(*cases: ChangedFile) -> list[str]:
+def reported(*cases: ChangedFile) -> list[str]:
     return [str(loss) for loss in find_losses(cases)]
 
 
 def test_lines_that_survive_are_not_told() -> None:
     base = text("a", "b", "c")
     assert (
-        told(case(base, text("a", "mine", "b", "c"), text("a", "mine", "b", "c", "d"), ("x", base, base + b"d\n")))
+        reported(case(base, text("a", "mine", "b", "c"), text("a", "mine", "b", "c", "d"), ("x", base, base + b"d\n")))
         == []
     )
 
 
 def test_a_line_that_nobody_took_out_and_that_is_gone_is_told() -> None:
-    found = told(case(text("a"), text("a", "mine", "too"), text("a", "too")))
+    found = reported(case(text("a"), text("a", "mine", "too"), text("a", "too")))
     assert found == ["1 line of task-001 in src/a.py is not in the result: mine"]
 
 
 def test_a_line_that_another_task_changed_is_told_with_its_name() -> None:
     other = ("task-002", text("a", "mine"), text("a", "theirs"))
-    found = told(case(text("a"), text("a", "mine"), text("a", "theirs"), other))
+    found = reported(case(text("a"), text("a", "mine"), text("a", "theirs"), other))
     assert found == ["1 line of task-001 in src/a.py is not in the result (changed by task-002): mine"]
 
 
@@ -67,22 +67,22 @@ def test_a_copy_that_was_there_before_is_held_against_the_one_that_others_took_o
     before = text("{", "x", "}", "{", "y", "}")
     after = text("{", "x", "}", "{", "y", "}", "{", "z", "}")
     combined = text("{", "x", "}", "{", "z", "}")
-    assert told(case(before, after, combined, ("task-002", before, text("{", "x", "}")))) == []
+    assert reported(case(before, after, combined, ("task-002", before, text("{", "x", "}")))) == []
 
 
 def test_both_sides_adding_the_same_line_once_is_no_loss() -> None:
     both = text("a", "import os")
-    assert told(case(text("a"), both, both, ("task-002", text("a"), both))) == []
+    assert reported(case(text("a"), both, both, ("task-002", text("a"), both))) == []
 
 
 def test_a_line_that_comes_back_is_told() -> None:
-    assert told(case(text("a", "old"), text("a"), text("a", "old"))) == [
+    assert reported(case(text("a", "old"), text("a"), text("a", "old"))) == [
         "1 line that task-001 took out of src/a.py is in the result again: old"
     ]
     again = ("task-002", text("a"), text("a", "old"))
     assert find_losses([case(text("a", "old"), text("a"), text("a", "old"), again)])[0].by == "task-002"
     bracket = ("task-002", text("a"), text("a", "}"))
-    assert told(case(text("a", "}"), text("a"), text("a", "}"), bracket)) == []
+    assert reported(case(text("a", "}"), text("a"), text("a", "}"), bracket)) == []
 
 
 def test_a_file_that_is_gone_has_lost_all_and_a_deleted_one_that_is_there_has_it_all_back() -> None:
@@ -93,8 +93,8 @@ def test_a_file_that_is_gone_has_lost_all_and_a_deleted_one_that_is_there_has_it
 
 
 def test_of_files_that_are_no_text_only_the_whole_is_compared() -> None:
-    assert told(case(b"\0a", b"\0b", b"\0b")) == []
-    assert told(case(b"\0a", b"\0b", b"\0a")) == ["the content of task-001 in src/a.py is not in the result"]
+    assert reported(case(b"\0a", b"\0b", b"\0b")) == []
+    assert reported(case(b"\0a", b"\0b", b"\0a")) == ["the content of task-001 in src/a.py is not in the result"]
 
 
 def test_long_lists_and_long_lines_are_cut() -> None:
@@ -106,7 +106,7 @@ def test_long_lists_and_long_lines_are_cut() -> None:
 
 
 def test_line_ends_and_blank_lines_do_not_count() -> None:
-    assert told(case(b"a\n", b"a\n\nmine\n", b"a\r\nmine\r\n")) == []
+    assert reported(case(b"a\n", b"a\n\nmine\n", b"a\r\nmine\r\n")) == []
 
 
 contents = st.lists(st.sampled_from("abc"), max_size=6).map(lambda lines: text(*lines))

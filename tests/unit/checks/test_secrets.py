@@ -244,29 +244,29 @@ def test_what_the_result_still_has_is_told_there_and_not_once_more_for_its_histo
             AddedLine("b.py", 2, secret, "c0ffee" * 6),
         ]
     )
-    told = judge_findings(looked, SecretAllowList())
-    assert [(one.path, one.line, "history" in one.detail) for one in told] == [("a.py", 5, False), ("b.py", 2, True)]
-    assert "added by c0ffeec0ffee and still in the history" in told[1].detail
+    result = judge_findings(looked, SecretAllowList())
+    assert [(one.path, one.line, "history" in one.detail) for one in result] == [("a.py", 5, False), ("b.py", 2, True)]
+    assert "added by c0ffeec0ffee and still in the history" in result[1].detail
 
 
 def test_commit_messages_and_authors_are_searched() -> None:
     secret = f"ghp_{Dice()(36)}"
     commit = Commit(sha="abc123", author="ада", subject="feat: x", message=f"feat: x\n\nuse {secret}")
     signed = Commit(sha="def456", author=secret, subject="feat: y", message="feat: y")
-    told = judge_findings(scan_lines([], [commit, signed]), SecretAllowList())
-    assert [(one.path, one.line) for one in told] == [("abc123", 3), ("def456", 2)]
+    result = judge_findings(scan_lines([], [commit, signed]), SecretAllowList())
+    assert [(one.path, one.line) for one in result] == [("abc123", 3), ("def456", 2)]
 
 
 def test_a_file_that_nobody_looked_through_is_a_violation() -> None:
-    (told,) = judge_findings(scan_lines([Unscanned("huge.bin", "too large")]), SecretAllowList())
-    assert (told.rule, told.path, told.detail) == ("sensitive_content", "huge.bin", "too large")
+    (result,) = judge_findings(scan_lines([Unscanned("huge.bin", "too large")]), SecretAllowList())
+    assert (result.rule, result.path, result.detail) == ("sensitive_content", "huge.bin", "too large")
 
 
 def test_of_very_many_secrets_the_first_hundred_are_listed_and_the_others_counted() -> None:
     lines = [AddedLine("a.py", n, f"ghp_{Dice(n)(36)}") for n in range(1, 151)]
-    told = judge_findings(scan_lines(lines), SecretAllowList())
-    assert len(told) == 101
-    assert (told[-1].line, told[-1].detail) == (101, "and 50 more secrets, from here on")
+    result = judge_findings(scan_lines(lines), SecretAllowList())
+    assert len(result) == 101
+    assert (result[-1].line, result[-1].detail) == (101, "and 50 more secrets, from here on")
 
 
 # --- the allow file

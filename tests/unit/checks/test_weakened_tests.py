@@ -110,7 +110,7 @@ FILES = {
 }
 
 
-def told(path: str, before: str | None, after: str | None) -> list[tuple[str, int | None, tuple[str, ...]]]:
+def reported(path: str, before: str | None, after: str | None) -> list[tuple[str, int | None, tuple[str, ...]]]:
     found = find_weakened_tests([SourceVersions(path=path, before=before, after=after)])
     assert all(each.kind in WEAKENING_KINDS and each.path == path for each in found)
     return [(each.kind, each.line, each.lines) for each in found]
@@ -118,9 +118,9 @@ def told(path: str, before: str | None, after: str | None) -> list[tuple[str, in
 
 @pytest.mark.parametrize("path", FILES)
 def test_tests_that_are_as_they_were_or_stronger_are_not_told(path: str) -> None:
-    assert told(path, FILES[path], FILES[path]) == []
-    assert told(path, None, FILES[path]) == []
-    assert told(path, FILES[path], f"{FILES[path]}\n") == []
+    assert reported(path, FILES[path], FILES[path]) == []
+    assert reported(path, None, FILES[path]) == []
+    assert reported(path, FILES[path], f"{FILES[path]}\n") == []
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_tests_that_are_as_they_were_or_stronger_are_not_told(path: str) -> None
 )
 def test_an_assertion_that_is_gone_is_told_with_its_line(path: str, line: str) -> None:
     text = FILES[path]
-    ((kind, at, lines),) = told(path, text, text.replace(line, ""))
+    ((kind, at, lines),) = reported(path, text, text.replace(line, ""))
     assert (kind, lines) == ("assertions", (f"- {line.strip()}",))
     assert at is not None
-    commented = told(
+    commented = reported(
         path, text, text.replace(line.strip(), f"{'#' if path.endswith(('py', 'rb')) else '//'} {line.strip()}")
     )
     assert [kind for kind, _, _ in commented] == ["assertions"], "a comment asserts nothing"
@@ -163,7 +163,7 @@ def test_an_assertion_that_is_gone_is_told_with_its_line(path: str, line: str) -
     ],
 )
 def test_a_test_that_is_kept_from_running_is_told(path: str, old: str, new: str) -> None:
-    found = told(path, FILES[path], FILES[path].replace(old, new))
+    found = reported(path, FILES[path], FILES[path].replace(old, new))
     assert [kind for kind, _, _ in found] == ["skipped"]
     assert all(line.startswith("+ ") for line in found[0][2])
 
@@ -180,10 +180,10 @@ def test_a_test_that_is_kept_from_running_is_told(path: str, old: str, new: str)
 )
 def test_a_wider_tolerance_is_told_and_a_narrower_one_is_not(path: str, old: str, new: str) -> None:
     text = FILES[path]
-    found = told(path, text, text.replace(old, new))
+    found = reported(path, text, text.replace(old, new))
     assert [kind for kind, _, _ in found] == ["tolerance"]
     assert old in found[0][2][0] and new in found[0][2][1]
-    assert told(path, text.replace(old, new), text) == []
+    assert reported(path, text.replace(old, new), text) == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_wider_tolerance_is_told_and_a_narrower_one_is_not(path: str, old: str
     ],
 )
 def test_an_exact_assertion_that_became_a_looser_one_is_told(path: str, old: str, new: str) -> None:
-    found = told(path, FILES[path], FILES[path].replace(old, new))
+    found = reported(path, FILES[path], FILES[path].replace(old, new))
     assert [kind for kind, _, _ in found] == ["looser"]
     assert old in found[0][2][0] and new in found[0][2][1]
 
@@ -206,11 +206,11 @@ def test_an_exact_assertion_that_became_a_looser_one_is_told(path: str, old: str
 def test_a_deleted_and_an_emptied_test_are_told() -> None:
     start = PY.index("    def test_adds")
     deleted = PY[:start] + PY[PY.index("    @pytest.mark.param") :]
-    ((kind, line, lines),) = told("tests/test_sums.py", PY, deleted)
+    ((kind, line, lines),) = reported("tests/test_sums.py", PY, deleted)
     assert (kind, line) == ("deleted", 9)
     assert lines == ("- def test_adds(self):", "- assert add(1, 2) == 3", "- assert add(2, 2) == 4")
     emptied = PY.replace("        assert add(1, 2) == 3\n        assert add(2, 2) == 4\n", "        pass\n")
-    ((kind, _, lines),) = told("tests/test_sums.py", PY, emptied)
+    ((kind, _, lines),) = reported("tests/test_sums.py", PY, emptied)
     assert (kind, len(lines)) == ("emptied", 2)
 
 
@@ -223,7 +223,7 @@ def test_a_deleted_file_of_tests_is_told_with_what_it_held(path: str) -> None:
 
 def test_a_test_that_moved_or_was_renamed_is_known_by_its_name_or_its_lines() -> None:
     renamed = PY.replace("test_adds", "test_sums_are_right")
-    assert told("tests/test_sums.py", PY, renamed) == []
+    assert reported("tests/test_sums.py", PY, renamed) == []
     files = [
         SourceVersions(path="tests/test_sums.py", before=PY, after=None),
         SourceVersions(path="tests/sums/test_all.py", before=None, after=PY),
@@ -239,15 +239,15 @@ def test_a_test_that_moved_or_was_renamed_is_known_by_its_name_or_its_lines() ->
 
 
 def test_assertions_of_helpers_count() -> None:
-    ((kind, line, lines),) = told("tests/test_sums.py", PY, PY.replace("    assert value\n", "    return value\n"))
+    ((kind, line, lines),) = reported("tests/test_sums.py", PY, PY.replace("    assert value\n", "    return value\n"))
     assert (kind, line, lines) == ("assertions", 5, ("- assert value",))
 
 
 def test_files_of_other_languages_and_broken_ones_say_nothing() -> None:
     assert find_weakened_tests([SourceVersions(path="tests/data.bin", before="\0", after=None)]) == ()
-    assert told("tests/test_sums.py", PY, "def test_adds(self:\n\0\0 ==== \n" + PY) == []
+    assert reported("tests/test_sums.py", PY, "def test_adds(self:\n\0\0 ==== \n" + PY) == []
     long = "def test_a():\n    assert " + "(" * 100_000 + "\n"
-    assert told("tests/test_a.py", long, long) == []
+    assert reported("tests/test_a.py", long, long) == []
 
 
 def test_of_thousands_that_are_new_and_gone_only_the_names_are_compared() -> None:

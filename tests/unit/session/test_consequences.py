@@ -20,7 +20,7 @@ from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
 from blueflame.session.effects import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation
-from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task, told
+from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, reported, states, task
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
@@ -36,13 +36,13 @@ def following(world: Simulation, event: Event) -> Sequence[Event]:
 
 
 def test_an_illegal_move_is_found_before_it_is_written() -> None:
-    world = told(Told(task(1)))
+    world = reported(Told(task(1)))
     with pytest.raises(InternalError, match="a merged task cannot claim"):
         following(world, TaskMoved(task="task-001", cause=Cause.CLAIM))
 
 
 def test_a_fact_without_consequences_stands_alone() -> None:
-    world = told(Told(task(1)))
+    world = reported(Told(task(1)))
     event = HookRan(hook="post_merge", key="post_merge:cs-001", exit_code=1)
     assert following(world, event) == (event,)
 
@@ -111,7 +111,7 @@ def vetoed(workflow: Workflow) -> dict[str, int]:
 
 @EITHER
 def test_a_hook_can_veto_what_is_done(workflow: Workflow) -> None:
-    world = told(Told(task(1), hooks=vetoed(workflow), answers={"validation": None}), workflow, VETO)
+    world = reported(Told(task(1), hooks=vetoed(workflow), answers={"validation": None}), workflow, VETO)
     gate = world.session.open_gates["validation-task-001"]
     assert gate.evidence["by"] == "pre_validation hook"
     assert gate.evidence["notes"].startswith("the pre_validation hook exited with 1")
@@ -130,7 +130,7 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
     outcomes = Told(
         *plan, hooks=keys, answers=answers, endings={f"task-004.worker.{n}": Ending.FAILED for n in range(9)}
     )
-    world = told(outcomes, workflow, limits)
+    world = reported(outcomes, workflow, limits)
     assert world.session.outcome == ("stopped" if rule != "drop" or not world.session.all_finished else "completed")
     assert not {TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED} & set(states(world).values())
 
@@ -140,7 +140,7 @@ def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
         def pick_pause(self, effect: Effect) -> float:
             return 9.0 if isinstance(effect, RunHook) and effect.hook.name == "pre_validation" else 0.0
 
-    world = told(Slow(task(1), task(2)), BARRIER, VETO)
+    world = reported(Slow(task(1), task(2)), BARRIER, VETO)
     spoken = next(each.at for each in world.journal if isinstance(each.event, HookRan))
     assert min(turn.begins for turn in world.schedule if turn.attempt.role == "validator") >= spoken
 
@@ -154,14 +154,14 @@ def test_a_veto_of_work_that_is_deferred_meanwhile_is_not_forgotten() -> None:
         hooks={"pre_validation:task-002:1": 1},
         answers={"changeset-cs-001": "skip"},
     )
-    world = told(outcomes, FLOW, VETO)
+    world = reported(outcomes, FLOW, VETO)
     assert world.session.outcome == "completed"
     assert moves(world, "task-002")[:6] == ["claim", "complete", "defer", "requeue", "renew", "claim"]
 
 
 def test_other_hooks_only_warn() -> None:
     keys = {"post_plan:1": 1, "post_merge:cs-001": 1}
-    world = told(Told(task(1), hooks=keys), limits=Limits(hooks=("post_plan", "post_merge")))
+    world = reported(Told(task(1), hooks=keys), limits=Limits(hooks=("post_plan", "post_merge")))
     assert world.session.outcome == "completed"
     assert [event.key for event in events(world, HookRan)] == ["post_plan:1", "post_merge:cs-001"]
 
@@ -169,7 +169,7 @@ def test_other_hooks_only_warn() -> None:
 def test_the_failure_hook_is_called_for_tasks_that_failed_for_good() -> None:
     endings = {"task-001.worker.1": Ending.FAILED, **{f"task-002.worker.{n}": Ending.FAILED for n in (1, 2, 3)}}
     outcomes = Told(task(1), task(2), endings=endings, answers={"session": "stop"})
-    world = told(outcomes, limits=Limits(hooks=("on_failure",)))
+    world = reported(outcomes, limits=Limits(hooks=("on_failure",)))
     assert [event.key for event in events(world, HookRan)] == ["on_failure:task-002:3"]
 
 
@@ -183,7 +183,7 @@ def test_a_task_that_fails_after_its_dependency_was_dropped_is_blocked() -> None
         minutes={"task-002.worker.1": 30},
         answers={"validation": "drop", "session": None},
     )
-    world = told(outcomes, FLOW)
+    world = reported(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.DROPPED, "task-002": TaskState.BLOCKED}
     assert world.session.tasks["task-002"].reason == "dependency task-001 was dropped"
 
@@ -196,7 +196,7 @@ def test_work_that_comes_in_after_its_foundation_fell_waits() -> None:
         minutes={"task-002.worker.1": 30},
         answers={"session": None},
     )
-    world = told(outcomes, FLOW)
+    world = reported(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-002"].reason == "what it was built on no longer stands"
 
@@ -211,13 +211,13 @@ def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
             return 40.0 if isinstance(effect, DiagnoseTask) and effect.task == "task-002" else 0.0
 
     outcomes = Slow(task(1, group="a"), task(2, 1, group="b"), red={"task-002@1"}, answers={"changeset-cs-001": "skip"})
-    world = told(outcomes, FLOW)
+    world = reported(outcomes, FLOW)
     checked = [event.sha for event in events(world, Checked) if event.task == "task-002"]
     assert checked == ["task-002@1", "task-002@1", "task-002@2"]
     assert world.session.outcome == "completed"
 
 
 def test_gates_of_one_veto_are_asked_one_per_task() -> None:
-    world = told(Told(task(1), task(2), hooks={"pre_validation:1": 1}, answers={"validation": None}), limits=VETO)
+    world = reported(Told(task(1), task(2), hooks={"pre_validation:1": 1}, answers={"validation": None}), limits=VETO)
     opened = [event.gate.id for event in events(world, GateOpened)]
     assert opened == ["plan", "validation-task-001", "validation-task-002"]

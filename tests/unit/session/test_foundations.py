@@ -4,12 +4,12 @@ from blueflame.model.attempt import WORKER
 from blueflame.model.limits import Workflow
 from blueflame.model.task import TaskCommit, TaskState
 from blueflame.session.foundations import are_foundations_valid, find_foundations
-from support.session_examples import BARRIER, FLOW, Told, begun, task, told
+from support.session_examples import BARRIER, FLOW, Told, begun, reported, task
 
 
 def built_on(outcomes: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
     """Of each go of a worker at a task."""
-    attempts = [record.attempt for record in told(outcomes, workflow).session.attempts.values()]
+    attempts = [record.attempt for record in reported(outcomes, workflow).session.attempts.values()]
     return [attempt.built_on for attempt in attempts if (attempt.subject, attempt.role) == (name, WORKER)]
 
 
@@ -51,5 +51,5 @@ def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
 
 
 def test_nobody_is_built_on_itself() -> None:
-    world = told(Told(task(1), task(2)))
+    world = reported(Told(task(1), task(2)))
     assert find_foundations(world.session, task(1)) == ()

@@ -47,8 +47,8 @@ def test_every_payload_tells_the_occasion_and_survives_json() -> None:
 
 
 def test_post_plan_tells_each_task_as_planned() -> None:
-    (told,) = build_post_plan_payload(OCCASION, [TASK])["tasks"]
-    assert told == {
+    (reported,) = build_post_plan_payload(OCCASION, [TASK])["tasks"]
+    assert reported == {
         "id": "task-001",
         "title": "Вход",
         "description": "d",
@@ -61,8 +61,13 @@ def test_post_plan_tells_each_task_as_planned() -> None:
 
 def test_pre_validation_names_the_commits_that_will_be_judged() -> None:
     record = TaskRecord(task=TASK, state=TaskState.DONE, result=Result(sha="c" * 40, base="b" * 40), attempts=2)
-    (told,) = build_pre_validation_payload(OCCASION, [record])["tasks"]
-    assert (told["state"], told["sha"], told["base"], told["attempts"]) == ("done", "c" * 40, "b" * 40, 2)
+    (reported,) = build_pre_validation_payload(OCCASION, [record])["tasks"]
+    assert (reported["state"], reported["sha"], reported["base"], reported["attempts"]) == (
+        "done",
+        "c" * 40,
+        "b" * 40,
+        2,
+    )
 
 
 def test_post_merge_tells_what_landed() -> None:
@@ -91,13 +96,13 @@ def test_on_failure_tells_why() -> None:
         spend=Spend(micro_usd=1_500_000, input_tokens=10, output_tokens=5),
     )
     record = TaskRecord(task=TASK, state=TaskState.FAILED, reason="retries are used up")
-    told = build_on_failure_payload(OCCASION, record, ended)
-    assert (told["task"]["state"], told["task"]["reason"]) == ("failed", "retries are used up")
-    assert told["attempt"]["ending"] == "postcheck"
-    assert told["attempt"]["violations"] == [
+    reported = build_on_failure_payload(OCCASION, record, ended)
+    assert (reported["task"]["state"], reported["task"]["reason"]) == ("failed", "retries are used up")
+    assert reported["attempt"]["ending"] == "postcheck"
+    assert reported["attempt"]["violations"] == [
         {"rule": "blocked_path_modified", "path": ".env", "detail": "added", "line": None}
     ]
-    assert (told["attempt"]["cost_usd"], told["attempt"]["tokens"]) == (1.5, 15)
+    assert (reported["attempt"]["cost_usd"], reported["attempt"]["tokens"]) == (1.5, 15)
 
 
 @pytest.mark.parametrize("hook", Hook)

@@ -21,7 +21,7 @@ from blueflame.session.rate_limits import (
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
 from support.session_examples import Told, begun, events, moves, states, task
-from support.session_examples import told as story
+from support.session_examples import reported as story
 
 HOUR = 3600.0
 

@@ -26,7 +26,7 @@ from blueflame.session.replay import apply_event
 from blueflame.session.state import HookDue
 from blueflame.testing.simulated_messages import request_stop
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import FLOW, Told, begun, events, task, told
+from support.session_examples import FLOW, Told, begun, events, reported, task
 
 CAPACITY = Capacity(agents=99)
 
@@ -41,7 +41,7 @@ def test_the_first_thing_is_a_plan() -> None:
 
 def test_a_planner_that_talks_with_a_person_has_all_the_time() -> None:
     limits = Limits(interactive_planning=True, role_timeouts={"planner": 60.0, "worker": 70.0})
-    attempts = [each.attempt for each in events(told(Told(task(1)), limits=limits), AttemptIntended)]
+    attempts = [each.attempt for each in events(reported(Told(task(1)), limits=limits), AttemptIntended)]
     assert [(each.role, each.interactive, each.timeout) for each in attempts[:2]] == [
         ("planner", True, 0.0),
         ("worker", False, 70.0),
@@ -60,7 +60,7 @@ def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
             seen.append(AttendAttempt(attempt.id))
             return 1.0
 
-    prefix = told(Watching(task(1)), limits=Limits(hooks=("post_merge",))).session.id
+    prefix = reported(Watching(task(1)), limits=Limits(hooks=("post_merge",))).session.id
     assert seen == [
         AttendAttempt(f"{prefix}.plan.planner.1"),
         AskGate("plan"),
@@ -93,7 +93,7 @@ def test_no_more_agents_work_than_are_allowed_and_borne(workers: int, machine: i
 
 def test_tasks_are_claimed_by_priority_then_by_the_length_of_what_waits_behind_them() -> None:
     """SCHED-02."""
-    world = told(Told(task(1), task(2), task(3, 2), task(4, priority=1)), limits=Limits(workers=1))
+    world = reported(Told(task(1), task(2), task(3, 2), task(4, priority=1)), limits=Limits(workers=1))
     claims = [event.task for event in events(world, TaskMoved) if event.cause is Cause.CLAIM]
     assert claims == ["task-004", "task-002", "task-001", "task-003"]
 
@@ -101,7 +101,7 @@ def test_tasks_are_claimed_by_priority_then_by_the_length_of_what_waits_behind_t
 def test_reviews_go_by_group_then_by_priority() -> None:
     """SCHED-15: groups in dependency order, and within a group by priority."""
     plan = (task(1, 4, group="b"), task(2, group="a", priority=5), task(3, group="a", priority=2), task(4, group="a"))
-    world = told(Told(*plan), limits=Limits(validators=1))
+    world = reported(Told(*plan), limits=Limits(validators=1))
     reviewed = [event.attempt.subject for event in events(world, AttemptIntended) if event.attempt.role == VALIDATOR]
     assert reviewed == ["task-003", "task-004", "task-002", "task-001"]
 
@@ -131,7 +131,7 @@ def test_in_flow_a_newcomer_does_not_overtake_one_whose_checks_are_running() -> 
 def test_a_task_or_its_group_can_have_a_validator_model_of_its_own() -> None:
     own = replace(task(1, group="payments"), validator_model="strongest")
     limits = Limits(group_validator_models={"payments": "strong"}, role_models={VALIDATOR: "plain"})
-    world = told(Told(own, task(2, group="payments"), task(3)), limits=limits)
+    world = reported(Told(own, task(2, group="payments"), task(3)), limits=limits)
     reviews = [event.attempt for event in events(world, AttemptIntended) if event.attempt.role == VALIDATOR]
     models = {attempt.subject: attempt.model for attempt in reviews}
     assert models == {"task-001": "strongest", "task-002": "strong", "task-003": "plain"}
@@ -139,13 +139,13 @@ def test_a_task_or_its_group_can_have_a_validator_model_of_its_own() -> None:
 
 def test_a_task_can_have_a_worker_model_of_its_own() -> None:
     own = replace(task(1), model="strongest")
-    world = told(Told(own, task(2)), limits=Limits(role_models={WORKER: "plain"}))
+    world = reported(Told(own, task(2)), limits=Limits(role_models={WORKER: "plain"}))
     works = [event.attempt for event in events(world, AttemptIntended) if event.attempt.role == WORKER]
     assert {attempt.subject: attempt.model for attempt in works} == {"task-001": "strongest", "task-002": "plain"}
 
 
 def test_live_attempts_have_slots_of_their_own_and_free_ones_are_used_again() -> None:
-    world = told(Told(*(task(n) for n in range(1, 6))), limits=Limits(workers=2))
+    world = reported(Told(*(task(n) for n in range(1, 6))), limits=Limits(workers=2))
     slots = {r.attempt.slot for r in world.session.attempts.values()}
     assert slots == {0, 1}
 
@@ -193,7 +193,7 @@ def test_asking_twice_gives_the_same_answer() -> None:
 
 def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
     """Its end was written down and its verdict was not: the task must not wait for ever."""
-    world = told(Told(task(1)))
+    world = reported(Told(task(1)))
     cut = next(
         each.seq
         for each in world.journal
@@ -205,7 +205,7 @@ def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
 
 
 def test_states_say_where_everybody_is() -> None:
-    world = told(Told(task(1), task(2)))
+    world = reported(Told(task(1), task(2)))
     assert world.session.list_in_state(TaskState.MERGED) == ("task-001", "task-002")
     assert world.session.all_finished
     assert world.session.unfinished == ()

@@ -20,7 +20,7 @@ from blueflame.model.task import TaskState
 from blueflame.testing.simulated_messages import request_proceed, request_stop
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation
-from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
+from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, reported, states, task
 
 
 def waves(world: Simulation) -> list[tuple[int, str]]:
@@ -30,7 +30,7 @@ def waves(world: Simulation) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("workflow", [BARRIER, FLOW])
 def test_a_whole_cycle_in_which_all_goes_well(workflow: Workflow) -> None:
     """T19, SESS-05."""
-    world = told(Told(task(1), task(2, 1), task(3)), workflow)
+    world = reported(Told(task(1), task(2, 1), task(3)), workflow)
     assert set(states(world).values()) == {TaskState.MERGED}
     assert events(world, SessionEnded) == [SessionEnded(outcome="completed")]
     assert world.session.cycle == 1
@@ -38,21 +38,21 @@ def test_a_whole_cycle_in_which_all_goes_well(workflow: Workflow) -> None:
 
 def test_with_a_barrier_no_review_begins_before_all_work_is_done() -> None:
     """SESS-04, VAL-12."""
-    world = told(Told(task(1), task(2), minutes={"task-002.worker.1": 9}))
+    world = reported(Told(task(1), task(2), minutes={"task-002.worker.1": 9}))
     assert waves(world) == [(1, "work"), (1, "validate"), (1, "merge")]
     work = [turn.ends for turn in world.schedule if turn.attempt.role == "worker"]
     assert all(turn.begins >= max(work) for turn in world.schedule if turn.attempt.role == "validator")
 
 
 def test_without_a_barrier_a_review_begins_as_soon_as_it_may() -> None:
-    world = told(Told(task(1), task(2), minutes={"task-002.worker.1": 9}), FLOW)
+    world = reported(Told(task(1), task(2), minutes={"task-002.worker.1": 9}), FLOW)
     assert waves(world) == []
     assert min(turn.begins for turn in world.schedule if turn.attempt.role == "validator") == 2.0
 
 
 def test_deferred_tasks_are_worked_on_in_the_same_wave() -> None:
     """SCHED-09, T23: two that share a lock run one after the other, in one wave."""
-    world = told(Told(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware",))))
+    world = reported(Told(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware",))))
     turns = {turn.attempt.subject: turn for turn in world.schedule if turn.attempt.role == "worker"}
     assert turns["task-002"].begins >= turns["task-001"].ends
     assert world.session.cycle == 1
@@ -62,7 +62,7 @@ def test_deferred_tasks_are_worked_on_in_the_same_wave() -> None:
 def test_when_all_work_fails_the_later_waves_are_skipped() -> None:
     """T29, SESS-07."""
     endings = {f"task-00{n}.worker.{k}": Ending.FAILED for n in (1, 2) for k in range(1, 4)}
-    world = told(Told(task(1), task(2), endings=endings, answers={"session": None}))
+    world = reported(Told(task(1), task(2), endings=endings, answers={"session": None}))
     assert waves(world) == [(1, "work")]
     assert list(world.session.open_gates) == ["session-cycle-1"]
 
@@ -70,14 +70,14 @@ def test_when_all_work_fails_the_later_waves_are_skipped() -> None:
 @pytest.mark.verification(28)
 def test_the_cycles_end_at_their_limit() -> None:
     """T28, SESS-06."""
-    world = told(Told(task(1), answers={"changeset": "reject"}), limits=Limits(max_cycles=3))
+    world = reported(Told(task(1), answers={"changeset": "reject"}), limits=Limits(max_cycles=3))
     assert len(events(world, CycleStarted)) == len(events(world, CycleEnded)) == 3
     (end,) = events(world, SessionEnded)
     assert (end.outcome, end.reason) == ("max_cycles", "after 3 cycles there is still: task-001")
 
 
 def test_the_tasks_of_each_later_cycle_start_from_the_newest_base() -> None:
-    world = told(Told(task(1, group="a"), task(2, group="b"), answers={"changeset-cs-002": "reject"}))
+    world = reported(Told(task(1, group="a"), task(2, group="b"), answers={"changeset-cs-002": "reject"}))
     bases = [event.base_sha for event in events(world, CycleStarted)]
     assert bases[0] == "base"
     assert bases[1].startswith("cs-001 on ")
@@ -151,7 +151,7 @@ def test_an_agent_that_a_person_kills_is_not_started_again_at_once() -> None:
 
 
 def test_a_workflow_without_a_planner_works_on_the_request_itself() -> None:
-    world = told(SimulatedOutcomes(), SINGLE)
+    world = reported(SimulatedOutcomes(), SINGLE)
     (event,) = events(world, PlanApproved)
     assert [one.title for one in event.tasks] == ["make it so"]
     assert [one.attempt.role for one in events(world, AttemptIntended)] == ["worker"]
@@ -159,7 +159,7 @@ def test_a_workflow_without_a_planner_works_on_the_request_itself() -> None:
 
 
 def test_a_workflow_without_judges_passes_what_is_done() -> None:
-    world = told(Told(task(1)), Workflow(stages=("plan", "work", "merge")))
+    world = reported(Told(task(1)), Workflow(stages=("plan", "work", "merge")))
     assert world.session.outcome == "completed"
     assert world.session.tasks["task-001"].verdict == "pass"
 
@@ -167,7 +167,7 @@ def test_a_workflow_without_judges_passes_what_is_done() -> None:
 @pytest.mark.parametrize("barrier", [True, False])
 def test_a_workflow_that_lands_nothing_still_ends_its_cycle(barrier: bool) -> None:
     stages = ("plan", "work", "validate")
-    world = told(Told(task(1), answers={"session": None}), Workflow(stages=stages, barrier=barrier))
+    world = reported(Told(task(1), answers={"session": None}), Workflow(stages=stages, barrier=barrier))
     assert states(world) == {"task-001": TaskState.VALIDATED}
     assert list(world.session.open_gates) == ["session-cycle-1"]
 
@@ -175,6 +175,6 @@ def test_a_workflow_that_lands_nothing_still_ends_its_cycle(barrier: bool) -> No
 def test_checks_and_review_can_be_two_waves_with_one_hook() -> None:
     stages = ("plan", "work", "check", "validate", "merge")
     limits = Limits(hooks=("pre_validation",))
-    world = told(Told(task(1)), Workflow(stages=stages), limits)
+    world = reported(Told(task(1)), Workflow(stages=stages), limits)
     assert waves(world) == [(1, "work"), (1, "check"), (1, "validate"), (1, "merge")]
     assert [event.key for event in events(world, HookRan)] == ["pre_validation:1"]

@@ -29,7 +29,7 @@ from blueflame.text.notifications import (
     find_settled_gates,
 )
 from support.fake_secrets import MAKERS, Dice
-from support.session_examples import Told, begun, task, told
+from support.session_examples import Told, begun, reported, task
 
 
 def heard(journal: Sequence[JournalEntry]) -> list[Notification]:
@@ -50,7 +50,7 @@ def after(world: Simulation, *events: Event) -> list[Notification]:
 
 
 def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
-    waiting = told(Told(task(1, group="auth"), answers={"changeset": None}))
+    waiting = reported(Told(task(1, group="auth"), answers={"changeset": None}))
     notice = heard(waiting.journal)[-1]
     assert (notice.topic, notice.words) == ("gate", "[auth] thing 1")
     assert build_message(notice, 3)["text"].splitlines() == [
@@ -63,7 +63,7 @@ def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
 
 def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
     spend = {"worker": Spend(micro_usd=420_000)}
-    notice = heard(told(Told(task(1), task(2), spends=spend)).journal)[-1]
+    notice = heard(reported(Told(task(1), task(2), spends=spend)).journal)[-1]
     assert (notice.topic, notice.words) == ("ended", "completed: 2 of 2 tasks landed, $0.84")
     assert build_message(notice)["tasks"] == {"landed": 2, "failed": 0, "total": 2}
     (ended,) = after(begun(Told()), SessionEnded(outcome="max_cycles", reason="see hunter2"))
@@ -75,7 +75,7 @@ def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
 def test_a_task_is_told_of_when_it_failed_for_good() -> None:
     """What is tried again is no news: the onlooker sees a failure and its retry together."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2)}
-    world = told(Told(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
+    world = reported(Told(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
     batches = [world.journal[a:b] for a, b in zip(world.transactions, world.transactions[1:], strict=False)]
     failed = [
         notice

@@ -45,11 +45,11 @@ def test_the_budget_is_told_in_its_unit(budget: Budget, line: str) -> None:
 
 
 def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
-    told = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
-    assert told["session"] == ID
-    assert [task["state"] for task in told["tasks"]] == ["merged", "merged", "requeued"]
-    assert told["cost_usd"] == 1.68
-    assert told["gates"][0]["kind"] == "session"
-    assert {attempt["ending"] for attempt in told["attempts"]} == {"passed", "timeout"}
+    result = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
+    assert result["session"] == ID
+    assert [task["state"] for task in result["tasks"]] == ["merged", "merged", "requeued"]
+    assert result["cost_usd"] == 1.68
+    assert result["gates"][0]["kind"] == "session"
+    assert {attempt["ending"] for attempt in result["attempts"]} == {"passed", "timeout"}
     assert json.dumps(build_session_json(Story().session, now=0.0))
     assert build_gates_json([]) == []

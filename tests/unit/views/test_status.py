@@ -47,8 +47,8 @@ def test_of_a_session_that_is_over_nothing_is_said() -> None:
 
 def test_machines_get_the_same() -> None:
     assert build_orchestrator_json(None, now=NOW) == {"orchestrator_pid": None, "orchestrator": None}
-    told = build_orchestrator_json(holder(300), now=NOW)
-    assert told["orchestrator_pid"] == 4711
-    assert told["orchestrator"] == {"pid": 4711, "since": NOW - 3600, "last_sign": NOW - 300, "late": True}
+    result = build_orchestrator_json(holder(300), now=NOW)
+    assert result["orchestrator_pid"] == 4711
+    assert result["orchestrator"] == {"pid": 4711, "since": NOW - 3600, "last_sign": NOW - 300, "late": True}
     each = RunningCommand(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
     assert build_commands_json([each])["commands"][0]["warden_pid"] == 11

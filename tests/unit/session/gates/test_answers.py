@@ -31,7 +31,7 @@ from blueflame.model.task import HistoryResult, TaskState
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
+from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, reported, states, task
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
@@ -47,23 +47,23 @@ def attempts(world: Simulation, name: str, role: str = "worker") -> int:
 
 def test_quitting_at_the_plan_ends_the_session_with_nothing_touched() -> None:
     """SESS-09."""
-    world = told(Told(task(1), answers={"plan": "quit"}))
+    world = reported(Told(task(1), answers={"plan": "quit"}))
     assert events(world, SessionEnded) == [SessionEnded(outcome="plan_rejected", reason="because")]
     assert not world.session.tasks
 
 
 def test_a_new_plan_is_asked_for_with_the_persons_words() -> None:
     outcomes = Told(task(1), answers={"plan": "replan", "plan-2": "approve"}, plans={2: (task(1), task(2))})
-    world = told(outcomes)
+    world = reported(outcomes)
     assert events(world, ReplanRequested) == [ReplanRequested(notes="because")]
     assert set(states(world)) == {"task-001", "task-002"}
 
 
 def test_a_rejected_plan_is_remembered_until_another_is_approved() -> None:
-    world = told(Told(task(1), answers={"plan": "replan", "plan-2": None}))
+    world = reported(Told(task(1), answers={"plan": "replan", "plan-2": None}))
     assert world.session.rejected_plan == (task(1),)
     assert world.session.replan_notes == ("because",)
-    world = told(Told(task(1), answers={"plan": "replan", "plan-2": "approve"}))
+    world = reported(Told(task(1), answers={"plan": "replan", "plan-2": "approve"}))
     assert world.session.rejected_plan == ()
     assert world.session.replan_notes == ()
     assert world.session.outcome == "completed"
@@ -72,7 +72,7 @@ def test_a_rejected_plan_is_remembered_until_another_is_approved() -> None:
 def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
     """TASK-24."""
     better = build_edit_payload([task(1), task(2, 1)])
-    world = told(Told(task(1), answers={"plan": Answer(choice="edit", payload=better), "plan-2": "approve"}))
+    world = reported(Told(task(1), answers={"plan": Answer(choice="edit", payload=better), "plan-2": "approve"}))
     first, second = events(world, PlanProposed)
     assert (first.origin, second.origin) == ("planner", "edit")
     assert events(world, PlanApproved) == [PlanApproved(tasks=(task(1), task(2, 1)))]
@@ -80,7 +80,7 @@ def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
 
 def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
     ring = build_edit_payload([task(1, 2), task(2, 1)])
-    world = told(Told(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
+    world = reported(Told(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
     gate = world.session.open_gates["plan-2"]
     assert gate.evidence["problems"]
     assert gate.find_option("approve") is None
@@ -99,7 +99,7 @@ def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None
 @EITHER
 def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Workflow) -> None:
     """T22, MERGE-09, TASK-19."""
-    world = told(Told(task(1), answers={"changeset-cs-001": "reject"}), workflow)
+    world = reported(Told(task(1), answers={"changeset-cs-001": "reject"}), workflow)
     record = world.session.tasks["task-001"]
     assert record.state is TaskState.MERGED
     assert [(entry.result, entry.rejection_reason) for entry in record.history] == [(HistoryResult.REJECTED, "because")]
@@ -110,7 +110,7 @@ def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Wor
 def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: Workflow) -> None:
     """T26, MERGE-06, GATE-08."""
     outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset": "reject", "session": None})
-    world = told(outcomes, workflow)
+    world = reported(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     note = "depends on the rejected changeset [a]"
     if workflow.barrier:
@@ -122,7 +122,7 @@ def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: W
 
 def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> None:
     outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
-    world = told(outcomes)
+    world = reported(outcomes)
     assert world.session.outcome == "completed"
     record = world.session.tasks["task-002"]
     assert [entry.result for entry in record.history] == [HistoryResult.STALE]
@@ -133,7 +133,7 @@ def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> N
 @EITHER
 def test_a_skipped_changeset_is_shown_again_and_not_done_again(workflow: Workflow) -> None:
     """MERGE-10, B-15: neither approval nor rejection."""
-    world = told(Told(task(1), answers={"changeset-cs-001": "skip"}), workflow)
+    world = reported(Told(task(1), answers={"changeset-cs-001": "skip"}), workflow)
     assert world.session.outcome == "completed"
     assert attempts(world, "task-001") == attempts(world, "task-001", "validator") == 1
     assert not world.session.tasks["task-001"].history
@@ -141,7 +141,7 @@ def test_a_skipped_changeset_is_shown_again_and_not_done_again(workflow: Workflo
 
 
 def test_what_builds_on_a_skipped_changeset_waits_with_it_and_is_not_done_again() -> None:
-    world = told(Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "skip"}))
+    world = reported(Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "skip"}))
     assert world.session.outcome == "completed"
     assert attempts(world, "task-002") == 1
     assert [event.changeset for event in events(world, Landed)] == ["cs-003", "cs-004"]
@@ -156,7 +156,7 @@ def test_work_that_was_deferred_before_anybody_judged_it_is_judged_when_it_comes
         refused={"task-002.validator.1"},
         answers={"changeset-cs-001": "skip"},
     )
-    world = told(outcomes, FLOW)
+    world = reported(outcomes, FLOW)
     assert world.session.outcome == "completed"
     assert moves(world, "task-002")[:5] == ["claim", "complete", "defer", "present", "requeue"]
     assert attempts(world, "task-002", "validator") == 2
@@ -166,13 +166,13 @@ def test_a_checkout_that_is_not_clean_skips_the_changeset_and_all_that_builds_on
     outcomes = Told(
         task(1, group="a"), task(2, 1, group="b"), landings={("cs-001", "base"): "dirty"}, answers={"session": None}
     )
-    world = told(outcomes)
+    world = reported(outcomes)
     assert states(world) == {"task-001": TaskState.DEFERRED, "task-002": TaskState.DEFERRED}
     assert not events(world, Landed)
 
 
 def test_a_base_that_moved_is_built_on_and_asked_about_again() -> None:
-    world = told(Told(task(1), landings={("cs-001", "base"): "moved"}))
+    world = reported(Told(task(1), landings={("cs-001", "base"): "moved"}))
     assert list(world.session.gates) == ["plan", "changeset-cs-001", "changeset-cs-001-2"]
     assert world.session.outcome == "completed"
 
@@ -180,7 +180,7 @@ def test_a_base_that_moved_is_built_on_and_asked_about_again() -> None:
 def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
     """MERGE-08."""
     outcomes = Told(task(1, group="a"), task(2, group="b"), evicted={"cs-002": "conflict in src/2.py"})
-    world = told(outcomes)
+    world = reported(outcomes)
     assert world.session.outcome == "completed"
     assert world.session.changesets["cs-002"].state is ChangesetState.EVICTED
     assert world.session.tasks["task-002"].history[0].result is HistoryResult.CONFLICT
@@ -192,7 +192,7 @@ def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
 
 
 def test_stop_ends_the_session_where_it_is() -> None:
-    world = told(Told(task(1), task(2, group="b"), answers={"changeset-cs-002": "skip", "session": "stop"}))
+    world = reported(Told(task(1), task(2, group="b"), answers={"changeset-cs-002": "skip", "session": "stop"}))
     assert events(world, SessionEnded) == [SessionEnded(outcome="stopped", reason="because")]
     assert states(world) == {"task-001": TaskState.MERGED, "task-002": TaskState.DEFERRED}
 
@@ -205,7 +205,7 @@ def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
         answers={"changeset-cs-002": "reject", "session-cycle-1": "replan", "plan-2": "approve"},
         plans={2: (task(3, 1, group="c"),)},
     )
-    world = told(outcomes)
+    world = reported(outcomes)
     assert states(world) == {
         "task-001": TaskState.MERGED,
         "task-002": TaskState.DROPPED,
@@ -217,7 +217,7 @@ def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
 
 def test_a_new_plan_may_keep_a_task_and_its_memory() -> None:
     outcomes = Told(task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)})
-    world = told(outcomes)
+    world = reported(outcomes)
     record = world.session.tasks["task-001"]
     assert (record.state, record.attempts, len(record.history)) == (TaskState.MERGED, 2, 1)
 
@@ -231,7 +231,7 @@ def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
         plans={2: (task(1, group="a"), task(2, group="b"))},
         refused={"task-001.validator.2"},
     )
-    world = told(outcomes)
+    world = reported(outcomes)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.MERGED}
 
 
@@ -240,7 +240,7 @@ def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow
     """T10, TASK-20, SCHED-10; B-18: blocked has a way out."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2, 3)}
     outcomes = Told(task(1), task(2, 1), task(3, 2), task(4), endings=endings, answers={"session-cycle-1": None})
-    world = told(outcomes, workflow)
+    world = reported(outcomes, workflow)
     assert states(world) == {
         "task-001": TaskState.FAILED,
         "task-002": TaskState.BLOCKED,
@@ -264,7 +264,7 @@ REFUSED = {"task-001.validator.1"}
 def test_a_refused_task_goes_back_with_the_reviewers_notes(workflow: Workflow) -> None:
     """VAL-09."""
     answers: dict[str, str | Answer | None] = {"validation": Answer(choice="requeue", note="и тесты тоже")}
-    world = told(Told(task(1), refused=REFUSED, answers=answers), workflow)
+    world = reported(Told(task(1), refused=REFUSED, answers=answers), workflow)
     (entry,) = world.session.tasks["task-001"].history
     assert entry.result is HistoryResult.VALIDATION_FAILED
     assert entry.notes.endswith("says fail\nи тесты тоже")
@@ -277,7 +277,7 @@ def test_a_refused_task_can_be_edited_on_its_way_back() -> None:
     answers: dict[str, str | Answer | None] = {
         "validation": Answer(choice="edit", payload=build_edit_payload([better]))
     }
-    world = told(Told(task(1), task(2), refused=REFUSED, answers=answers))
+    world = reported(Told(task(1), task(2), refused=REFUSED, answers=answers))
     assert events(world, TaskEdited) == [TaskEdited(task=better)]
     assert world.session.tasks["task-001"].task == better
     assert world.session.outcome == "completed"
@@ -291,7 +291,7 @@ def test_an_edit_may_change_what_a_task_waits_for() -> None:
         refused=REFUSED,
         answers={"validation": Answer(choice="edit", payload=build_edit_payload([better])), "changeset-cs-001": "skip"},
     )
-    world = told(outcomes)
+    world = reported(outcomes)
     assert world.session.outcome == "completed"
     assert [group.changeset.tasks for group in world.session.changesets.values()][-1] == ("task-001",)
 
@@ -307,7 +307,7 @@ def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
         answers={"validation": "drop", "session": None},
         minutes={"task-002.worker.1": 30},
     )
-    world = told(outcomes, workflow)
+    world = reported(outcomes, workflow)
     assert states(world)["task-001"] is TaskState.DROPPED
     assert states(world)["task-002"] is TaskState.DEFERRED
     assert states(world)["task-004"] is TaskState.MERGED
@@ -322,14 +322,14 @@ def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
 @EITHER
 def test_the_configuration_can_decide_about_refused_tasks(workflow: Workflow, rule: str, state: TaskState) -> None:
     outcomes = Told(task(1), task(2), refused=REFUSED, answers={"session": None})
-    world = told(outcomes, workflow, Limits(on_validation_failed=rule))
+    world = reported(outcomes, workflow, Limits(on_validation_failed=rule))
     assert states(world) == {"task-001": state, "task-002": TaskState.MERGED}
     assert not [event for event in events(world, GateOpened) if event.gate.kind.value == "validation"]
 
 
 def test_red_checks_refuse_without_asking_a_reviewer() -> None:
     """T57: exit codes count."""
-    world = told(Told(task(1), red={"task-001@1"}, answers={"validation": None}))
+    world = reported(Told(task(1), red={"task-001@1"}, answers={"validation": None}))
     gate = world.session.open_gates["validation-task-001"]
     assert gate.evidence["issues"] == ["`make test` exited with 1"]
     assert attempts(world, "task-001", "validator") == 0
@@ -343,7 +343,7 @@ WEAK = {"task-001.validator.1": Ending.CRASHED, "task-001.validator.2": Ending.T
 
 def test_a_validator_is_retried_once_then_a_person_is_asked() -> None:
     """T21, VAL-07."""
-    world = told(Told(task(1), endings=WEAK, answers={"validator": None}))
+    world = reported(Told(task(1), endings=WEAK, answers={"validator": None}))
     gate = world.session.open_gates["validator-task-001"]
     assert gate.title.endswith("failed 2 times.")
     assert gate.evidence["reason"] == "timeout"
@@ -351,14 +351,14 @@ def test_a_validator_is_retried_once_then_a_person_is_asked() -> None:
 
 
 def test_a_person_can_review_it_instead() -> None:
-    world = told(Told(task(1), endings=WEAK, answers={"validator": "accept"}))
+    world = reported(Told(task(1), endings=WEAK, answers={"validator": "accept"}))
     assert world.session.outcome == "completed"
     assert [event.verdict.by for event in events(world, VerdictGiven)] == ["Ада"]
 
 
 def test_a_person_can_have_the_task_done_again() -> None:
     """VAL-08."""
-    world = told(Told(task(1), endings=WEAK, answers={"validator": Answer(choice="retry")}))
+    world = reported(Told(task(1), endings=WEAK, answers={"validator": Answer(choice="retry")}))
     (entry,) = world.session.tasks["task-001"].history
     assert entry.notes == "validator failed, human requested retry"
     assert world.session.outcome == "completed"
@@ -369,7 +369,7 @@ def test_a_person_can_give_it_up(workflow: Workflow) -> None:
     """VAL-08: the task fails, what stands on it waits, what has not begun is blocked."""
     answers: dict[str, str | Answer | None] = {"validator": "skip", "session": None}
     outcomes = Told(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
-    world = told(outcomes, workflow)
+    world = reported(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-001"].reason == "validator_failed_exhausted"
     assert world.session.tasks["task-001"].history[-1].result is HistoryResult.FAILED
@@ -387,7 +387,7 @@ def test_a_question_about_work_that_is_deferred_meanwhile_can_still_be_answered(
         minutes={"task-001.validator.1": 20},
         answers={"validator": None, "validation": "requeue"},
     )
-    world = told(outcomes)
+    world = reported(outcomes)
     assert states(world)["task-002"] is TaskState.DEFERRED
     assert list(world.session.open_gates) == ["validator-task-002"]
     outcomes.answers = {"validator": choice}
@@ -403,7 +403,7 @@ NEW = Limits(workers=1, allowed_paths=("**",))
 
 def drifting(answer: str | None) -> Simulation:
     drift = ConfigDrifted(digest="new", changes=("limits.workers: 4 -> 1",), limits=NEW)
-    return told(Told(task(1), task(2), drifts={(1, "work"): drift, (1, "merge"): drift}, answers={"drift": answer}))
+    return reported(Told(task(1), task(2), drifts={(1, "work"): drift, (1, "merge"): drift}, answers={"drift": answer}))
 
 
 def test_a_changed_configuration_is_asked_about_and_used() -> None:
