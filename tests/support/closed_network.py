@@ -1,4 +1,4 @@
-"""A network of its own that has nothing but a loopback device, and a way to run programs in it.
+"""A network namespace with only a loopback device, and a way to run programs in it.
 
 A process holds the namespace open. Listeners are made inside and handed out, so that a server in the test's own process
 serves programs in there; nothing leads anywhere else. Works as root and as an ordinary user who may have namespaces.
@@ -39,13 +39,13 @@ class ClosedNetwork:
     own_user: bool
 
     def argv(self, *argv: str) -> list[str]:
-        """To start this program in there; it is the program itself once it runs, with the same pid."""
+        """Build the command line that runs this program inside; it keeps its pid."""
         kinds = ["user", "net"] if self.own_user else ["net"]
         places = ",".join(f"/proc/{self.holder}/ns/{kind}" for kind in kinds)
         return [sys.executable, "-I", "-S", "-c", ENTER_NAMESPACES, places, *argv]
 
     def listen(self) -> socket.socket:
-        """A listener on 127.0.0.1 of that network, at a free port."""
+        """Open a listener on 127.0.0.1 of that network, at a free port."""
         self.line.sendall(b"l")
         said, handles, _, _ = socket.recv_fds(self.line, 1, 1)
         assert said == b"d", "whoever holds the network is gone"
@@ -75,7 +75,7 @@ def closed_network() -> Iterator[ClosedNetwork]:
 
 @cache
 def explain_unavailable() -> str:
-    """Why there can be no closed network here; empty when there can."""
+    """Say why no closed network can be created here; empty when it can."""
     try:
         with closed_network():
             return ""
@@ -84,7 +84,7 @@ def explain_unavailable() -> str:
 
 
 def hold_network(line: socket.socket) -> None:
-    """In the process that holds it: make the network, then hand out listeners until nobody wants any."""
+    """Create the network, then open listeners until the test closes its end."""
     from blueflame.warden.namespaces import bring_up_loopback, open_listener, send_listeners
 
     own_user = _unshare_network()
@@ -96,7 +96,7 @@ def hold_network(line: socket.socket) -> None:
 
 
 def _unshare_network() -> bool:
-    """Whether it took a namespace for users."""
+    """Enter a new network namespace; return whether that took a user namespace."""
     from blueflame.warden.namespaces import map_user
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""A gateway's counter in this very process, with a server behind it that remembers what reached it."""
+"""A gateway inside the test process, with an upstream server that records what it receives."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ async def echo_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 @dataclass
 class RecordingServer:
-    """A server on loopback: how often it was reached, and all it was told."""
+    """A server on loopback that counts its connections and records what it receives."""
 
     behave: ServerBehaviour = echo_bytes
     port: int = 0
     connections: int = 0
-    heard: bytearray = field(default_factory=bytearray)
+    received: bytearray = field(default_factory=bytearray)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         read = reader.read
 
-        async def overheard(n: int = -1) -> bytes:
+        async def read_and_record(n: int = -1) -> bytes:
             data = await read(n)
-            self.heard += data
+            self.received += data
             return data
 
-        reader.read = overheard  # type: ignore[method-assign]  # a tap on the line, whatever reads from it
+        reader.read = read_and_record  # type: ignore[method-assign]  # records whatever is read
         with suppress(ConnectionError):
             await self.behave(reader, writer)
         writer.close()
@@ -59,7 +59,7 @@ class RecordingServer:
 
 @dataclass
 class GatewayHarness:
-    """`answers` is what the resolver says, one after the other; `reached` are the addresses connected to."""
+    """A running gateway. `answers` are the resolver's, in order; `reached` are the addresses connected to."""
 
     folder: Path
     upstream: RecordingServer
@@ -77,7 +77,7 @@ class GatewayHarness:
         return [(address, port) for address in found]
 
     async def connect(self, address: Address) -> Stream:
-        """Whatever the address, the upstream is behind it."""
+        """Connect to the upstream, whatever the address."""
         self.reached.append(address)
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.upstream.port, local_addr=(self.source, 0)
@@ -88,18 +88,18 @@ class GatewayHarness:
         return await connect_with_system(("127.0.0.1", self.port))
 
     async def send_request(self, request: bytes, *, end: bool = True) -> bytes:
-        """Say it, and hear all until the gateway closes."""
+        """Send the request and return all until the gateway closes."""
         stream = await self.open_stream()
         stream.writer.write(request)
         with suppress(OSError):
             await stream.writer.drain()
             if end:
                 stream.writer.write_eof()
-        heard = b""
+        received = b""
         with suppress(ConnectionError):
-            heard = await stream.reader.read()
+            received = await stream.reader.read()
         await close_stream(stream)
-        return heard
+        return received
 
     async def open_tunnel(self, target: str = "example.org:443") -> Stream:
         stream = await self.open_stream()
@@ -139,20 +139,20 @@ async def start_gateway(
     upstream = RecordingServer(behave)
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
     upstream.port = server.sockets[0].getsockname()[1]
-    scene = GatewayHarness(folder, upstream, list(answers))
+    scenario = GatewayHarness(folder, upstream, list(answers))
     access_log = AccessLog(str(folder / "gateway.jsonl"), folder.name, largest=max_log_bytes)
     context = RequestContext(
         options=read_options(str(folder), {"port": 61128, "hosts": list(hosts)}),
         access_log=access_log,
-        resolve=scene.resolve,
-        connect=scene.connect,
+        resolve=scenario.resolve,
+        connect=scenario.connect,
         timeouts=timeouts,
         max_connections=max_connections,
     )
     listener = await start_listener(context, socket.create_server(("127.0.0.1", 0)))
-    scene.port = listener.sockets[0].getsockname()[1]
+    scenario.port = listener.sockets[0].getsockname()[1]
     try:
-        yield scene
+        yield scenario
     finally:
         listener.close()
         server.close()
@@ -165,19 +165,19 @@ async def _wait_for_tasks() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def run_scenario(folder: Path, scene: GatewayScenario, *hosts: str, **wishes: object) -> GatewayHarness:
-    """The scene on a stage of its own; what is left of it can be looked at afterwards."""
+def run_scenario(folder: Path, scenario: GatewayScenario, *hosts: str, **options: object) -> GatewayHarness:
+    """Run the scenario with its own gateway and return the ended harness."""
 
     async def run() -> GatewayHarness:
-        async with start_gateway(folder, hosts or ("example.org",), **wishes) as there:  # type: ignore[arg-type]  # passed on
-            await scene(there)
-        return there
+        async with start_gateway(folder, hosts or ("example.org",), **options) as harness:  # type: ignore[arg-type]  # passed on
+            await scenario(harness)
+        return harness
 
     return asyncio.run(run())
 
 
 def build_client_hello(name: str | None) -> bytes:
-    """The first bytes of a real TLS client."""
+    """Build the first bytes of a real TLS client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     outgoing = ssl.MemoryBIO()
@@ -194,7 +194,7 @@ VALID_OPENINGS = st.sampled_from(
 
 @st.composite
 def damaged_requests(draw: st.DrawFn) -> bytes:
-    """A proper request with something wrong somewhere."""
+    """A valid request with one damaged place."""
     seed = draw(VALID_OPENINGS)
     at, length = draw(st.integers(0, len(seed) - 1)), draw(st.integers(0, 8))
     return seed[:at] + draw(st.binary(max_size=8)) + seed[at + length :]

@@ -1,4 +1,4 @@
-"""A gateway with a model door in a process of its own, started as a warden does, and an agent's end of it."""
+"""A gateway for model calls in its own process, started as a warden does, and an agent's side of a call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ for line in sys.stdin:
 
 
 def build_model_options(upstream: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """As the engine writes them into launch.json; every API is at the one provider."""
+    """Build the options as the orchestrator writes them into launch.json, with one provider for all APIs."""
     apis = {
         "anthropic": {"upstream": upstream, "auth": "x-api-key", "secret": "key"},
         "openai": {"upstream": f"{upstream}/v1", "auth": "bearer", "secret": "key"},
@@ -80,7 +80,7 @@ class RunningGateway:
         self._lock = threading.Lock()
 
     def read_status(self, word: str = "look") -> dict[str, Any]:
-        """What the warden's side knows of the gateway by now."""
+        """Read what the warden knows about the gateway."""
         with self._lock:
             assert self.warden.stdin is not None
             assert self.warden.stdout is not None
@@ -108,7 +108,7 @@ class RunningGateway:
         return self.read_usage()
 
     def start_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
-        """`body` in JSON unless it is bytes; underscores in names of headers are hyphens."""
+        """Send a request. `body` becomes JSON unless it is bytes; underscores in header names become hyphens."""
         plug = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         data = body if isinstance(body, bytes) else json.dumps(body or {"model": "claude-test"}).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -130,7 +130,7 @@ class AgentAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    whole: bool  # the body came to its proper end
+    whole: bool  # the body has its proper end
 
     @property
     def content(self) -> Any:  # noqa: ANN401
@@ -163,7 +163,7 @@ class AgentCall:
         return status, headers
 
     def read_chunk(self) -> bytes:
-        """The next one; empty at the end."""
+        """Read the next chunk; empty at the end."""
         size = int(self._file.readline(), 16)
         data = self._file.read(size)
         assert self._file.read(2) == b"\r\n"

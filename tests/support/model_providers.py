@@ -1,4 +1,4 @@
-"""A model's provider on loopback that does as it is told: answers, streams, refuses, breaks off, or never answers."""
+"""A scripted provider on loopback: it answers, streams, refuses, breaks off, or never answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProviderRequest:
 
 
 class ProviderConnection:
-    """The connection of one request, for a play to speak on."""
+    """The connection of one request, for a behaviour to answer on."""
 
     def __init__(self, handler: BaseHTTPRequestHandler, asked: ProviderRequest, hangs_up: threading.Event) -> None:
         self._handler = handler
@@ -59,7 +59,7 @@ ProviderBehaviour = Callable[[ProviderConnection], None]
 
 @dataclass
 class Provider:
-    """Plays one after the other, the last one for ever; remembers all that was asked."""
+    """Runs its behaviours in order, the last one for ever, and records all requests."""
 
     plays: list[ProviderBehaviour]
     port: int = 0
@@ -80,45 +80,45 @@ class Provider:
 
 @contextmanager
 def start_provider(*plays: ProviderBehaviour, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
-    there = Provider(list(plays))
+    harness = Provider(list(plays))
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def setup(self) -> None:
             super().setup()
-            with there.lock:
-                there.connections += 1
+            with harness.lock:
+                harness.connections += 1
 
         def serve(self) -> None:
             size = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
             asked = ProviderRequest(self.command, self.path, headers, self.rfile.read(size))
             with suppress(ConnectionError):
-                there.take_behaviour(asked)(ProviderConnection(self, asked, there.closing))
+                harness.take_behaviour(asked)(ProviderConnection(self, asked, harness.closing))
 
         do_GET = do_POST = serve  # noqa: N815 (the names are http.server's)
 
         def log_message(self, *_: object) -> None:
-            """Nobody wants to know."""
+            """Print nothing."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 64
 
         def handle_error(self, *_: object) -> None:
-            """A gateway that hangs up is part of the play."""
+            """Print nothing: gateways disconnect on purpose."""
 
     with Server(("127.0.0.1", port), Handler) as server:
-        there.port = server.server_address[1]
+        harness.port = server.server_address[1]
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         serving.start()
         try:
-            yield there
+            yield harness
         finally:
-            there.closing.set()
+            harness.closing.set()
             server.shutdown()
             serving.join()
 
@@ -127,7 +127,7 @@ def start_provider(*plays: ProviderBehaviour, port: int = 0, tls: ssl.SSLContext
 
 
 def answer_json(status: int, content: object, **headers: str) -> ProviderBehaviour:
-    """A whole answer in JSON. Underscores in names of headers are hyphens."""
+    """Answer with JSON. Underscores in header names become hyphens."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
     def play(line: ProviderConnection) -> None:
@@ -139,7 +139,7 @@ def answer_json(status: int, content: object, **headers: str) -> ProviderBehavio
 
 
 def stream_events(pieces: Sequence[bytes | threading.Event], *, whole: bool = True) -> ProviderBehaviour:
-    """Server-sent events; an event of threading in between is waited for. Without `whole` it breaks off at the end."""
+    """Stream the pieces, waiting for each threading.Event in between. Without `whole`, break off at the end."""
 
     def play(line: ProviderConnection) -> None:
         line.send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})

@@ -1,4 +1,4 @@
-"""Scripts for the loopback model: what the model behind a real agent says in a whole session."""
+"""Scripts of the loopback model for whole sessions with real agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KEY = "sk-ant-api03-this-must-never-be-seen-anywhere"
 
 
 def build_planner_scenario(*tasks: Mapping[str, Any]) -> dict[str, Any]:
-    """A planner that looks at the repository once and then plans these tasks."""
+    """A planner that runs one command and then plans these tasks."""
     return {
         "when": {"user": "You are the planner of a team"},
         "turns": [
@@ -25,7 +25,7 @@ def build_worker_scenario(task: str, *turns: Mapping[str, Any]) -> dict[str, Any
 
 
 def build_write_turns(path: str, text: str) -> list[dict[str, Any]]:
-    """A worker that writes a file by its tool, commits it in a shell and says so."""
+    """A worker that writes a file with its tool, commits it in a shell and reports it."""
     return [
         {
             "text": "I write it.",
@@ -55,6 +55,6 @@ def build_model_script(*scenarios: Mapping[str, Any], key: str = KEY) -> dict[st
 
 
 def sum_served(served: Sequence[Any]) -> dict[str, int]:
-    """Added up at the far end."""
+    """Sum the tokens that the model server sent."""
     names = ("input", "output", "cache_read", "cache_write")
     return {name: sum(getattr(each, name) for each in served) for name in names}

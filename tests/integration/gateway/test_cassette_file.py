@@ -17,10 +17,10 @@ THERE = {"{{worktree}}": "/srv/x"}
 
 
 def asked(words: str, turns: int = 0, model: str = "m") -> bytes:
-    talk = [{"role": "user", "content": words}]
+    agent_call = [{"role": "user", "content": words}]
     for n in range(turns):
-        talk += [{"role": "assistant", "content": f"{n}"}, {"role": "user", "content": "go on"}]
-    return json.dumps({"model": model, "messages": talk}).encode()
+        agent_call += [{"role": "assistant", "content": f"{n}"}, {"role": "user", "content": "go on"}]
+    return json.dumps({"model": model, "messages": agent_call}).encode()
 
 
 def said(words: str) -> bytes:
@@ -41,7 +41,7 @@ def record(path: Path, *exchanges: tuple[bytes, str], key: str = KEY) -> None:
     assert recorder.problem == ""
 
 
-def heard(player: CassettePlayer, body: bytes) -> str | None:
+def received(player: CassettePlayer, body: bytes) -> str | None:
     chunks = player.find_answer("anthropic", body)
     if chunks is None:
         return None
@@ -57,56 +57,56 @@ def tape(tmp_path: Path) -> Path:
 def test_recorded_answers_are_replayed_turn_by_turn_with_the_paths_of_this_run(tape: Path) -> None:
     record(tape, (asked("in /home/ann/wt"), "see /home/ann/wt/a"), (asked("in /home/ann/wt", 1), "done"))
     player = CassettePlayer(str(tape), KEY, THERE)
-    assert heard(player, asked("in /srv/x")) == "see /srv/x/a"
-    assert heard(player, asked("in /srv/x", 1)) == "done"
+    assert received(player, asked("in /srv/x")) == "see /srv/x/a"
+    assert received(player, asked("in /srv/x", 1)) == "done"
 
 
 def test_the_same_question_after_a_retry_gets_the_same_answer(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a", 1), "two"))
     player = CassettePlayer(str(tape), KEY, HERE)
-    assert [heard(player, asked("a")) for _ in range(3)] == ["one"] * 3
-    assert heard(player, asked("a", 1)) == "two"
+    assert [received(player, asked("a")) for _ in range(3)] == ["one"] * 3
+    assert received(player, asked("a", 1)) == "two"
 
 
 def test_two_answers_to_one_question_are_played_in_order(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a"), "other"))
     player = CassettePlayer(str(tape), KEY, HERE)
-    assert [heard(player, asked("a")) for _ in range(3)] == ["one", "other", "other"]
+    assert [received(player, asked("a")) for _ in range(3)] == ["one", "other", "other"]
 
 
 def test_conversations_of_one_attempt_are_distinguished(tape: Path) -> None:
     record(tape, (asked("main"), "m0"), (asked("sub"), "s0"), (asked("sub", 1), "s1"), (asked("main", 1), "m1"))
     player = CassettePlayer(str(tape), KEY, HERE)
-    assert heard(player, asked("sub")) == "s0"
-    assert heard(player, asked("main")) == "m0"
-    assert heard(player, asked("main", 1)) == "m1"
-    assert heard(player, asked("sub", 1)) == "s1"
+    assert received(player, asked("sub")) == "s0"
+    assert received(player, asked("main")) == "m0"
+    assert received(player, asked("main", 1)) == "m1"
+    assert received(player, asked("sub", 1)) == "s1"
 
 
 def test_a_conversation_with_another_beginning_is_replayed_in_order(tape: Path) -> None:
     record(tape, (asked("at 10:01"), "a0"), (asked("title", model="small"), "t0"), (asked("at 10:01", 1), "a1"))
     player = CassettePlayer(str(tape), KEY, HERE)
-    assert heard(player, asked("another title", model="small")) == "t0"
-    assert heard(player, asked("at 11:59")) == "a0"
-    assert heard(player, asked("at 11:59", 1)) == "a1"
-    assert heard(player, asked("nobody began with this")) is None
+    assert received(player, asked("another title", model="small")) == "t0"
+    assert received(player, asked("at 11:59")) == "a0"
+    assert received(player, asked("at 11:59", 1)) == "a1"
+    assert received(player, asked("nobody began with this")) is None
 
 
 def test_a_turn_that_was_not_recorded_gets_the_next_answer_of_its_conversation(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a", 2), "two"))
     player = CassettePlayer(str(tape), KEY, HERE)
-    assert [heard(player, asked("a", n)) for n in (0, 1)] == ["one", "two"]
-    assert heard(player, asked("a", 5)) is None
+    assert [received(player, asked("a", n)) for n in (0, 1)] == ["one", "two"]
+    assert received(player, asked("a", 5)) is None
 
 
 def test_an_attempt_that_was_not_recorded_replays_an_earlier_one_of_its_task(tape: Path) -> None:
     record(tape, (asked("a"), "first"), key="worker/task-001/1")
     record(tape, (asked("a"), "second"), key="worker/task-001/2")
     record(tape, (asked("a"), "other task"), key="worker/task-0011/1")
-    assert heard(CassettePlayer(str(tape), "worker/task-001/2", HERE), asked("a")) == "second"
-    assert heard(CassettePlayer(str(tape), "worker/task-001/9", HERE), asked("a")) == "second"
-    assert heard(CassettePlayer(str(tape), "worker/task-002/1", HERE), asked("a")) is None
-    assert heard(CassettePlayer(str(tape), "validator/task-001/1", HERE), asked("a")) is None
+    assert received(CassettePlayer(str(tape), "worker/task-001/2", HERE), asked("a")) == "second"
+    assert received(CassettePlayer(str(tape), "worker/task-001/9", HERE), asked("a")) == "second"
+    assert received(CassettePlayer(str(tape), "worker/task-002/1", HERE), asked("a")) is None
+    assert received(CassettePlayer(str(tape), "validator/task-001/1", HERE), asked("a")) is None
 
 
 def test_only_whole_answers_are_kept_and_nothing_of_the_request(tape: Path) -> None:
@@ -153,7 +153,7 @@ def test_several_gateways_write_to_one_cassette_at_once(tape: Path) -> None:
     assert len(lines) == 120
     for name in names:
         player = CassettePlayer(str(tape), f"worker/{name}/1", {})
-        assert heard(player, asked("7")) == f"{name} " + "x" * 20_000
+        assert received(player, asked("7")) == f"{name} " + "x" * 20_000
 
 
 @pytest.mark.parametrize(

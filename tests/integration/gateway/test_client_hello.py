@@ -1,4 +1,4 @@
-"""A tunnel speaks to the host it was asked for, or not at all."""
+"""A tunnel connects to the host that its TLS ClientHello names, or not at all."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_without_a_client_hello_for_the_named_host_no_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        answer = await there.send_request(format_connect("example.org:443") + opening)
+    async def scenario(harness: GatewayHarness) -> None:
+        answer = await harness.send_request(format_connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert there.upstream.heard == b""
-    (line,) = there.read_log()
+    assert harness.upstream.received == b""
+    (line,) = harness.read_log()
     assert (line["decision"], line["rule"], line["bytes_up"]) == ("block", rule, 0)
 
 
 def test_a_silent_client_is_disconnected(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
+    async def scenario(harness: GatewayHarness) -> None:
         assert (
-            await there.send_request(format_connect("example.org:443"), end=False)
+            await harness.send_request(format_connect("example.org:443"), end=False)
             == b"HTTP/1.1 200 Connection established\r\n\r\n"
         )
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert "no TLS ClientHello came" in there.read_log()[0]["details"]
+    assert "no TLS ClientHello came" in harness.read_log()[0]["details"]
 
 
 def test_a_client_hello_in_small_pieces_is_joined(folder: Path) -> None:
     hello = build_client_hello("example.org")
 
-    async def scene(there: GatewayHarness) -> None:
-        stream = await there.open_tunnel()
+    async def scenario(harness: GatewayHarness) -> None:
+        stream = await harness.open_tunnel()
         for at in range(0, len(hello), 50):
             stream.writer.write(hello[at : at + 50])
             await stream.writer.drain()
@@ -77,7 +77,7 @@ def test_a_client_hello_in_small_pieces_is_joined(folder: Path) -> None:
         assert await stream.reader.readexactly(len(hello)) == hello
         await close_stream(stream)
 
-    run_scenario(folder, scene)
+    run_scenario(folder, scenario)
 
 
 def test_at_another_port_the_server_may_send_first_but_a_client_hello_must_name_it(folder: Path) -> None:
@@ -85,29 +85,29 @@ def test_at_another_port_the_server_may_send_first_but_a_client_hello_must_name_
         writer.write(b"SSH-2.0-greeting\r\n")
         await reader.read(100)
 
-    async def scene(there: GatewayHarness) -> None:
-        stream = await there.open_tunnel("git.example.org:22")
+    async def scenario(harness: GatewayHarness) -> None:
+        stream = await harness.open_tunnel("git.example.org:22")
         assert await stream.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
         stream.writer.write(b"SSH-2.0-client\r\n")
         await stream.reader.read()
         await close_stream(stream)
-        await there.send_request(format_connect("git.example.org:22") + build_client_hello("evil.example"))
+        await harness.send_request(format_connect("git.example.org:22") + build_client_hello("evil.example"))
 
-    there = run_scenario(folder, scene, "git.example.org:22", behave=greet)
+    harness = run_scenario(folder, scenario, "git.example.org:22", behave=greet)
 
-    assert bytes(there.upstream.heard) == b"SSH-2.0-client\r\n"
-    assert [line["rule"] for line in there.read_log()] == ["git.example.org:22", "sni_mismatch"]
+    assert bytes(harness.upstream.received) == b"SSH-2.0-client\r\n"
+    assert [line["rule"] for line in harness.read_log()] == ["git.example.org:22", "sni_mismatch"]
 
 
 def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Path) -> None:
     certificate, key = _certificate(tmp_path)
 
-    async def scene(there: GatewayHarness) -> None:
+    async def scenario(harness: GatewayHarness) -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
         server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
-        there.upstream.port = server.sockets[0].getsockname()[1]
-        stream = await there.open_tunnel()
+        harness.upstream.port = server.sockets[0].getsockname()[1]
+        stream = await harness.open_tunnel()
         await stream.writer.start_tls(
             ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org"
         )
@@ -121,7 +121,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         await reader.read()
         writer.close()
 
-    (line,) = run_scenario(folder, scene).read_log()
+    (line,) = run_scenario(folder, scenario).read_log()
 
     assert line["decision"] == "allow"
     assert line["bytes_down"] > 500
@@ -142,10 +142,10 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 def test_a_damaged_client_hello_goes_on_only_if_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        await there.send_request(format_connect("example.org:443") + opening)
+    async def scenario(harness: GatewayHarness) -> None:
+        await harness.send_request(format_connect("example.org:443") + opening)
 
-    there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
+    harness = run_scenario(tmp_path_factory.mktemp("rubbish"), scenario)
 
-    assert there.upstream.heard in (b"", opening)
-    assert there.upstream.heard == b"" or b"example.org" in opening.lower()
+    assert harness.upstream.received in (b"", opening)
+    assert harness.upstream.received == b"" or b"example.org" in opening.lower()

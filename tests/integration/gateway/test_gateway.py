@@ -1,4 +1,4 @@
-"""What the gateway lets through and what it does not, with real sockets on loopback."""
+"""What the gateway allows and refuses, with real sockets on loopback."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def folder(tmp_path: Path) -> Path:
 def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> None:
     hello = build_client_hello("example.org")
 
-    async def scene(there: GatewayHarness) -> None:
-        stream = await there.open_tunnel()
+    async def scenario(harness: GatewayHarness) -> None:
+        stream = await harness.open_tunnel()
         stream.writer.write(hello)
         assert await stream.reader.readexactly(len(hello)) == hello
         stream.writer.write(b"more")
         assert await stream.reader.readexactly(4) == b"more"
         await close_stream(stream)
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert there.reached == [("151.101.0.223", 443)]
-    assert bytes(there.upstream.heard) == hello + b"more"
-    (line,) = there.read_log()
+    assert harness.reached == [("151.101.0.223", 443)]
+    assert bytes(harness.upstream.received) == hello + b"more"
+    (line,) = harness.read_log()
     assert (line["host"], line["port"], line["decision"], line["rule"]) == ("example.org", 443, "allow", "example.org")
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + 4
     assert line["attempt"] == "попытка один"
@@ -70,15 +70,15 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     ],
 )
 def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, target: str, rule: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        answer = await there.send_request(format_connect(target))
+    async def scenario(harness: GatewayHarness) -> None:
+        answer = await harness.send_request(format_connect(target))
         status = 400 if rule == "malformed_request" else 403
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
-    there = run_scenario(folder, scene, "example.org", "*.example.net")
+    harness = run_scenario(folder, scenario, "example.org", "*.example.net")
 
-    assert (there.asked, there.reached, there.upstream.connections) == ([], [], 0)
-    (line,) = there.read_log()
+    assert (harness.asked, harness.reached, harness.upstream.connections) == ([], [], 0)
+    (line,) = harness.read_log()
     assert (line["decision"], line["rule"]) == ("block", rule)
 
 
@@ -86,24 +86,24 @@ def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, targe
     "target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"]
 )
 def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.open_tunnel(target))
+    async def scenario(harness: GatewayHarness) -> None:
+        await close_stream(await harness.open_tunnel(target))
 
-    there = run_scenario(folder, scene, "example.org", "*.example.net")
+    harness = run_scenario(folder, scenario, "example.org", "*.example.net")
 
-    assert len(there.reached) == 1
+    assert len(harness.reached) == 1
 
 
 def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        answer = await there.send_request(format_connect("example.com:8443"))
+    async def scenario(harness: GatewayHarness) -> None:
+        answer = await harness.send_request(format_connect("example.com:8443"))
         first, _, rest = answer.partition(b"\r\n")
         words = json.loads(rest.partition(b"\r\n\r\n")[2])["error"]
         assert first == f"HTTP/1.1 403 {words}".encode()
         assert "example.com" in words
         assert "sandbox.allowed_hosts: [example.com:8443]" in words
 
-    run_scenario(folder, scene)
+    run_scenario(folder, scenario)
 
 
 @pytest.mark.parametrize(
@@ -124,77 +124,77 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
     ],
 )
 def test_a_name_with_one_private_address_is_refused(folder: Path, addresses: list[str]) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        answer = await there.send_request(format_connect("example.org:443"))
+    async def scenario(harness: GatewayHarness) -> None:
+        answer = await harness.send_request(format_connect("example.org:443"))
         assert b"not a public address" in answer
 
-    there = run_scenario(folder, scene, answers=[addresses])
+    harness = run_scenario(folder, scenario, answers=[addresses])
 
-    assert there.reached == []
-    assert there.read_log()[0]["rule"] == "address_not_public"
+    assert harness.reached == []
+    assert harness.read_log()[0]["rule"] == "address_not_public"
 
 
 def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.open_tunnel())
-        assert b"address_not_public" in await there.send_request(format_connect("example.org:443"))
+    async def scenario(harness: GatewayHarness) -> None:
+        await close_stream(await harness.open_tunnel())
+        assert b"address_not_public" in await harness.send_request(format_connect("example.org:443"))
 
-    there = run_scenario(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
+    harness = run_scenario(folder, scenario, answers=[["151.101.0.223"], ["127.0.0.1"]])
 
-    assert there.asked == ["example.org", "example.org"]  # once for each request
-    assert there.reached == [("151.101.0.223", 443)]
+    assert harness.asked == ["example.org", "example.org"]  # once for each request
+    assert harness.reached == [("151.101.0.223", 443)]
 
 
 def test_a_private_address_is_reached_when_it_is_listed(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.open_tunnel("nexus.corp:8443"))
-        await close_stream(await there.open_tunnel("10.1.2.3:8443"))
-        assert b"403" in await there.send_request(format_connect("10.1.2.3:443"))
-        assert b"403" in await there.send_request(format_connect("10.1.2.4:8443"))
+    async def scenario(harness: GatewayHarness) -> None:
+        await close_stream(await harness.open_tunnel("nexus.corp:8443"))
+        await close_stream(await harness.open_tunnel("10.1.2.3:8443"))
+        assert b"403" in await harness.send_request(format_connect("10.1.2.3:443"))
+        assert b"403" in await harness.send_request(format_connect("10.1.2.4:8443"))
 
-    there = run_scenario(folder, scene, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
+    harness = run_scenario(folder, scenario, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
 
-    assert there.reached == [("10.1.2.3", 8443)] * 2
+    assert harness.reached == [("10.1.2.3", 8443)] * 2
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0"])
 def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, address: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        assert b"address_not_public" in await there.send_request(format_connect(f"{address}:443"))
+    async def scenario(harness: GatewayHarness) -> None:
+        assert b"address_not_public" in await harness.send_request(format_connect(f"{address}:443"))
 
-    assert run_scenario(folder, scene, address).reached == []
+    assert run_scenario(folder, scenario, address).reached == []
 
 
 def test_a_public_address_of_this_machine_is_refused(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        there.source = "127.0.0.1"  # where the upstream is
-        assert b"which is this machine itself" in await there.send_request(
+    async def scenario(harness: GatewayHarness) -> None:
+        harness.source = "127.0.0.1"  # where the upstream is
+        assert b"which is this machine itself" in await harness.send_request(
             format_connect("example.org:443") + build_client_hello("example.org")
         )
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert there.upstream.heard == b""
+    assert harness.upstream.received == b""
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        port, there.upstream.port = there.upstream.port, 1
-        asking = asyncio.ensure_future(there.send_request(format_connect("example.org:443")))
+    async def scenario(harness: GatewayHarness) -> None:
+        port, harness.upstream.port = harness.upstream.port, 1
+        asking = asyncio.ensure_future(harness.send_request(format_connect("example.org:443")))
         assert (await asking).startswith(b"HTTP/1.1 502 example.org cannot be reached: Connection refused")
-        there.upstream.port = port
-        await close_stream(await there.open_tunnel())
+        harness.upstream.port = port
+        await close_stream(await harness.open_tunnel())
 
-    there = run_scenario(folder, scene, answers=[["151.101.0.223", "2a04:4e42::223"]])
+    harness = run_scenario(folder, scenario, answers=[["151.101.0.223", "2a04:4e42::223"]])
 
-    assert [address for address, _ in there.reached] == ["151.101.0.223", "2a04:4e42::223", "151.101.0.223"]
-    assert [line["decision"] for line in there.read_log()] == ["error", "block"]
+    assert [address for address, _ in harness.reached] == ["151.101.0.223", "2a04:4e42::223", "151.101.0.223"]
+    assert [line["decision"] for line in harness.read_log()] == ["error", "block"]
 
 
 def test_a_name_without_an_address_is_reported(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        assert (await there.send_request(format_connect("example.org:443"))).startswith(
+    async def scenario(harness: GatewayHarness) -> None:
+        assert (await harness.send_request(format_connect("example.org:443"))).startswith(
             b"HTTP/1.1 502 example.org cannot be resolved"
         )
 
-    assert run_scenario(folder, scene, answers=[]).read_log()[0]["rule"] == "name_not_found"
+    assert run_scenario(folder, scenario, answers=[]).read_log()[0]["rule"] == "name_not_found"

@@ -1,4 +1,4 @@
-"""The gateway as an agent in a real box sees it: the only exit, and the same one for setup steps."""
+"""The gateway from inside a real sandbox: the only exit, also for setup steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def gateway_of(folder: Path) -> int:
-    """Whoever writes that log."""
+    """Find the process that writes that log."""
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and (entry / "fd" / "1").readlink() == folder / "gateway.log":

@@ -1,4 +1,4 @@
-"""Agents that wait for long: whoever wants a stream hears that somebody is there, and errors come as events then."""
+"""Pings keep a waiting client's stream alive, and errors come as events then."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from support.model_providers import (
     stream_events,
 )
 
-SOON = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1)
+FAST_PINGS = WaitTimes(first=1.0, longest=1.0, poll=0.1, first_ping=0.1, ping=0.1)
 LIMITED = answer_json(429, build_error(), retry_after_ms="700")
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 @contextmanager
-def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
-    """A door in this very process that soothes after a tenth of a second. Gives its port."""
+def start_fast_gateway(folder: Path, url: str, **more: object) -> Iterator[int]:
+    """Run a gateway in this process that pings after a tenth of a second. Yields its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     loop = asyncio.new_event_loop()
     ends = asyncio.Event()
@@ -47,13 +47,13 @@ def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
         options = read_options(str(folder), {"hosts": [], "model": build_model_options(url, **more)}, {"key": SECRET})
         assert options.model is not None
         access_log, usage_log = AccessLog(str(folder / "gateway.jsonl"), "a"), UsageLog(str(folder), "a")
-        door = ModelHandler(
-            options.model, usage_log, "a", StatusReporter(None), timeouts=GatewayTimeouts(), wait_times=SOON
+        handler = ModelHandler(
+            options.model, usage_log, "a", StatusReporter(None), timeouts=GatewayTimeouts(), wait_times=FAST_PINGS
         )
-        server = await start_listener(RequestContext(options=options, access_log=access_log, model=door), listener)
+        server = await start_listener(RequestContext(options=options, access_log=access_log, model=handler), listener)
         await ends.wait()
         server.close()
-        await door.close()
+        await handler.close()
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
         await asyncio.sleep(0)  # connections that were cut are closed in the loop's next turn
         usage_log.close()
@@ -71,12 +71,12 @@ def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
 
 def ask(port: int, target: str, body: object) -> tuple[int, bytes]:
     data = json.dumps(body).encode()
-    plug = socket.create_connection(("127.0.0.1", port), timeout=20)
-    plug.sendall(f"POST {target} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
-    with AgentCall(plug) as talk:
-        heard = talk.read_answer()
-    assert heard.whole
-    return heard.status, heard.body
+    sock = socket.create_connection(("127.0.0.1", port), timeout=20)
+    sock.sendall(f"POST {target} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
+    with AgentCall(sock) as agent_call:
+        received = agent_call.read_answer()
+    assert received.whole
+    return received.status, received.body
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -87,7 +87,10 @@ STREAM = {"model": "claude-test", "stream": True}
 
 
 def test_a_client_that_waits_for_a_stream_gets_pings_and_then_the_answer(tmp_path: Path) -> None:
-    with start_provider(LIMITED, stream_events(build_message_events())) as far, hurried_door(tmp_path, far.url) as port:
+    with (
+        start_provider(LIMITED, stream_events(build_message_events())) as provider,
+        start_fast_gateway(tmp_path, provider.url) as port,
+    ):
         status, body = ask(port, "/anthropic/v1/messages", STREAM)
 
     pings = body.count(PING)
@@ -98,7 +101,10 @@ def test_a_client_that_waits_for_a_stream_gets_pings_and_then_the_answer(tmp_pat
 
 
 def test_a_client_that_waits_for_one_answer_gets_nothing_before_it(tmp_path: Path) -> None:
-    with start_provider(LIMITED, answer_json(200, build_message())) as far, hurried_door(tmp_path, far.url) as port:
+    with (
+        start_provider(LIMITED, answer_json(200, build_message())) as provider,
+        start_fast_gateway(tmp_path, provider.url) as port,
+    ):
         status, body = ask(port, "/anthropic/v1/messages", {"model": "claude-test"})
 
     assert (status, json.loads(body)) == (200, build_message())
@@ -115,7 +121,7 @@ def test_a_client_that_waits_for_one_answer_gets_nothing_before_it(tmp_path: Pat
 )
 def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:
     refused = answer_json(400, {"error": {"message": "No such model.", "code": "odd"}})
-    with start_provider(LIMITED, refused) as far, hurried_door(tmp_path, far.url) as port:
+    with start_provider(LIMITED, refused) as provider, start_fast_gateway(tmp_path, provider.url) as port:
         status, body = ask(port, target, STREAM)
 
     last = body.replace(ping, b"").decode()
@@ -128,7 +134,7 @@ def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, pin
 
 def test_an_exceeded_wait_after_pings_is_an_event_too(tmp_path: Path) -> None:
     down = answer_json(503, build_error("api_error", "Down."))
-    with start_provider(down) as far, hurried_door(tmp_path, far.url, outage_wait=0.5) as port:
+    with start_provider(down) as provider, start_fast_gateway(tmp_path, provider.url, outage_wait=0.5) as port:
         _, body = ask(port, "/anthropic/v1/messages", STREAM)
 
     assert json.loads(body.replace(PING, b"").decode().removeprefix("event: error\ndata: ")) == build_error(

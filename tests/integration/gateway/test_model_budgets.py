@@ -1,4 +1,4 @@
-"""Budgets at the wire: the call after the last one that fits is refused, and nobody overshoots by more than one."""
+"""Budgets: the call after the last one that fits is refused; no budget is exceeded by more than one call."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call t
 def test_when_a_budget_is_used_up_the_next_call_is_refused_with_advice(tmp_path: Path) -> None:
     budgets = [{"name": "session", "unit": "tokens", "limit": 10_000}, {"name": "attempt", "unit": "usd", "limit": 400}]
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
     ):
-        answers = [door.send_call() for _ in range(4)]
-        heard, lines = door.read_status(), door.read_usage()
+        answers = [gateway.send_call() for _ in range(4)]
+        received, lines = gateway.read_status(), gateway.read_usage()
 
     words = (
         "The budget of this attempt is used up: $0.0004 of $0.0004."
@@ -39,8 +39,8 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_with_advice(tmp_path:
     assert [answer.status for answer in answers] == [200, 200, 402, 402]
     assert answers[2].content == {"type": "error", "error": {"type": "billing_error", "message": words}}
     assert answers[2].headers["x-should-retry"] == "false"
-    assert len(far.asked) == 2
-    assert heard["refused"] == {"budget": "attempt", "unit": "usd", "used": 400, "limit": 400, "words": words}
+    assert len(provider.asked) == 2
+    assert received["refused"] == {"budget": "attempt", "unit": "usd", "used": 400, "limit": 400, "words": words}
     assert [line["refused"] for line in lines] == ["", "", "budget", "budget"]
     assert [line["micro_usd"] for line in lines] == [200, 200, 0, 0]
 
@@ -54,49 +54,49 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_with_advice(tmp_path:
         ("/gemini/v1beta/models/gemini-test:generateContent", ("error", "message")),
     ],
 )
-def test_a_refusal_has_the_shape_of_its_api(used_up: RunningGateway, target: str, place: tuple[str, str]) -> None:
-    heard = used_up.send_call(target)
+def test_a_refusal_has_the_shape_of_its_api(build_used_up: RunningGateway, target: str, place: tuple[str, str]) -> None:
+    received = build_used_up.send_call(target)
 
-    assert heard.status == 402
-    assert "240 tokens of 200 tokens" in heard.content[place[0]][place[1]]
+    assert received.status == 402
+    assert "240 tokens of 200 tokens" in received.content[place[0]][place[1]]
 
 
 @pytest.fixture(scope="module")
-def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of doors)
+def build_used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of doors)
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 200}]
     folder = tmp_path_factory.mktemp("model") / "a"
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(folder, build_model_options(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(folder, build_model_options(provider.url, budgets=budgets)) as gateway,
     ):
-        door.send_call()
-        door.send_call()
-        yield door
+        gateway.send_call()
+        gateway.send_call()
+        yield gateway
 
 
 def test_an_empty_budget_refuses_the_first_call(tmp_path: Path) -> None:
     budgets = [{"name": "day", "unit": "usd", "limit": 0}]
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
     ):
-        assert door.send_call().status == 402
-        assert door.read_status()["refused"]["budget"] == "day"
-    assert far.asked == []
+        assert gateway.send_call().status == 402
+        assert gateway.read_status()["refused"]["budget"] == "day"
+    assert provider.asked == []
 
 
 def test_parallel_calls_wait_when_together_they_could_exceed_the_budget(tmp_path: Path) -> None:
-    """Ten at once, with room for two: the third is the one that must not go."""
+    """Ten calls at once, with budget for two: the third must not run."""
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=TWO_CALLS)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=TWO_CALLS)) as gateway,
         ThreadPoolExecutor(10) as pool,
     ):
-        answers = list(pool.map(lambda _: door.send_call(), range(10)))
-        lines = door.read_usage()
+        answers = list(pool.map(lambda _: gateway.send_call(), range(10)))
+        lines = gateway.read_usage()
 
     assert sorted(answer.status for answer in answers) == [200] * 2 + [402] * 8
-    assert len(far.asked) == 2
+    assert len(provider.asked) == 2
     assert sum(line["input"] + line["output"] for line in lines) == 240
 
 
@@ -104,47 +104,49 @@ def test_parallel_calls_run_together_when_the_budget_has_room(tmp_path: Path) ->
     gate = threading.Event()
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 100_000}]
     with (
-        start_provider(answer_json(200, build_message()), wait_then(gate, answer_json(200, build_message()))) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
+        start_provider(
+            answer_json(200, build_message()), wait_then(gate, answer_json(200, build_message()))
+        ) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
         ThreadPoolExecutor(3) as pool,
     ):
-        assert door.send_call().status == 200  # now it is known how large a call is
-        waiting = [pool.submit(door.send_call) for _ in range(3)]
-        wait_until(lambda: len(far.asked) == 4, "all three are with the provider at once")
+        assert gateway.send_call().status == 200  # now it is known how large a call is
+        waiting = [pool.submit(gateway.send_call) for _ in range(3)]
+        wait_until(lambda: len(provider.asked) == 4, "all three are with the provider at once")
         gate.set()
         assert [call.result().status for call in waiting] == [200] * 3
 
 
 def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the_same(tmp_path: Path) -> None:
-    """message_stop has been said, the end of the body has not."""
+    """message_stop was sent, the end of the body was not."""
     gate = threading.Event()
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 120}]
     with (
-        start_provider(stream_events([*build_message_events(), gate])) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
-        door.start_call() as first,
+        start_provider(stream_events([*build_message_events(), gate])) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
+        gateway.start_call() as first,
     ):
         first.read_head()
         seen = b""
         while b"message_stop" not in seen:
             seen += first.read_chunk()
-        second: AgentAnswer = door.send_call()
+        second: AgentAnswer = gateway.send_call()
         gate.set()
         first.read_chunk()
 
     assert second.status == 402
-    assert len(far.asked) == 1
+    assert len(provider.asked) == 1
 
 
 def test_a_call_that_cannot_be_logged_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "usage.jsonl").symlink_to("/dev/full")
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
     ):
-        answers = [door.send_call() for _ in range(2)]
+        answers = [gateway.send_call() for _ in range(2)]
 
     assert [answer.status for answer in answers] == [200, 403]
     assert "the record of what the model costs cannot be written" in answers[1].content["error"]["message"]
-    assert len(far.asked) == 1
+    assert len(provider.asked) == 1

@@ -1,4 +1,4 @@
-"""A recorded session played again: the same answers, metered alike, and nobody asked."""
+"""A recorded session replayed: the same answers and usage, without a provider."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NOBODY = "http://127.0.0.1:9"
 def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     with (
-        start_provider(stream_events(build_message_events()), answer_json(200, build_message(wrote=33))) as far,
-        start_model_gateway(tmp_path / "a", build_model_options(far.url, record=str(cassette))) as door,
+        start_provider(stream_events(build_message_events()), answer_json(200, build_message(wrote=33))) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, record=str(cassette))) as gateway,
     ):
-        door.send_call(body=ASKED)
-        door.send_call(body=THEN)
-        recorded = door.read_usage()
-    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
-        first, second = door.send_call(body=ASKED), door.send_call(body=THEN)
-        played = door.read_usage()
+        gateway.send_call(body=ASKED)
+        gateway.send_call(body=THEN)
+        recorded = gateway.read_usage()
+    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as gateway:
+        first, second = gateway.send_call(body=ASKED), gateway.send_call(body=THEN)
+        played = gateway.read_usage()
 
     assert first.headers["content-type"] == "text/event-stream"
     assert b"message_stop" in first.body
@@ -47,10 +47,10 @@ def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> No
 def test_a_call_that_was_not_recorded_is_refused(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     cassette.write_text("")
-    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
-        heard = door.send_call(body=ASKED)
-        (line,) = door.read_usage()
+    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as gateway:
+        received = gateway.send_call(body=ASKED)
+        (line,) = gateway.read_usage()
 
-    assert heard.status == 404
-    assert f"the cassette {cassette} holds no answer to this call" in heard.content["error"]["message"]
+    assert received.status == 404
+    assert f"the cassette {cassette} holds no answer to this call" in received.content["error"]["message"]
     assert (line["refused"], line["micro_usd"]) == ("not_recorded", 0)

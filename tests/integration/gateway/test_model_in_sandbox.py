@@ -1,4 +1,4 @@
-"""The model door as an agent in a real box sees it: at its port, and with nothing of the credential inside."""
+"""The model API from inside a real sandbox: at its port, and without the credential."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def folder() -> Iterator[Path]:
 
 
 def test_a_sandboxed_agent_reaches_its_model_and_is_metered(who: SystemUser, folder: Path) -> None:
-    with start_provider(answer_json(200, build_message())) as far:
-        options = build_model_options(far.url)
-        options["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}
+    with start_provider(answer_json(200, build_message())) as provider:
+        options = build_model_options(provider.url)
+        options["apis"] = {"anthropic": {"upstream": provider.url, "auth": "none"}}
         gateway = {"port": 61128, "hosts": [], "model": options}
         ended = run_warden_as(who, write_sandboxed_launch(folder, "bash", "-c", CALL, net="doors", gateway=gateway))
 

@@ -1,4 +1,4 @@
-"""Orders for the model door: read as a whole before anything is started, and nothing unknown is passed over."""
+"""Options of the model API: checked as a whole before anything starts; unknown keys are errors."""
 
 from __future__ import annotations
 

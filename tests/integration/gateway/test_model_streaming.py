@@ -1,4 +1,4 @@
-"""Calls to a model through the gateway: passed on as they are, with another credential, and metered."""
+"""Calls to a model through the gateway: forwarded unchanged, with another credential, and metered."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ GEMINI = {"promptTokenCount": 100, "cachedContentTokenCount": 40, "candidatesTok
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Provider, RunningGateway]]:
     folder = tmp_path_factory.mktemp("model") / "попытка 1"
     with (
-        start_provider(answer_json(200, build_message())) as far,
-        start_model_gateway(folder, build_model_options(far.url)) as door,
+        start_provider(answer_json(200, build_message())) as provider,
+        start_model_gateway(folder, build_model_options(provider.url)) as door,
     ):
-        yield far, door
+        yield provider, door
 
 
 @pytest.fixture
-def far(pair: tuple[Provider, RunningGateway]) -> Provider:
-    there, _ = pair
-    there.plays[:], there.connections = [answer_json(200, build_message())], 0
-    there.asked.clear()
-    return there
+def provider(pair: tuple[Provider, RunningGateway]) -> Provider:
+    harness, _ = pair
+    harness.plays[:], harness.connections = [answer_json(200, build_message())], 0
+    harness.asked.clear()
+    return harness
 
 
 @pytest.fixture
 def door(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
     """One for all: as if nothing had been written yet."""
-    _, there = pair
-    (there.folder / "usage.jsonl").write_text("")
-    return there
+    _, harness = pair
+    (harness.folder / "usage.jsonl").write_text("")
+    return harness
 
 
-def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningGateway, far: Provider) -> None:
-    heard = door.send_call(body={"model": "claude-test", "messages": []})
+def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningGateway, provider: Provider) -> None:
+    received = door.send_call(body={"model": "claude-test", "messages": []})
 
-    assert (heard.status, heard.content, heard.headers["connection"]) == (200, build_message(), "close")
-    (asked,) = far.asked
+    assert (received.status, received.content, received.headers["connection"]) == (200, build_message(), "close")
+    (asked,) = provider.asked
     assert (asked.method, asked.path, asked.content) == (
         "POST",
         "/v1/messages",
@@ -74,15 +74,15 @@ def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningG
     assert door.read_status() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
 
 
-def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGateway, far: Provider) -> None:
+def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGateway, provider: Provider) -> None:
     door.send_call(
         "/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1"
     )
 
-    (asked,) = far.asked
+    (asked,) = provider.asked
     assert asked.path == "/v1/messages?beta=true"
     assert asked.headers["x-api-key"] == SECRET
-    assert asked.headers["host"] == f"127.0.0.1:{far.port}"
+    assert asked.headers["host"] == f"127.0.0.1:{provider.port}"
     assert (asked.headers["accept-encoding"], asked.headers["user-agent"]) == ("identity", "cli/1")
     assert TOKEN not in repr(asked)
 
@@ -108,10 +108,10 @@ def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGatew
 def test_each_api_is_reached_in_its_own_way(
     pair: tuple[Provider, RunningGateway], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
 ) -> None:
-    far, door = pair
+    provider, door = pair
     assert door.send_call(target, **shown).status == 200
 
-    asked = far.asked[-1]
+    asked = provider.asked[-1]
     assert asked.path == path
     assert asked.headers[credential[0]] == credential[1]
     assert TOKEN not in repr(asked)
@@ -164,31 +164,33 @@ def test_each_api_is_reached_in_its_own_way(
         ),
     ],
 )
-def test_every_wire_format_is_metered_alike(door: RunningGateway, far: Provider, target: str, answer: object) -> None:
-    far.plays[:] = [answer]  # type: ignore[list-item]  # a play
+def test_every_wire_format_is_metered_alike(
+    door: RunningGateway, provider: Provider, target: str, answer: object
+) -> None:
+    provider.plays[:] = [answer]  # type: ignore[list-item]  # a play
 
-    heard = door.send_call(target, {"model": "gpt-test", "stream": True})
+    received = door.send_call(target, {"model": "gpt-test", "stream": True})
 
-    assert heard.whole
+    assert received.whole
     (line,) = door.read_usage()
     assert (line["input"], line["cache_read"], line["output"], line["complete"]) == (60, 40, 20, True)
     assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
 
 
-def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, far: Provider) -> None:
+def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, provider: Provider) -> None:
     pieces, go_on = build_message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
-    far.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
+    provider.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
 
-    with door.start_call(body={"model": "claude-test", "stream": True}) as talk:
-        status, headers = talk.read_head()
-        heard = talk.read_chunk()
-        while len(heard) < len(pieces[0] + pieces[1]):
-            heard += talk.read_chunk()  # the provider has not said the rest yet
+    with door.start_call(body={"model": "claude-test", "stream": True}) as agent_call:
+        status, headers = agent_call.read_head()
+        received = agent_call.read_chunk()
+        while len(received) < len(pieces[0] + pieces[1]):
+            received += agent_call.read_chunk()  # the provider has not said the rest yet
         go_on.set()
-        while part := talk.read_chunk():
-            heard += part
+        while part := agent_call.read_chunk():
+            received += part
 
-    assert (status, headers["content-type"], heard) == (200, "text/event-stream", b"".join(pieces))
+    assert (status, headers["content-type"], received) == (200, "text/event-stream", b"".join(pieces))
     (line,) = door.read_usage()
     assert [line[kind] for kind in ("input", "output", "cache_read", "cache_write", "complete")] == [
         100,
@@ -199,22 +201,24 @@ def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, far: Provi
     ]
 
 
-def test_usage_is_requested_where_the_api_does_not_report_it_by_default(door: RunningGateway, far: Provider) -> None:
+def test_usage_is_requested_where_the_api_does_not_report_it_by_default(
+    door: RunningGateway, provider: Provider
+) -> None:
     asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
 
     door.send_call("/openai/chat/completions", asked)
 
-    assert far.asked[0].content == {**asked, "stream_options": {"include_usage": True, "other": 1}}
+    assert provider.asked[0].content == {**asked, "stream_options": {"include_usage": True, "other": 1}}
 
 
 @pytest.mark.parametrize("headers", [{"x_api_key": "bf-another"}, {"no_token": "1"}, {"authorization": "Basic eA=="}])
 def test_without_the_attempts_token_nothing_goes_out(
-    door: RunningGateway, far: Provider, headers: dict[str, str]
+    door: RunningGateway, provider: Provider, headers: dict[str, str]
 ) -> None:
-    heard = door.send_call(**headers)
+    received = door.send_call(**headers)
 
-    assert (heard.status, heard.content["error"]["type"]) == (401, "authentication_error")
-    assert (far.asked, door.read_usage()) == ([], [])
+    assert (received.status, received.content["error"]["type"]) == (401, "authentication_error")
+    assert (provider.asked, door.read_usage()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -230,36 +234,36 @@ def test_without_the_attempts_token_nothing_goes_out(
         "/gemini/v1beta/models/../x:generateContent",
     ],
 )
-def test_a_call_that_could_not_be_metered_is_refused(door: RunningGateway, far: Provider, target: str) -> None:
-    heard = door.send_call(target)
+def test_a_call_that_could_not_be_metered_is_refused(door: RunningGateway, provider: Provider, target: str) -> None:
+    received = door.send_call(target)
 
-    assert heard.status == 404
-    assert "could not be metered" in heard.body.decode()
-    assert far.asked == []
-
-
-def test_responses_in_the_background_are_refused(door: RunningGateway, far: Provider) -> None:
-    heard = door.send_call("/openai/responses", {"model": "gpt-test", "background": True})
-
-    assert heard.status == 400
-    assert "background" in heard.content["error"]["message"]
-    assert far.asked == []
+    assert received.status == 404
+    assert "could not be metered" in received.body.decode()
+    assert provider.asked == []
 
 
-def test_a_free_call_is_forwarded_without_a_line(door: RunningGateway, far: Provider) -> None:
-    far.plays[:] = [answer_json(200, {"input_tokens": 12})]
+def test_responses_in_the_background_are_refused(door: RunningGateway, provider: Provider) -> None:
+    received = door.send_call("/openai/responses", {"model": "gpt-test", "background": True})
+
+    assert received.status == 400
+    assert "background" in received.content["error"]["message"]
+    assert provider.asked == []
+
+
+def test_a_free_call_is_forwarded_without_a_line(door: RunningGateway, provider: Provider) -> None:
+    provider.plays[:] = [answer_json(200, {"input_tokens": 12})]
 
     assert door.send_call("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
     assert door.read_usage() == []
 
 
-def test_a_chunked_body_arrives_whole(door: RunningGateway, far: Provider) -> None:
+def test_a_chunked_body_arrives_whole(door: RunningGateway, provider: Provider) -> None:
     body = json.dumps({"model": "claude-test", "text": "x" * 100_000}).encode()
     parts = [body[:10], body[10:70_000], body[70_000:]]
     chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
 
     assert door.send_call(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
-    assert far.asked[0].body == body
+    assert provider.asked[0].body == body
 
 
 @pytest.mark.parametrize(
@@ -273,43 +277,43 @@ def test_a_chunked_body_arrives_whole(door: RunningGateway, far: Provider) -> No
     ],
 )
 def test_a_body_that_is_too_large_or_malformed_is_refused(
-    door: RunningGateway, far: Provider, headers: dict[str, str], body: bytes, status: int
+    door: RunningGateway, provider: Provider, headers: dict[str, str], body: bytes, status: int
 ) -> None:
     assert door.send_call(body=body, **headers).status == status
-    assert far.asked == []
+    assert provider.asked == []
 
 
-def test_errors_of_the_provider_are_forwarded(door: RunningGateway, far: Provider) -> None:
-    far.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
+def test_errors_of_the_provider_are_forwarded(door: RunningGateway, provider: Provider) -> None:
+    provider.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
 
-    heard = door.send_call()
+    received = door.send_call()
 
-    assert (heard.status, heard.headers["request-id"]) == (400, "req_1")
-    assert heard.content["error"]["message"] == "No such model."
+    assert (received.status, received.headers["request-id"]) == (400, "req_1")
+    assert received.content["error"]["message"] == "No such model."
     (line,) = door.read_usage()
     assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
 
 
-def test_an_answer_that_breaks_off_is_forwarded_as_broken(door: RunningGateway, far: Provider) -> None:
-    far.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
+def test_an_answer_that_breaks_off_is_forwarded_as_broken(door: RunningGateway, provider: Provider) -> None:
+    provider.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
 
-    heard = door.send_call(body={"model": "claude-test", "stream": True})
+    received = door.send_call(body={"model": "claude-test", "stream": True})
 
-    assert not heard.whole
+    assert not received.whole
     (line,) = door.wait_for_usage()
     assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
-    assert len(far.asked) == 1  # never again, once a byte has been passed on
+    assert len(provider.asked) == 1  # never again, once a byte has been passed on
 
 
-def test_the_connection_to_the_provider_is_reused(door: RunningGateway, far: Provider) -> None:
+def test_the_connection_to_the_provider_is_reused(door: RunningGateway, provider: Provider) -> None:
     for _ in range(3):
         assert door.send_call().status == 200
 
-    assert len(far.asked) == 3
-    assert far.connections <= 1
+    assert len(provider.asked) == 3
+    assert provider.connections <= 1
 
 
-def test_health_checks_of_clients_are_answered_here(door: RunningGateway, far: Provider) -> None:
+def test_health_checks_of_clients_are_answered_here(door: RunningGateway, provider: Provider) -> None:
     import http.client
 
     for method, target in (("HEAD", "/anthropic/"), ("GET", "/anthropic/api/hello"), ("HEAD", "/anthropic")):
@@ -321,27 +325,27 @@ def test_health_checks_of_clients_are_answered_here(door: RunningGateway, far: P
     client.request("GET", "/")
     assert json.loads(client.getresponse().read())["models"] == ["/anthropic/", "/gemini/", "/openai/"]
     client.close()
-    assert far.asked == []
+    assert provider.asked == []
 
 
-def test_an_api_that_the_runtime_does_not_use_is_not_available(far: Provider, tmp_path: Path) -> None:
-    options = build_model_options(far.url)
+def test_an_api_that_the_runtime_does_not_use_is_not_available(provider: Provider, tmp_path: Path) -> None:
+    options = build_model_options(provider.url)
     del options["apis"]["openai"]
     with start_model_gateway(tmp_path / "a", options) as door:
-        heard = door.send_call("/openai/responses")
+        received = door.send_call("/openai/responses")
 
-    assert heard.status == 404
-    assert "the openai API is not available" in heard.content["error"]["message"]
+    assert received.status == 404
+    assert "the openai API is not available" in received.content["error"]["message"]
 
 
-def test_a_login_is_read_again_for_each_call(far: Provider, tmp_path: Path) -> None:
+def test_a_login_is_read_again_for_each_call(provider: Provider, tmp_path: Path) -> None:
     login = tmp_path / "credentials.json"
 
     def log_in(token: str, expires: float) -> None:
         login.write_text(json.dumps({"claudeAiOauth": {"accessToken": token, "expiresAt": expires * 1000}}))
 
-    options = build_model_options(far.url)
-    options["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
+    options = build_model_options(provider.url)
+    options["apis"] = {"anthropic": {"upstream": provider.url, "auth": "oauth", "file": str(login)}}
     with start_model_gateway(tmp_path / "a", options, secrets={}) as door:
         unread = door.send_call()
         for token in ("first", "second"):
@@ -351,16 +355,16 @@ def test_a_login_is_read_again_for_each_call(far: Provider, tmp_path: Path) -> N
         expired = door.send_call()
         lines = door.read_usage()
 
-    assert [asked.headers["authorization"] for asked in far.asked] == ["Bearer first", "Bearer second"]
-    assert {asked.headers["anthropic-beta"] for asked in far.asked} == {"some-beta,oauth-2025-04-20"}
-    assert "x-api-key" not in far.asked[0].headers
+    assert [asked.headers["authorization"] for asked in provider.asked] == ["Bearer first", "Bearer second"]
+    assert {asked.headers["anthropic-beta"] for asked in provider.asked} == {"some-beta,oauth-2025-04-20"}
+    assert "x-api-key" not in provider.asked[0].headers
     assert (unread.status, expired.status) == (403, 403)
     assert "has expired; a person must log in again" in expired.content["error"]["message"]
     assert [line["refused"] for line in lines] == ["no_login", "", "", "no_login"]
 
 
 def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(
-    door: RunningGateway, far: Provider
+    door: RunningGateway, provider: Provider
 ) -> None:
     door.send_call()
 

@@ -1,4 +1,4 @@
-"""Providers behind TLS: only those that are trusted, and with one handshake for many calls."""
+"""Providers behind TLS: only trusted ones, with one handshake for many calls."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ def test_a_trusted_provider_is_asked_over_one_connection(
 ) -> None:
     context, trusted = certificate
     with (
-        start_provider(FINE, tls=context) as far,
+        start_provider(FINE, tls=context) as provider,
         start_model_gateway(
-            tmp_path / "a", build_model_options(f"https://localhost:{far.port}"), SSL_CERT_FILE=trusted
-        ) as door,
+            tmp_path / "a", build_model_options(f"https://localhost:{provider.port}"), SSL_CERT_FILE=trusted
+        ) as gateway,
     ):
-        answers = [door.send_call().status for _ in range(2)]
+        answers = [gateway.send_call().status for _ in range(2)]
 
-    assert (answers, len(far.asked), far.connections) == ([200, 200], 2, 1)
-    assert far.asked[0].headers["x-api-key"] == SECRET
+    assert (answers, len(provider.asked), provider.connections) == ([200, 200], 2, 1)
+    assert provider.asked[0].headers["x-api-key"] == SECRET
 
 
 @pytest.mark.parametrize(("host", "trusts"), [("localhost", False), ("127.0.0.1", True)])
 def test_an_untrusted_provider_gets_no_byte_of_the_request(
     tmp_path: Path, certificate: tuple[ssl.SSLContext, str], host: str, *, trusts: bool
 ) -> None:
-    """Nobody has signed for it, or it was signed for another name."""
+    """Its certificate is self-signed, or for another name."""
     context, trusted = certificate
     options = {"outage_wait": 0.0}
     with (
-        start_provider(FINE, tls=context) as far,
+        start_provider(FINE, tls=context) as provider,
         start_model_gateway(
             tmp_path / "a",
-            build_model_options(f"https://{host}:{far.port}", **options),
+            build_model_options(f"https://{host}:{provider.port}", **options),
             SSL_CERT_FILE=trusted if trusts else "/dev/null",
-        ) as door,
+        ) as gateway,
     ):
-        heard = door.send_call()
+        received = gateway.send_call()
 
-    assert heard.status == 503
-    assert "its certificate cannot be trusted" in heard.content["error"]["message"]
-    assert far.asked == []
+    assert received.status == 503
+    assert "its certificate cannot be trusted" in received.content["error"]["message"]
+    assert provider.asked == []

@@ -1,4 +1,4 @@
-"""Plain HTTP, the gateway's own pages, and rubbish."""
+"""Plain HTTP, the status page, and malformed requests."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_unencrypted_requests_are_refused(folder: Path, target: str, status: int, rule: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        answer = await there.send_request(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
+    async def scenario(harness: GatewayHarness) -> None:
+        answer = await harness.send_request(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert (there.reached, there.read_log()[0]["rule"]) == ([], rule)
+    assert (harness.reached, harness.read_log()[0]["rule"]) == ([], rule)
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
 
 
@@ -57,15 +57,15 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
         b"bodyGET /smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     )
 
-    async def scene(there: GatewayHarness) -> None:
-        assert (await there.send_request(request)).endswith(b"welcome")
+    async def scenario(harness: GatewayHarness) -> None:
+        assert (await harness.send_request(request)).endswith(b"welcome")
 
-    there = run_scenario(folder, scene, "mirror.example:80", behave=answer)
+    harness = run_scenario(folder, scenario, "mirror.example:80", behave=answer)
 
-    assert bytes(there.upstream.heard) == (
+    assert bytes(harness.upstream.received) == (
         b"POST /a?b=1 HTTP/1.1\r\nhost: mirror.example\r\nx-a: 1\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody"
     )
-    assert there.read_log()[0]["kind"] == "http"
+    assert harness.read_log()[0]["kind"] == "http"
 
 
 @pytest.mark.parametrize(
@@ -73,30 +73,30 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
     ["Transfer-Encoding: chunked", "Content-Length: 4\r\nContent-Length: 5", "Content-Length: +4", "Content-Length: "],
 )
 def test_a_body_of_ambiguous_length_is_not_forwarded(folder: Path, headers: str) -> None:
-    async def scene(there: GatewayHarness) -> None:
+    async def scenario(harness: GatewayHarness) -> None:
         request = f"POST http://mirror.example/ HTTP/1.1\r\n{headers}\r\n\r\nbody"
-        assert (await there.send_request(request.encode())).startswith(b"HTTP/1.1 4")
+        assert (await harness.send_request(request.encode())).startswith(b"HTTP/1.1 4")
 
-    assert run_scenario(folder, scene, "mirror.example:80").reached == []
+    assert run_scenario(folder, scenario, "mirror.example:80").reached == []
 
 
 def test_the_gateway_serves_its_status_page(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        page = await there.send_request(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    async def scenario(harness: GatewayHarness) -> None:
+        page = await harness.send_request(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
             "gateway": "blueflame",
             "attempt": "попытка один",
             "hosts": ["example.org", "*.example.net:8443"],
         }
-        nowhere = await there.send_request(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        nowhere = await harness.send_request(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         assert nowhere.startswith(b"HTTP/1.1 404 ")
         assert b'"error": "no model is configured on this gateway' in nowhere
-        assert (await there.send_request(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
-        assert (await there.send_request(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
+        assert (await harness.send_request(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+        assert (await harness.send_request(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
 
-    there = run_scenario(folder, scene, "example.org", "*.example.net:8443")
+    harness = run_scenario(folder, scenario, "example.org", "*.example.net:8443")
 
-    assert [line["decision"] for line in there.read_log()] == ["allow", "block", "block", "allow"]
+    assert [line["decision"] for line in harness.read_log()] == ["allow", "block", "block", "allow"]
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
 
 
@@ -120,22 +120,22 @@ def test_the_gateway_serves_its_status_page(folder: Path) -> None:
     ],
 )
 def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        assert (await there.send_request(request_)).startswith(b"HTTP/1.1 400 ")
+    async def scenario(harness: GatewayHarness) -> None:
+        assert (await harness.send_request(request_)).startswith(b"HTTP/1.1 400 ")
 
-    there = run_scenario(folder, scene)
+    harness = run_scenario(folder, scenario)
 
-    assert (there.reached, there.read_log()[0]["rule"]) == ([], "malformed_request")
+    assert (harness.reached, harness.read_log()[0]["rule"]) == ([], "malformed_request")
 
 
 def test_an_endless_head_and_a_slow_one_are_refused(folder: Path) -> None:
-    async def scene(there: GatewayHarness) -> None:
-        assert (await there.send_request(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(
+    async def scenario(harness: GatewayHarness) -> None:
+        assert (await harness.send_request(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(
             b"HTTP/1.1 431 "
         )
-        assert (await there.send_request(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
+        assert (await harness.send_request(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
 
-    assert run_scenario(folder, scene).reached == []
+    assert run_scenario(folder, scenario).reached == []
 
 
 @settings(max_examples=150)
@@ -143,15 +143,15 @@ def test_an_endless_head_and_a_slow_one_are_refused(folder: Path) -> None:
 def test_random_bytes_reach_no_host_and_never_end_the_gateway(
     tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]
 ) -> None:
-    """Whatever is sent: nobody but the listed host is looked up, and nothing but a hello to it goes on."""
+    """Whatever is sent, only the listed host is resolved, and only a ClientHello for it goes on."""
 
-    async def scene(there: GatewayHarness) -> None:
+    async def scenario(harness: GatewayHarness) -> None:
         for data in sent:
-            await there.send_request(data)
-        assert (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            await harness.send_request(data)
+        assert (await harness.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
-    there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
+    harness = run_scenario(tmp_path_factory.mktemp("rubbish"), scenario)
 
-    assert set(there.asked) <= {"example.org"}
-    assert there.upstream.heard == b""
-    assert len(there.read_log()) == len(sent) + 1
+    assert set(harness.asked) <= {"example.org"}
+    assert harness.upstream.received == b""
+    assert len(harness.read_log()) == len(sent) + 1

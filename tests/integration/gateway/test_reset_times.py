@@ -1,4 +1,4 @@
-"""When a refused call may come again: every provider says it in another way."""
+"""When a rate-limited call may be retried: every provider says it in another way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway's readers by themselves: allow list, addresses, TLS hello."""
+"""The strict parsers of the gateway: allow list, addresses, TLS ClientHello."""
 
 from __future__ import annotations
 
