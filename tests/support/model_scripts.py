@@ -21,7 +21,7 @@ def build_planner_scenario(*tasks: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_worker_scenario(task: str, *turns: Mapping[str, Any]) -> dict[str, Any]:
-    return {"when": {"user": rf"You carry out one task, (?P<task>{task})"}, "turns": list(turns)}
+    return {"when": {"user": rf"Your task: implement (?P<task>{task})"}, "turns": list(turns)}
 
 
 def build_write_turns(path: str, text: str) -> list[dict[str, Any]]:
