@@ -1,13 +1,13 @@
-"""The files of an attempt's folder: whole or not at all, and the outcome whatever the disk says.
+"""Read and write the files of an attempt's folder, atomically, and the outcome even on a full disk.
 
-launch.json   what to run (from the engine)        lock          held by the living warden, says who it is
-cancel        the wish that it end (from the engine) started       the one start, made once and for all
-stdout.log    what the agent said                  agent.json    who the agent is, before it runs
-stderr.log                                         status.json   how it stands, at most once a second
-setup.log     what the setup steps said            outcome.json  how it ended; nothing changes after it
-survey-before what git status said after the setup survey-after  and after the agent, each asked in the box
-groups.json   its control groups, before they are made usage.jsonl   what each call to a model used, by the gateway
-attach.sock   where people connect to its terminal, while it has one
+launch.json   what to run (from the engine)        lock          held by the living warden, names it
+cancel        a request to end (from the engine)   started       marks the one start
+stdout.log    output of the agent                  agent.json    identity of the agent, written before it runs
+stderr.log                                         status.json   state for views, at most once a second
+setup.log     output of the setup steps            outcome.json  how the attempt ended; nothing changes after it
+survey-before git status after the setup           survey-after  and after the agent, both run in the sandbox
+groups.json   its control groups                   usage.jsonl   usage of each model call, by the gateway
+attach.sock   the agent's terminal, while it has one
 """
 
 # ruff: noqa: PTH105, PTH108, PTH110, PTH116 (pathlib's imports would cost every attempt some 10 ms)
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from blueflame.warden.poll_loop import PollLoop
 
 RESERVED_BYTES = 16 * 1024  # room for the outcome, taken while the disk still has some
-LOCK_TIMEOUT = 0.2  # seconds: whoever only asks for the lock's holder has it for an instant
+LOCK_TIMEOUT = 0.2  # seconds: a process that reads the holder takes the lock for an instant
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 5.0
 MAX_READ_BYTES = 64 * 1024 * 1024
 
 
 def take_lock(folder: str, note: str) -> int | None:
-    """The lock's open file, to be kept for life; None when another warden lives. The file is never removed."""
+    """Return the open lock file, or None if another warden holds it. The file is never removed."""
     handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     give_up = time.monotonic() + LOCK_TIMEOUT
     while True:
@@ -54,13 +54,13 @@ def take_lock(folder: str, note: str) -> int | None:
 
 
 def _write_holder(handle: int, note: str) -> None:
-    with suppress(OSError):  # a full disk: the lock itself is what counts
+    with suppress(OSError):  # full disk: the lock itself counts
         os.ftruncate(handle, 0)
         os.pwrite(handle, note.encode(), 0)
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Raises OSError, ValueError, or TypeError for what is not an object."""
+    """Raise OSError, ValueError, or TypeError if the file holds no object."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
@@ -84,7 +84,7 @@ def read_json_or_empty(path: str) -> dict[str, Any]:
 
 
 def write_json(path: str, content: Mapping[str, Any]) -> None:
-    """Whole or not at all for every reader; not forced to the disk, since none of these survive a power cut anyway."""
+    """Replace the file atomically; without fsync, since these files need not survive a power cut."""
     draft = f"{path}.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
@@ -95,7 +95,7 @@ def write_json(path: str, content: Mapping[str, Any]) -> None:
 
 
 def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
-    """True for the one caller who may start the agent: the mark is on the disk before anything runs."""
+    """Return True for the one caller that may start the agent; the mark is on disk before anything runs."""
     path = f"{folder}/started"
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -105,7 +105,7 @@ def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
         _write_all(handle, _encode_json(note))
         os.fsync(handle)
     except OSError:
-        os.unlink(path)  # nothing has been started: let the next warden try
+        os.unlink(path)  # nothing was started: the next warden may try
         raise
     finally:
         os.close(handle)
@@ -114,14 +114,14 @@ def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
 
 
 def reserve_outcome(folder: str) -> None:
-    """Disk space for the outcome, so that an agent that fills the disk cannot keep its own end from being recorded."""
+    """Reserve disk space for the outcome: an agent that fills the disk must not prevent its record."""
     try:
         handle = os.open(f"{folder}/outcome.draft", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _write_all(handle, b"\0" * RESERVED_BYTES)
         finally:
             os.close(handle)
-    except OSError:  # writing the outcome is tried again and again later
+    except OSError:  # write_outcome retries
         pass
 
 
@@ -130,7 +130,7 @@ def has_outcome(folder: str) -> bool:
 
 
 def write_outcome(folder: str, content: Mapping[str, Any], poll_loop: PollLoop) -> bool:
-    """Tries until it is on the disk. Gives up only when the folder is gone, or when told to stop once more."""
+    """Retry until the outcome is on disk; give up only if the folder is gone or a second stop signal arrives."""
     data = _encode_json(content)
     pause = MIN_RETRY_SECONDS
     stops = poll_loop.stops
@@ -150,7 +150,7 @@ def _replace_outcome(folder: str, data: bytes) -> None:
     draft = f"{folder}/outcome.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _write_all(handle, data)  # over the reserved blocks, before they are given back
+        _write_all(handle, data)  # into the reserved blocks
         os.ftruncate(handle, len(data))
         os.fsync(handle)
     finally:
@@ -164,14 +164,14 @@ def _sync_folder(folder: str) -> None:
     try:
         os.fsync(handle)
     except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by some network file systems
             raise
     finally:
         os.close(handle)
 
 
 def touch_file(path: str) -> None:
-    """Touch a file that others watch. A hint that cannot be given is no loss: they look by themselves, too."""
+    """Touch a file that other processes watch. A lost hint does no harm: they also poll."""
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         os.utime(path)
@@ -185,7 +185,7 @@ def read_size(path: str) -> int:
 
 
 def read_tail(path: str, max_bytes: int, offset: int = 0) -> str:
-    """The end of a file, as far as it lies after `offset`."""
+    """Read the end of a file, at most from `offset` on."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -212,6 +212,8 @@ WRITE_SECONDS = 1.0
 
 
 class StatusFile:
+    """The state of the attempt for views: written on change, at most once a second; nothing depends on it."""
+
     __slots__ = (
         *("_told", "_told_at", "_told_parked", "agent", "boot", "held", "parked", "path", "start_time", "started_at"),
         *("state", "state_at"),
@@ -226,14 +228,14 @@ class StatusFile:
         self.state = "starting"  # starting | setup | working | stopping | ended
         self.state_at = self.started_at
         self.agent: int | None = None
-        self.parked: dict[str, object] = {}  # why it waits for its model: kind, reason, until, since
-        self.held = 0.0  # seconds that it has waited so, in all
+        self.parked: dict[str, object] = {}  # why the agent waits for its model: kind, reason, until, since
+        self.held = 0.0  # seconds waited so far
         self._told_parked: dict[str, object] = {}
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
 
     def format_lock_note(self, attempt: str) -> str:
-        """What the lock file says of its holder: `<pid> <start> <RFC3339> <note>`."""
+        """Format the content of the lock file: `<pid> <start> <RFC3339> <note>`."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at))
         return f"{os.getpid()} {self.start_time} {at} {attempt}"
 
@@ -247,7 +249,7 @@ class StatusFile:
         if news == self._told or (now - self._told_at < WRITE_SECONDS and not changed_state):
             return
         self._told, self._told_at, self._told_parked = news, now, self.parked
-        with suppress(OSError):  # a full disk: the lock and the outcome are what counts
+        with suppress(OSError):  # full disk: lock and outcome count
             write_json(self.path, self._build_content(spool))
 
     def _build_content(self, spool: Spool) -> dict[str, object]:

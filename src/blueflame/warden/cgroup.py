@@ -1,8 +1,8 @@
-"""A control group per attempt: the kernel's own wall around memory and processes, where it can be had.
+"""Create a control group for each attempt: the kernel then limits memory and processes, where that is available.
 
-Version 2 needs a delegated place (as systemd gives to a person's own services), version 1 needs root. A group is made
-beside or below our own group, never above it: limits that already hold for us go on holding for the agent.
-Its paths are noted in the attempt's folder before it is made: a later warden can clear up what a killed one left.
+Version 2 needs a delegated parent (as systemd gives to user services), version 1 needs root. A group is created next
+to or below our own, never above it: limits that hold for us still hold for the agent. Its paths are written to the
+attempt's folder first, so that a later warden can remove what a killed one left.
 """
 
 # ruff: noqa: PTH102, PTH106, PTH110, PTH119, PTH120, PTH208 (pathlib costs 10 ms)
@@ -35,7 +35,7 @@ OOM_FILES = ("memory.oom_control", "memory.events")  # of version 1, of version 
 
 
 class CgroupParent:
-    """A folder of the group file system where a group with these controllers can be made."""
+    """A folder of the cgroup file system in which a group with these controllers can be created."""
 
     __slots__ = ("controllers", "path", "version")
 
@@ -64,12 +64,12 @@ class Cgroup:
         return bool(self._pids_path)
 
     def add_process(self, pid: int) -> None:
-        """Whatever `pid` starts from now on belongs to the group as well."""
+        """Put `pid` and all its later children into the group."""
         for path in self.paths:
             _write_text(f"{path}/cgroup.procs", str(pid))
 
     def count_oom_kills(self) -> int:
-        """How many processes the kernel has killed for want of memory."""
+        """Count the processes that the kernel has killed because memory ran out."""
         return (
             max((_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES), default=0)
             if self.has_memory_limit
@@ -77,7 +77,7 @@ class Cgroup:
         )
 
     def count_processes(self) -> int | None:
-        """With their threads; None when it cannot be read."""
+        """Count processes and threads; None if unreadable."""
         try:
             return int(_read_text(f"{self._pids_path}/pids.current"))
         except (OSError, ValueError):
@@ -88,7 +88,7 @@ class Cgroup:
 
 
 def probe_cgroups() -> tuple[bool, bool]:
-    """Whether memory, and whether the number of processes, can be walled in here: really tried, then undone."""
+    """Try whether memory and the number of processes can be limited here, and undo it."""
     group = create_cgroup(f"trial-{os.getpid()}", memory_mb=64, processes=64)
     if group is None:
         return False, False
@@ -98,7 +98,7 @@ def probe_cgroups() -> tuple[bool, bool]:
 
 
 def create_cgroup(attempt: str, *, memory_mb: int, processes: int, folder: str = "") -> Cgroup | None:
-    """A new, empty group with those limits; None where there is none to be had, or none of the two is wanted."""
+    """Create an empty group with these limits; None if unavailable or no limit is asked for."""
     wanted = {MEMORY: memory_mb * MB, PIDS: processes}
     limits = {controller: value for controller, value in wanted.items() if value}
     found = find_parents(tuple(limits))
@@ -111,26 +111,26 @@ def create_cgroup(attempt: str, *, memory_mb: int, processes: int, folder: str =
     for place, path in zip(found, paths, strict=True):
         try:
             held |= _create_group(place, path, limits)
-        except OSError:  # what the rights promised, the kernel refused
+        except OSError:  # permissions allowed it, the kernel did not
             remove_cgroups((path,))
     made = tuple(path for path in paths if path in held.values())
     return Cgroup(made, memory_path=held.get(MEMORY, ""), pids_path=held.get(PIDS, "")) if made else None
 
 
 def format_group_name(attempt: str, folder: str) -> str:
-    """The folder's place is part of it: attempts of two projects may have the same name."""
+    """Include the folder: attempts of two projects may have the same name."""
     return f"{GROUP_PREFIX}{attempt}-{crc32(folder.encode('utf-8', 'surrogateescape')):08x}"
 
 
 def _create_group(place: CgroupParent, path: str, limits: Mapping[str, int]) -> dict[str, str]:
-    """Tells which controller is held by which path now."""
-    remove_cgroups((path,))  # one of an earlier life would bring its counts along
+    """Return which controller is limited by which path."""
+    remove_cgroups((path,))  # an old group would bring its counters along
     os.mkdir(path)
     for controller in place.controllers:
         _write_text(f"{path}/{LIMIT_FILES[place.version, controller]}", str(limits[controller]))
     if MEMORY in place.controllers:
         for name, value in (("memory.swap.max", "0"), ("memory.memsw.limit_in_bytes", str(limits[MEMORY]))):
-            with suppress(OSError):  # a machine that counts no swap
+            with suppress(OSError):  # no swap accounting on this machine
                 _write_text(f"{path}/{name}", value)
     return dict.fromkeys(place.controllers, path)
 
@@ -144,7 +144,7 @@ def _read_oom_kills(path: str) -> int:
 
 
 def remove_cgroups(paths: tuple[str, ...]) -> bool:
-    """Whoever is still inside is killed first. False when one could not be removed."""
+    """Kill the members and remove the groups; False if one is left."""
     give_up = time.monotonic() + REMOVE_TIMEOUT
     left = list(paths)
     while left:
@@ -170,7 +170,7 @@ def _try_remove(path: str) -> bool:
 
 
 def find_leftover_cgroups(folder: str) -> tuple[str, ...]:
-    """The groups that an earlier warden noted for this attempt, and no others whatever the note says."""
+    """List the groups that an earlier warden recorded for this attempt, and no other path."""
     name = format_group_name(os.path.basename(folder), folder)
     try:
         noted = [str(path) for path in read_json(f"{folder}/{GROUPS_FILE}").get("paths", ())]
@@ -180,12 +180,12 @@ def find_leftover_cgroups(folder: str) -> tuple[str, ...]:
 
 
 def remove_abandoned_cgroups(place: str) -> None:
-    """Groups whose maker is gone and in which nobody is left: of wardens that were killed and never asked for again."""
+    """Remove empty groups whose warden is gone."""
     with suppress(OSError):
         for name in sorted(os.listdir(place)):
             maker = name.rpartition("-")[2]
             if name.startswith(GROUP_PREFIX) and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):
-                with suppress(OSError):  # the kernel keeps what is not empty
+                with suppress(OSError):  # not empty
                     os.rmdir(f"{place}/{name}")
 
 
@@ -201,7 +201,7 @@ def _read_members(path: str) -> list[int]:
 
 
 def find_parents(wanted: tuple[str, ...] = (MEMORY, PIDS)) -> list[CgroupParent]:
-    """Where groups for those controllers can be made, as far as rights tell."""
+    """List where groups for these controllers can be created, as far as permissions show."""
     try:
         ours = parse_own_groups(_read_text("/proc/self/cgroup"))
         there = parse_cgroup_mounts(_read_text("/proc/self/mountinfo"))
@@ -220,7 +220,7 @@ def find_parents(wanted: tuple[str, ...] = (MEMORY, PIDS)) -> list[CgroupParent]
 def find_unified_parent(
     ours: Mapping[str, str], there: Mapping[str, tuple[str, str]], wanted: tuple[str, ...]
 ) -> CgroupParent | None:
-    """Beside our own group: a group with processes of its own (ours) may not hand controllers down in version 2."""
+    """Find the parent of our own group: in version 2 a group with processes cannot delegate controllers."""
     base = find_group_folder(there.get(""), ours.get(""))
     if not base or ours.get("") == "/":
         return None
@@ -240,7 +240,7 @@ def _is_writable(path: str) -> bool:
 
 
 def parse_own_groups(text: str) -> dict[str, str]:
-    """By controller; "" is version 2."""
+    """Map controllers to our groups; "" is version 2."""
     found = {}
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
@@ -249,7 +249,7 @@ def parse_own_groups(text: str) -> dict[str, str]:
 
 
 def parse_cgroup_mounts(text: str) -> dict[str, tuple[str, str]]:
-    """Where each controller's file system is mounted, and which group is its root there."""
+    """Map controllers to the mount point of their file system and its root group."""
     found = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
@@ -270,7 +270,7 @@ def _unescape_path(path: str) -> str:
 
 
 def find_group_folder(mount: tuple[str, str] | None, group: str | None) -> str:
-    """ "" when our group is not below what is mounted."""
+    """Return "" if our group is not below what is mounted."""
     if mount is None or group is None:
         return ""
     point, root = mount

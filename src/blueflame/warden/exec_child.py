@@ -1,7 +1,7 @@
-"""The warden's child between fork and exec: everything that must be settled before the program runs.
+"""The warden's child between fork and exec: set up everything before the program runs.
 
-A warden is single-threaded, so that code is safe here. Whatever fails is told to the warden in one sentence, and the
-child leaves with 127; no half-settled program is ever run.
+A warden has one thread, so that Python code is safe here. A failure is reported to the warden in one sentence, and the
+child exits with 127; a program is never run half set up.
 """
 
 # ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import socket
     from typing import NoReturn
 
-ERROR_FD = 11  # where the way to complain is kept until the program runs
+ERROR_FD = 11  # the error pipe, until the program runs
 MIN_MOVED_FD = 32
 
 
 class ExecPlan:
-    """What the child is to become. `ports` is None when it stays in the network that it is in.
+    """What the child executes. `ports` is None if it stays in the network of the warden.
 
-    `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users. `takes_terminal`: its
-    stdin is a terminal, to be its session's own; a box begins a session of its own, where the entry sees to it.
+    `in_namespaces`: it is cloned into new namespaces; `user` is its identity in a user namespace. `takes_terminal`: its
+    stdin becomes the terminal of its session; in a sandbox the entry script does that.
     """
 
     __slots__ = (
@@ -76,11 +76,11 @@ def exec_program(plan: ExecPlan) -> NoReturn:
     try:
         os.setsid()
         die_with_parent()
-        doing = "make a namespace of its own"
+        doing = "set up its namespaces"
         _set_up_namespaces(plan)
         doing = "set up the process"
         if os.read(plan.start_pipe, 1) != b"g" or (os.getppid() != plan.warden and not plan.in_namespaces):
-            os._exit(127)  # the warden died before it could note us down
+            os._exit(127)  # the warden died before it recorded us
         reset_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         doing = f"read its input {plan.stdin}"
@@ -110,14 +110,14 @@ def exec_program(plan: ExecPlan) -> NoReturn:
 
 
 def _set_up_namespaces(plan: ExecPlan) -> None:
-    """The warden cannot be seen from here; if it died before we asked to die with it, the entry's line is dead, too."""
+    """Finish the namespaces. If the warden died before PDEATHSIG was set, the control socket is closed."""
     if not plan.in_namespaces:
         return
     from blueflame.warden import namespaces as namespace
 
     if plan.user is not None:
         namespace.map_user(*plan.user)
-        die_with_parent()  # a change of credentials may have cleared it
+        die_with_parent()  # a change of credentials may clear it
     if plan.ports is None or plan.control is None:
         return
     namespace.bring_up_loopback()
@@ -128,7 +128,7 @@ def _set_up_namespaces(plan: ExecPlan) -> None:
 
 
 def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
-    """Each open file to its number, and nothing else left open: what is inherited by accident is a hole."""
+    """Move each open file to its number and close all others: an inherited descriptor is a hole."""
     moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD) for number, handle in files.items()}
     complain = fcntl.fcntl(plan.error_pipe, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
     for number, handle in moved.items():
@@ -136,7 +136,7 @@ def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
     plan.error_pipe = os.dup2(complain, ERROR_FD, inheritable=False)
     for handle in _list_open_files():
         if handle not in files and handle != ERROR_FD:
-            with suppress(OSError):  # the one that the list was read by
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.close(handle)
 
 

@@ -1,7 +1,7 @@
 """The warden's side of the gateway: start it, give it listeners, end it.
 
-It is not below the warden, which at the end kills everything that is: it is forked twice and adopted by nobody near.
-What binds the two is the control socket alone. Whichever way the warden ends, the kernel closes its end of it.
+The gateway is forked twice and not a descendant of the warden, which kills all its descendants at the end. The control
+socket alone connects the two: however the warden ends, the kernel closes its end.
 """
 
 # ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from blueflame.gateway.options import GatewayOptions
     from blueflame.warden.process_tree import ProcessInfo
 
-CONTROL_FD = 3  # the only file the gateway keeps, besides its input and its log
-MAX_FILE_BYTES = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
+CONTROL_FD = 3  # the only descriptor the gateway keeps, besides input and log
+MAX_FILE_BYTES = 64 * 1024 * 1024  # a failure must not fill the disk
 MAX_CASSETTE_BYTES = 4 * 1024 * 1024 * 1024
 START_TIMEOUT = 10.0
 END_TIMEOUT = 4.0  # a model call that is being answered is read on for 1.5 seconds
@@ -42,10 +42,10 @@ _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class GatewayProcess:
-    """A running gateway. `pid` is told for people and tests; it is no child of ours.
+    """A running gateway; not a child of the warden.
 
     `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it waits no longer:
-    None while there is nothing of the kind. All that it says is heard by `hear`.
+    None if it does not apply. `read_messages` updates them.
     """
 
     __slots__ = ("_control", "_folder", "_heard", "_known", "_problem", "gave_up", "parked", "pid", "refused")
@@ -62,7 +62,7 @@ class GatewayProcess:
         self.gave_up: dict[str, Any] | None = None
 
     def add_listener(self, listener: socket.socket) -> None:
-        """Let it serve this listening socket as well. Ours is closed: it belongs to the gateway now."""
+        """Let the gateway serve this listening socket as well, and close ours."""
         try:
             socket.send_fds(self._control, [b"L"], [listener.fileno()])
         except OSError as e:
@@ -72,17 +72,17 @@ class GatewayProcess:
 
     @property
     def problem(self) -> str:
-        """Empty while it serves; otherwise why it does not."""
+        """Empty while it serves, else why not."""
         self.read_messages()
         return self._problem
 
     @property
     def handle(self) -> int:
-        """For whoever wants to hear it as soon as it speaks; -1 when it is closed."""
+        """The descriptor to poll for its messages; -1 when closed."""
         return self._control.fileno()
 
     def read_messages(self) -> None:
-        """All that it has said since. Never waits."""
+        """Read all pending messages without waiting."""
         while not self._problem:
             try:
                 data = self._control.recv(65536, socket.MSG_DONTWAIT)
@@ -111,7 +111,7 @@ class GatewayProcess:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            self._set_problem(f"it said something odd: {word} {rest[:80]}")
+            self._set_problem(f"unexpected message: {word} {rest[:80]}")
         elif word == "parked":
             self.parked = found
         elif word == "refused":
@@ -123,7 +123,7 @@ class GatewayProcess:
         self._problem = self._problem or f"{words} (see {self._folder}/gateway.log)"
 
     def close(self) -> None:
-        """Ends it. When this returns, its record is complete and nothing of it runs."""
+        """End it. On return its log is complete and it has exited."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
             self._control.settimeout(END_TIMEOUT)
@@ -137,7 +137,7 @@ class GatewayProcess:
 
 
 def _wait_for_exit(member: ProcessInfo) -> None:
-    """It says goodbye before the kernel has quite ended it. One that hangs is killed."""
+    """Wait until the process is gone; kill one that hangs."""
     give_up = time.monotonic() + END_TIMEOUT
     while (now := read_process(member.pid)) is not None and now.start_time == member.start_time:
         if time.monotonic() > give_up:
@@ -153,9 +153,9 @@ def start_gateway(
     *,
     resolve: Resolver | None = None,
 ) -> GatewayProcess:
-    """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts.
+    """Start the gateway before anything else. Raise ValueError for invalid options, OSError if it does not start.
 
-    The secrets go over by the fork and are kept nowhere on this side.
+    The secrets reach it by the fork and are kept nowhere on this side.
     """
     orders = read_options(folder, gateway, secrets)
     ours, theirs = socket.socketpair()
@@ -170,7 +170,7 @@ def start_gateway(
 
 @contextmanager
 def _suspend_subreaper() -> Iterator[None]:
-    """A warden adopts its orphans, but for the moment in which the gateway becomes one."""
+    """Stop adopting orphans for the moment in which the gateway becomes one."""
     if sys.platform != "linux":
         yield
         return
@@ -191,7 +191,7 @@ def _fork_twice(control: socket.socket, orders: GatewayOptions, resolve: Resolve
 
 
 def _read_pid(control: socket.socket) -> int:
-    """The gateway says its pid when it has left everything of ours behind, or why it cannot."""
+    """Read the pid that the gateway sends when it is set up, or why it failed."""
     control.settimeout(START_TIMEOUT)
     try:
         line = b""
@@ -207,7 +207,7 @@ def _read_pid(control: socket.socket) -> int:
 
 
 def _run_middle_process(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
-    """In the first child: its own child is nobody's, once it has ended."""
+    """Fork the gateway in the first child and exit, so that it is reparented."""
     code = 1
     try:
         if os.fork() == 0:
@@ -233,11 +233,11 @@ def _run_gateway(control: socket.socket, orders: GatewayOptions, resolve: Resolv
 
 
 def _drop_inherited_state(control: socket.socket, folder: str, largest_file: int) -> socket.socket:
-    """No file of the warden, its lock above all; no signal setting, folder or terminal of its."""
+    """Drop the warden's files (its lock above all), signal settings, folder and terminal."""
     os.setsid()
     os.chdir("/")
     reset_signals()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the call that failed tells of both
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the failed call reports both
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, largest_file)):
@@ -261,7 +261,7 @@ def _close_files_from(first: int) -> None:
         return
     for number in numbers:
         if number >= first:
-            with suppress(OSError):  # the folder itself was open while we looked
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.close(number)
 
 

@@ -1,4 +1,7 @@
-"""What to run, as the engine wrote it into launch.json: read and checked as a whole before anything is started."""
+"""Read launch.json, the engine's order for an attempt, and check all of it before anything starts.
+
+Unknown keys about the sandbox, the watcher or the gateway are refused: one may be a wall that the engine relies on.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,11 @@ DEFAULT_GRACE_SECONDS = 5.0
 
 
 class CannotStart(Exception):
-    """The program could not be started; the message says which and why."""
+    """The program was not started; the message names it and the reason."""
 
 
 class LaunchStep:
-    """A command that makes the worktree ready before the agent starts."""
+    """A command that prepares the worktree before the agent starts."""
 
     __slots__ = ("argv", "name", "timeout")
 
@@ -93,9 +96,9 @@ class LaunchFile:
         self.gateway = parse_gateway(read.get("gateway"))
         self.terminal = parse_terminal(read.get("terminal"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
-            raise ValueError("sandbox: net is none, so that neither watch nor gateway could be reached from inside")
+            raise ValueError("sandbox: net is none: watch and gateway cannot be reached from inside")
         if self.survey and self.sandbox is None:
-            raise ValueError("survey: what an agent has left is looked at in its box only, and there is none")
+            raise ValueError("survey: there is no sandbox: a survey runs in the sandbox only")
 
 
 def read_launch(folder: str) -> LaunchFile:
@@ -130,12 +133,12 @@ def _parse_limits(value: Mapping[str, Any]) -> dict[int, int]:
 
 
 NETWORKS = ("none", "doors", "host")
-DIALECTS = ("claude", "codex", "gemini")  # as in policy/dialects, which a warden that watches nobody does not load
+DIALECTS = ("claude", "codex", "gemini")  # as in policy/dialects, which an unwatched attempt does not load
 WATCH_TEXT_KEYS = ("policy", "audit", "agent", "hook", "shfmt")
 
 
 class SandboxOptions:
-    """`argv` is the box's own command, ending where the program's follows."""
+    """`argv` is the sandbox command up to where the program's follows."""
 
     __slots__ = ("argv", "net", "seccomp")
 
@@ -153,7 +156,7 @@ def parse_sandbox(value: object) -> SandboxOptions | None:
 
 
 def parse_watch(value: object) -> dict[str, Any] | None:
-    """As it stands, for the hook_server, once everything is there and of the right kind."""
+    """Return the hook server's options unchanged, once all of them are valid."""
     if value is None:
         return None
     read = read_object(value, "watch")
@@ -172,7 +175,7 @@ def parse_watch(value: object) -> dict[str, Any] | None:
 
 
 def parse_gateway(value: object) -> dict[str, Any] | None:
-    """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
+    """Return the gateway's options unchanged; the gateway checks hosts and model in detail."""
     if value is None:
         return None
     read = read_object(value, "gateway")
@@ -187,7 +190,7 @@ def parse_gateway(value: object) -> dict[str, Any] | None:
 
 
 def parse_terminal(value: object) -> tuple[int, int] | None:
-    """Rows and columns that an agent's own terminal has until somebody connects with another size."""
+    """Return rows and columns of the agent's terminal until a viewer has another size."""
     if value is None:
         return None
     read = read_object(value, "terminal")

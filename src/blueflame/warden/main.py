@@ -1,7 +1,7 @@
-"""One attempt, from its start to its recorded end. Survives whoever started it.
+"""Run one attempt from its start to its recorded end, independent of the process that started it.
 
-lock the folder; ended already? good; started by a warden that died? clear up and say "lost";
-otherwise: mark the start, raise the guards, setup steps, agent, wait or end it, clear up, outcome.json
+Lock the folder. If the attempt has ended, exit; if it was started by a warden that died, end its processes and record
+"lost"; otherwise mark the start, start the services, run setup steps and agent, end all processes, write the outcome.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from blueflame.warden.spawn import ChildProcess
 
-EXIT_RECORDED = 0  # outcome.json is there
+EXIT_RECORDED = 0  # outcome.json exists
 EXIT_USAGE = 64
-EXIT_UNRECORDED = 74  # the folder is gone, or cannot be written: nothing is known for certain
-EXIT_LOCKED = 75  # a living warden has the folder; nothing was changed
+EXIT_UNRECORDED = 74  # the folder is gone or not writable
+EXIT_LOCKED = 75  # another warden holds the lock; nothing was changed
 MAX_TAIL_BYTES = 4000
 SURVEY_TIMEOUT = 30.0
 
@@ -95,7 +95,7 @@ def _run_attempt(folder: str, poll_loop: PollLoop, status: StatusFile) -> dict[s
 
 def _start_services(attempt: SupervisedAttempt) -> ProcessEnding | None:
     try:
-        short = start_services(attempt)  # before we adopt: the gateway is to be nobody's child
+        short = start_services(attempt)  # before adopt_orphans: the gateway must not become our child
         adopt_orphans()
     except CannotStart as e:
         return ProcessEnding("spawn_failed", str(e))
@@ -132,7 +132,7 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
 
 
 def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> None:
-    """What the checkout looks like, asked in a box of its own; without an answer there is no file with one."""
+    """Run git status in a sandbox; on failure there is no survey file."""
     if not attempt.launch.survey or attempt.poll_loop.stops:
         return
     draft = f"{attempt.folder}/survey-{when}.draft"
@@ -155,9 +155,9 @@ def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> None:
 
 
 def _run_setup_step(attempt: SupervisedAttempt, step: LaunchStep, cookie: str) -> ProcessEnding | None:
-    """None when the step went well. What it left running in the background stays: the agent may need it.
+    """Return None on success. Background processes that the step started stay: the agent may need them.
 
-    In a box, nothing stays: each step's box ends with it.
+    In a sandbox nothing stays: each step's sandbox ends with it.
     """
     attempt.status.update(attempt.spool, "setup")
     cancel = read_cancel_request(attempt)
@@ -193,7 +193,7 @@ def _run_agent(attempt: SupervisedAttempt, cookie: str) -> ProcessEnding:
     try:
         terminal = AgentTerminal(attempt.folder, attempt.launch.terminal, attempt.poll_loop)
     except OSError as e:
-        return ProcessEnding("spawn_failed", f"it can have no terminal: {e}")
+        return ProcessEnding("spawn_failed", f"cannot open a terminal for it: {e}")
     with contextlib.closing(terminal):
         return _run_agent_with(attempt, cookie, terminal.handle)
 
@@ -227,7 +227,7 @@ def _run_agent_with(attempt: SupervisedAttempt, cookie: str, stdin: str | int) -
 def _explain_unwatched(exit_code: int | None) -> str:
     if exit_code == EXIT_CANARY_FAILED:
         return "the canary call was not refused by the watcher"
-    return "it ended before the canary call had shown that the watcher refuses"
+    return "it ended before the canary call was refused by the watcher"
 
 
 def _explain_failed_start(attempt: SupervisedAttempt, reason: str, detail: str) -> ProcessEnding:
@@ -246,7 +246,7 @@ def _start_child(
     is_watched: bool = False,
     is_agent: bool = False,
 ) -> ChildProcess:
-    """What was written to `log` (a box that complains) becomes part of the reason why there is no start."""
+    """Start `argv`; what it wrote to `log` (an error of bubblewrap) becomes part of the reason if it fails."""
 
     def note_down(child: ChildProcess) -> None:
         seen = read_process(child.pid)
@@ -298,7 +298,7 @@ def _finish_attempt(
 
 
 def _find_cause(attempt: SupervisedAttempt) -> str:
-    """Whose budget the gateway found used up, or what kept the model away for too long; empty when neither was."""
+    """Return whose budget is used up, or why the model stayed away too long; empty if neither."""
     gateway = attempt.gateway
     if gateway is None:
         return ""

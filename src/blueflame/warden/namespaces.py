@@ -1,12 +1,12 @@
-"""Namespaces around the box: all that is in it dies at once, and its network has nothing but listeners to the warden.
+"""Namespaces around the sandbox: everything in it dies together, and its network has only listeners of the warden.
 
-bubblewrap killed in its first milliseconds leaves a child that nobody ends: it would hang for ever, or run its payload.
-So bubblewrap itself is the first process of a pid namespace, made in the very call that makes the process: whenever it
-dies, for whatever reason, the kernel kills everything that is in there.
+bubblewrap killed in its first milliseconds leaves a child that hangs for ever or runs its payload. So bubblewrap itself
+is the first process of a pid namespace, created in the same call as the process: when it dies, the kernel kills
+everything inside.
 
-The network is its own in the same call. What is left for the child to do before it becomes the box: bring up the
-loopback device, listen, and hand the listening sockets to the warden. The box finds them already there; no process and
-no socket file of ours is inside it. An ordinary user needs a user namespace, in which the user is mapped to itself.
+The network namespace is created in the same call. Before the child executes bubblewrap it brings up the loopback
+device, listens, and sends the listening sockets to the warden. The sandbox finds them ready; no process and no socket
+file of ours is inside. An ordinary user needs a user namespace, in which the user is mapped to itself.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ CLONE_SYSCALLS = {
 }  # the call's number
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
-RECEIVE_TIMEOUT = 30.0  # seconds for the child to come back with its listeners
+RECEIVE_TIMEOUT = 30.0  # seconds for the child to send its listeners
 
 
 def fork_into_namespaces(*, net: bool) -> tuple[int, bool]:
-    """Like os.fork, into namespaces of its own; the second says whether one of them is for users.
+    """Fork into new namespaces; the second value is True if one of them is a user namespace.
 
-    Python's own care around a fork is for threads, of which a warden has one.
+    Python's own precautions around a fork are for threads; a warden has one.
     """
     flags = CLONE_NEWPID | (CLONE_NEWNET if net else 0)
     if os.geteuid() == 0:
         pid = _call_clone(flags)
         if pid >= 0:
             return pid, False
-        if ctypes.get_errno() != errno.EPERM:  # root of a container may lack the right, but still own a namespace
+        if ctypes.get_errno() != errno.EPERM:  # root of a container may still create a user namespace
             raise _build_os_error()
     pid = _call_clone(flags | CLONE_NEWUSER)
     if pid < 0:
@@ -58,7 +58,7 @@ def fork_into_namespaces(*, net: bool) -> tuple[int, bool]:
 
 
 def _call_clone(flags: int) -> int:
-    """With the interpreter's lock held, unlike other foreign calls: the child has to have it."""
+    """Call clone with the interpreter's lock held: the child must own it."""
     number = CLONE_SYSCALLS.get(os.uname().machine)
     if number is None:
         ctypes.set_errno(errno.ENOSYS)
@@ -74,7 +74,7 @@ def _build_os_error() -> OSError:
 
 
 def map_user(uid: int, gid: int) -> None:
-    """In the child: whoever it was outside, it is inside."""
+    """Map the user to itself, in the child."""
     with suppress(FileNotFoundError):  # kernels before 3.19
         _write_file("/proc/self/setgroups", "deny")
     _write_file("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -96,7 +96,7 @@ def bring_up_loopback() -> None:
 
 
 def open_listener(port: int) -> socket.socket:
-    """On the loopback address only; 0 lets the kernel choose a free one."""
+    """Listen on the loopback address; port 0 lets the kernel choose a free one."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -115,12 +115,12 @@ def send_listeners(line: socket.socket, listeners: Sequence[socket.socket]) -> N
 
 
 def receive_listeners(line: socket.socket, count: int) -> list[socket.socket] | None:
-    """The listeners that the child made, not inheritable; None when it died before, or came with the wrong number."""
+    """Return the listeners of the child, not inheritable; None if it died or sent the wrong number."""
     size = socket.CMSG_SPACE(max(count, 1) * struct.calcsize("i"))
     line.settimeout(RECEIVE_TIMEOUT)
     try:
         said, rights, _, _ = line.recvmsg(1, size, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-    except OSError:  # it took too long, or is gone
+    except OSError:  # timed out, or the child is gone
         return None
     finally:
         line.settimeout(None)

@@ -1,4 +1,4 @@
-"""An earlier warden died without a word: end what it left running, so that a new attempt meets nobody."""
+"""End what an earlier warden that died left running, before a new attempt starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USAGE_LOG_TIMEOUT = 3.0
 
 
 def end_orphans(folder: str, grace: float, poll_loop: PollLoop) -> tuple[int, list[int]]:
-    """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
+    """Send TERM, wait, send KILL. Return how many were found, and the pids that are still alive."""
     agent, cookie = _read_agent_identity(folder), str(read_json_or_empty(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
     groups = find_leftover_cgroups(folder)
@@ -34,7 +34,7 @@ def end_orphans(folder: str, grace: float, poll_loop: PollLoop) -> tuple[int, li
     began = time.monotonic()
     alive = found
     while alive and time.monotonic() < began + grace + KILL_TIMEOUT:
-        poll_loop.wait(0.05)  # they are not our children: nobody rings when they end
+        poll_loop.wait(0.05)  # not our children: no SIGCHLD when they end
         alive = left()
         if time.monotonic() >= began + grace:
             signal_processes(alive, signal.SIGKILL)
@@ -44,7 +44,7 @@ def end_orphans(folder: str, grace: float, poll_loop: PollLoop) -> tuple[int, li
 
 
 def _wait_for_usage_log(folder: str) -> None:
-    """The first warden's gateway may still be reading what a last call has used; it holds its record until it ends."""
+    """Wait for the dead warden's gateway, which locks its log until it has recorded the last call."""
     try:
         handle = os.open(f"{folder}/usage.jsonl", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -68,5 +68,5 @@ def _read_agent_identity(folder: str) -> tuple[int, int, str]:
     read = read_json_or_empty(f"{folder}/agent.json")
     try:
         return int(read["pid"]), int(read["start_time"]), str(read["boot_id"])
-    except (KeyError, ValueError, TypeError):  # it died before there was an agent
+    except (KeyError, ValueError, TypeError):  # the warden died before there was an agent
         return -1, -1, ""

@@ -21,15 +21,15 @@ MAX_READ_BYTES = 1 << 20
 
 
 class Spool:
-    """stdout.log and stderr.log, and when they last grew. A closed output is a silent one, nothing more."""
+    """stdout.log and stderr.log, and when they last grew. A closed output counts as silence."""
 
     __slots__ = ("_files", "_pipes", "_poll_loop", "grew_at", "handles", "heard_at", "size")
 
     def __init__(self, folder: str, poll_loop: PollLoop | None = None) -> None:
-        """With a poll_loop the handles are pipes, which it empties while it waits."""
+        """With a poll loop the handles are pipes, emptied while it waits."""
         self._files = (open_log(f"{folder}/stdout.log"), open_log(f"{folder}/stderr.log"))
         self._poll_loop = poll_loop
-        self._pipes: dict[int, int] = {}  # from which end into which file
+        self._pipes: dict[int, int] = {}  # reader to log file
         self.handles = self._files if poll_loop is None else self._open_pipes(poll_loop)
         self.size = 0
         self.grew_at = time.monotonic()
@@ -47,7 +47,7 @@ class Spool:
         return writer
 
     def _copy_chunk(self, reader: int) -> bool:
-        """One gulp; False when there is nothing (more) to come."""
+        """Copy one chunk; False if there is nothing to read."""
         try:
             data = os.read(reader, MAX_READ_BYTES)
         except BlockingIOError:
@@ -55,7 +55,7 @@ class Spool:
         if not data:
             self._close_pipe(reader)
             return False
-        with suppress(OSError):  # a full disk: what does not fit is lost, the agent goes on
+        with suppress(OSError):  # full disk: what does not fit is lost, the agent goes on
             os.write(self._pipes[reader], data)
         return True
 
@@ -66,7 +66,7 @@ class Spool:
         del self._pipes[reader]
 
     def drain(self) -> None:
-        """All that has been said so far is in the files then."""
+        """Copy everything written so far to the files."""
         for reader in list(self._pipes):
             while self._copy_chunk(reader):
                 pass
@@ -74,7 +74,7 @@ class Spool:
     def update_size(self) -> None:
         try:
             size = sum(os.fstat(file).st_size for file in self._files)
-        except OSError:  # a network disk that went away: the agent may live on without it
+        except OSError:  # a network disk that went away
             return
         if size != self.size:
             self.size = size
@@ -85,7 +85,7 @@ class Spool:
         return time.monotonic() - self.grew_at
 
     def finish(self, max_bytes: int) -> None:
-        """After the writers are gone: the last words, and what a flood wrote too much is given back to the disk."""
+        """Copy the rest after the writers are gone, and truncate what exceeds the limit."""
         self.drain()
         self.update_size()
         with suppress(OSError):

@@ -23,7 +23,7 @@ WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
 class PollLoop:
-    """Rung by signals and by the sockets it serves; remembers how often it was asked to stop."""
+    """Woken by signals and registered handles; counts the signals that ask to stop."""
 
     __slots__ = ("_answers", "_poll", "_reader", "_writer", "stops")
 
@@ -44,32 +44,32 @@ class PollLoop:
     def register(
         self, handle: int, answer: Callable[[], object], *, reading: bool = True, writing: bool = False
     ) -> None:
-        """`answer()` is called in `wait` whenever the file can be read (written), or has hung up. Again to change."""
+        """Call `answer()` in `wait` when the handle is readable (writable) or closed. Call again to change it."""
         self._answers[handle] = answer
         self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)
 
     def unregister(self, handle: int) -> None:
-        """Before the file is closed; one that is not served may be forgotten, too."""
+        """Forget the handle before it is closed; unknown handles are ignored."""
         if self._answers.pop(handle, None) is not None:
             self._poll.unregister(handle)
 
     def wait(self, seconds: float) -> None:
-        """Until rung, until somebody served has been answered, or until the time is over."""
+        """Wait for a signal, a registered handle, or the timeout."""
         ready = dict(self._poll.poll(max(0.0, seconds) * 1000))
         if ready.pop(self._reader, 0):
             rung = os.read(self._reader, 4096)
             self.stops += rung.count(signal.SIGTERM) + rung.count(signal.SIGINT)
         for handle in sorted(ready):
-            if handle in self._answers:  # an answer before it may have forgotten it
+            if handle in self._answers:  # an earlier answer may have unregistered it
                 self._answers[handle]()
 
 
 def _handle_signal(number: int, frame: FrameType | None) -> None:
-    """The wakeup pipe says it all; a handler must exist for the pipe to be written."""
+    """Do nothing: the wakeup pipe has the signal, but is only written if there is a handler."""
 
 
 def reset_signals() -> None:
-    """In a child before it becomes the agent: what we ignore would otherwise be ignored there, too."""
+    """Restore the defaults in a child: ignored signals would stay ignored in the agent."""
     signal.set_wakeup_fd(-1)
     for number in (*IGNORED_SIGNALS, *WAKING_SIGNALS, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

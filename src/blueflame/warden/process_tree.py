@@ -1,10 +1,10 @@
-"""Who belongs to an attempt, and how all of them are ended.
+"""Find the processes of an attempt, and signal them.
 
-While the warden lives it is the subreaper of everything the agent starts, so whoever leaves by setsid or a double fork
-still is its descendant. After it was killed, its agent's processes are known by evidence, never by a bare pid: the
-recorded (pid, start time, boot), the cookie in their environment, or our spool as their output.
+The living warden is the subreaper of everything the agent starts: a process that leaves by setsid or a double fork is
+still its descendant. After a warden was killed, its processes are found by evidence, never by a bare pid: the recorded
+(pid, start time, boot), the cookie in their environment, or our log files as their output.
 
-Without /proc (macOS) only process groups are known; the sandbox has to hold the rest there.
+Without /proc (macOS) only process groups are known; the sandbox has to contain the rest there.
 """
 
 # ruff: noqa: PTH115, PTH208 (pathlib's imports would cost every attempt some 10 ms)
@@ -27,13 +27,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent ended become our children, whatever session they moved to."""
+    """Become the subreaper: orphaned descendants become our children, in whatever session they are."""
     if _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become subreaper")
 
 
 def die_with_parent() -> None:
-    """Called in the child: a warden that is killed takes the agent along. Without it, torture gave double runs."""
+    """In the child: die when the warden is killed. Without it, crash tests gave agents that ran twice."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -46,7 +46,7 @@ def read_boot_id() -> str:
 
 
 class ProcessInfo:
-    """A process as /proc shows it: the start time (clock ticks since boot) tells it from a later one with its pid."""
+    """A process as /proc shows it; its start time (clock ticks since boot) distinguishes it from a reused pid."""
 
     __slots__ = ("group", "pages", "parent", "pid", "start_time", "threads")
 
@@ -56,11 +56,11 @@ class ProcessInfo:
         self.group = int(stat[2])
         self.threads = int(stat[17])
         self.start_time = int(stat[19])
-        self.pages = int(stat[21])  # of memory that it holds, shared ones included
+        self.pages = int(stat[21])  # resident memory, shared pages included
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """None when there is no such process any more, or only its zombie."""
+    """Return None if there is no such process, or only its zombie."""
     try:
         stat = _read_bytes(f"/proc/{pid}/stat")
     except OSError:
@@ -79,7 +79,7 @@ def list_processes() -> list[ProcessInfo]:
 
 
 def list_descendants(roots: set[int]) -> list[ProcessInfo]:
-    """Everything below the roots (without them), oldest pid first."""
+    """List everything below the roots (without them), lowest pid first."""
     return _select_descendants(roots, list_processes())
 
 
@@ -100,9 +100,9 @@ def _select_descendants(roots: set[int], people: list[ProcessInfo]) -> list[Proc
 def find_orphans(
     *, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...], grouped: AbstractSet[int] = frozenset()
 ) -> list[ProcessInfo]:
-    """What a dead warden left behind: those with evidence on them, and everything below those.
+    """Find what a dead warden left: processes with evidence, and everything below them.
 
-    `grouped` are the members of the attempt's control group, where it had one: the best evidence of all.
+    `grouped` are the members of the attempt's control group, if it had one.
     """
     me = os.getpid()
     people = [member for member in list_processes() if member.pid != me]
@@ -130,7 +130,7 @@ def _has_cookie(pid: int, cookie: str) -> bool:
         return False
     try:
         environment = _read_bytes(f"/proc/{pid}/environ")
-    except OSError:  # gone, or somebody else's
+    except OSError:  # gone, or owned by another user
         return False
     return f"{COOKIE_VARIABLE}={cookie}".encode() in environment.split(b"\0")
 
@@ -143,7 +143,7 @@ def _writes_to(pid: int, handle: int, spools: tuple[str, ...]) -> bool:
 
 
 def signal_process(member: ProcessInfo, number: signal.Signals) -> None:
-    """To this very process: between the look and the signal its pid may have become another's."""
+    """Signal this process only, not a later one with the same pid."""
     try:
         handle = os.pidfd_open(member.pid) if LINUX else -1
     except OSError:
@@ -152,7 +152,7 @@ def signal_process(member: ProcessInfo, number: signal.Signals) -> None:
         now = read_process(member.pid)
         if now is not None and now.start_time == member.start_time and handle >= 0:
             signal.pidfd_send_signal(handle, number)
-    except OSError:  # ended meanwhile, or not ours to signal
+    except OSError:  # ended meanwhile, or not permitted
         pass
     finally:
         if handle >= 0:
@@ -165,13 +165,13 @@ def signal_processes(members: list[ProcessInfo], number: signal.Signals) -> None
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """One call that no fork can slip through; `group` is led by a child of ours that nobody else can reap."""
-    with suppress(OSError):  # gone, or only zombies left (macOS says EPERM then)
+    """Signal a group in one call, which no fork can escape; its leader is a child that only we can reap."""
+    with suppress(OSError):  # gone, or only zombies left (EPERM on macOS)
         os.killpg(group, number)
 
 
 def signal_groups(members: list[ProcessInfo], number: signal.Signals) -> None:
-    """A fork bomb outruns one signal after the other, but not a signal to its whole group."""
+    """Signal whole groups: a fork bomb outruns single signals."""
     mine = os.getpgrp()
     for group in sorted({member.group for member in members} - {0, 1, mine}):
         signal_group(group, number)

@@ -1,9 +1,8 @@
-"""The agent's own terminal. The warden holds it, so that no agent ever has a person's, and whoever looks may leave.
+"""The agent's own terminal, held by the warden: viewers come and go, and no agent has a person's terminal.
 
-Whatever the agent shows is read at once, whether anybody looks or not; the last of it is kept for who comes later.
-People connect at `attach.sock` in the attempt's folder, which no box shows (the format is in
-system/terminal_frames.py).
-Whoever does not keep up with reading misses what is in between; the agent never waits.
+Output is read at once, with or without viewers, and the last of it is kept for later ones. Viewers connect at
+`attach.sock` in the attempt's folder, which no sandbox contains (format: system/terminal_frames.py). A slow viewer
+misses output; the agent never waits.
 """
 
 # ruff: noqa: PTH105, PTH108, PTH110, PTH118 (pathlib's imports would cost every attempt some 10 ms)
@@ -38,15 +37,15 @@ if TYPE_CHECKING:
     from blueflame.warden.poll_loop import PollLoop
 
 KEPT_BYTES = 256 * 1024
-MAX_TYPED_BYTES = 64 * 1024  # keys that wait for an agent which does not read
+MAX_TYPED_BYTES = 64 * 1024  # keys that wait for an agent that does not read
 MAX_UNREAD_BYTES = 4 * KEPT_BYTES
 MAX_VIEWERS = 16
-CLOSE_TIMEOUT = 1.0  # seconds for all viewers together to take what they have not read yet, at the end
+CLOSE_TIMEOUT = 1.0  # seconds for all viewers together to read the rest
 MAX_READ_BYTES = 64 * 1024
 
 
 class AgentTerminal:
-    """`handle` is the agent's side of it, for its stdin."""
+    """`handle` is the agent's side, for its stdin."""
 
     __slots__ = (
         "_due",
@@ -71,7 +70,7 @@ class AgentTerminal:
         self._viewers: list[_Viewer] = []
         self._listener = _open_listener(folder)
         try:
-            # the agent's side stays open here: a terminal that nobody has open any more would hang up on who returns
+            # the agent's side stays open here: a terminal without an open side would hang up
             self._master, self.handle = os.openpty()
         except OSError:
             self._listener.close()
@@ -82,7 +81,7 @@ class AgentTerminal:
         poll_loop.register(self._listener.fileno(), self._accept_viewer)
 
     def close(self) -> None:
-        """After the agent's end: what it showed last is still told."""
+        """Send the last output after the agent's end, and close."""
         while self._read_output():
             pass
         for viewer in list(self._viewers):
@@ -99,20 +98,21 @@ class AgentTerminal:
             os.unlink(os.path.join(self._folder, SOCKET_NAME))
 
     def type_keys(self, keys: bytes) -> None:
-        """What does not fit is lost: nobody types that much, and an agent that does not read holds nobody up."""
+        """Type into the terminal. What does not fit is dropped: an agent that does not read must not block."""
         self._keys += keys[: MAX_TYPED_BYTES - len(self._keys)]
         self._handle_event()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Who has just come wants to see the whole screen, and an agent draws that only when its size has changed: the
-        size that it has already becomes another one, until it shows something."""
+        """Set the size. A new viewer needs the whole screen, which an agent redraws only on a change of size: for an
+        unchanged size, another one is set until there is output.
+        """
         wanted = max(1, rows), max(2, columns)
         self._due = wanted if wanted == self._size else None
         self._size = wanted
         self._set_size(wanted[0], wanted[1] - (self._due is not None))
 
     def _set_size(self, rows: int, columns: int) -> None:
-        """The kernel tells those in the foreground. An agent that never took this as its terminal is told by us."""
+        """Set the size; signal an agent that did not take this as its controlling terminal."""
         group = 0
         with suppress(OSError):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -141,12 +141,12 @@ class AgentTerminal:
         self._poll_loop.register(self._master, self._handle_event, writing=bool(self._keys))
 
     def _read_output(self) -> bool:
-        """One gulp; False when there is nothing more for now, or for ever."""
+        """Read one chunk; False if there is nothing to read."""
         try:
             data = os.read(self._master, MAX_READ_BYTES)
         except BlockingIOError:
             return False
-        except OSError:  # EIO: its session has ended, and took the terminal along
+        except OSError:  # EIO: its session has ended
             self._poll_loop.unregister(self._master)
             return False
         if self._due is not None:
@@ -173,13 +173,13 @@ class AgentTerminal:
 
 
 class _Viewer:
-    """One person (or program) who looks, and may type."""
+    """One connected person or program, which may type."""
 
     __slots__ = ("_behind", "_got", "_poll_loop", "_terminal", "connection", "unread")
 
     def __init__(self, connection: socket.socket, terminal: AgentTerminal, poll_loop: PollLoop) -> None:
         self.connection = connection
-        self.unread: list[bytes] = []  # frames, of which the first may be sent in part already
+        self.unread: list[bytes] = []  # frames; the first may be sent in part
         self._behind = 0
         self._terminal = terminal
         self._poll_loop = poll_loop
@@ -270,8 +270,9 @@ def _flush_viewers(viewers: list[_Viewer]) -> None:
 
 
 def _open_listener(folder: str) -> socket.socket:
-    """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep. It gets its name
-    when it listens: whoever finds it is let in."""
+    """Bind through an open folder: a socket path has at most 107 bytes, and a repository may lie deep. The socket
+    gets its final name when it listens, so that a connection is always accepted.
+    """
     draft = f"{SOCKET_NAME}.draft"
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, draft))

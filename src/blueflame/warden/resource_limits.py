@@ -1,9 +1,8 @@
-"""How hard an attempt presses on the machine: memory, processes, and the disk it leaves free.
+"""Check how much memory, how many processes and how little free disk an attempt causes.
 
-Where the kernel holds memory and processes (a control group, or the limit of a user of its own), that wall stands first
-and what is seen here only says who ran against it. Where it does not, this is the wall: a look at the whole tree every
-quarter of a second. Memory is taken as the resident sets first; only when they exceed the limit are shared pages
-divided among their sharers, which is slower to find out.
+Where the kernel limits memory and processes (a control group, or a user limit), these checks only name the limit that
+was hit. Elsewhere they are the limit: the process tree is checked every quarter of a second. Memory is first taken as
+the sum of resident sets; only above the limit are shared pages divided among their sharers, which is slower.
 """
 
 # ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from blueflame.warden.launch_file import LaunchFile
 
 CHECK_SECONDS = 0.25
-PAUSE_FACTOR = 20  # a look that took long is paid for by looking less often: 5 % of one processor at most
+PAUSE_FACTOR = 20  # a slow check is repeated less often: at most 5 % of one processor
 MB = 1024 * 1024
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -34,7 +33,7 @@ class ResourceMonitor:
         self.group = group
 
     def find_violation(self) -> tuple[str, str] | None:
-        """The reason and the numbers, when it is too much; looks at most every quarter of a second."""
+        """Return reason and figures of a limit that is exceeded; check at most every quarter of a second."""
         began = time.monotonic()
         if began < self._next_look:
             return None
@@ -84,7 +83,7 @@ class ResourceMonitor:
 
 
 def read_free_mb(path: str) -> int | None:
-    """What an ordinary user may still write there; None when nobody can tell."""
+    """Return what an ordinary user may still write there; None if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -93,7 +92,7 @@ def read_free_mb(path: str) -> int | None:
 
 
 def _measure_memfds(pids: set[int], *, enough: int) -> int:
-    """Memory in files that only exist as open handles (memfd): nobody maps it, so no process shows it as its own."""
+    """Sum the files that exist only as open handles (memfd): they are in no process's memory figures."""
     seen: dict[tuple[int, int], int] = {}
     for pid in pids if enough > 0 else ():
         try:
@@ -111,7 +110,7 @@ def _measure_memfds(pids: set[int], *, enough: int) -> int:
 
 
 def _read_proportional_memory(pid: int) -> int:
-    """Bytes, with shared pages divided among those who share them; a process that hides it counts in full."""
+    """Return bytes with shared pages divided among their sharers; resident memory if unreadable."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as lines:
             return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)

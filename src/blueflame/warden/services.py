@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def start_services(attempt: SupervisedAttempt) -> tuple[str, str] | None:
-    """Before anything runs, and before we adopt orphans, of which the gateway is one.
+    """Start them before anything runs, and before orphans are adopted, since the gateway is one.
 
-    Gives the reason and the detail when the machine has no room for the attempt.
+    Return reason and detail if the machine has too few resources for the attempt.
     """
     launch = attempt.launch
     if launch.memory_mb or launch.processes or launch.min_free_disk_mb:
@@ -69,24 +69,24 @@ def _start_gateway(attempt: SupervisedAttempt, settings: dict[str, Any]) -> None
 
         attempt.gateway = start_gateway(attempt.folder, settings, read_secrets() if settings.get("model") else None)
     except (ImportError, OSError, ValueError) as e:
-        raise CannotStart(f"the gateway cannot be started, so the agent was not: {e}") from e
+        raise CannotStart(f"the agent was not started: the gateway cannot be started: {e}") from e
     _watch_gateway(attempt, attempt.gateway)
 
 
 def _watch_gateway(attempt: SupervisedAttempt, gateway: GatewayProcess) -> None:
-    """It says when its agent must wait, and when nothing more is answered."""
+    """Read the gateway's messages when they arrive: it reports when its agent waits or is refused."""
     handle = gateway.handle
 
-    def hear() -> None:
+    def handle_messages() -> None:
         gateway.read_messages()
         if gateway.problem:
             attempt.poll_loop.unregister(handle)
 
-    attempt.poll_loop.register(handle, hear)
+    attempt.poll_loop.register(handle, handle_messages)
 
 
 def admit_child(attempt: SupervisedAttempt, child: ChildProcess) -> None:
-    """The child waits before its program: put it into its group, and answer at its listeners from now on."""
+    """While the child waits for its start: put it into its group, and serve its listeners."""
     if attempt.monitor is not None and attempt.monitor.group is not None:
         attempt.monitor.group.add_process(child.pid)
     if "gateway" in child.listeners and attempt.gateway is not None:
@@ -103,15 +103,13 @@ def _start_hook_server(attempt: SupervisedAttempt, child: ChildProcess) -> None:
             attempt.launch.watch or {}, child.listeners["hook"], attempt.launch.attempt, attempt.poll_loop
         )
     except (ImportError, OSError, ValueError) as e:
-        raise CannotStart(f"the watcher cannot be started, so the agent was not: {e}") from e
+        raise CannotStart(f"the agent was not started: the watcher cannot be started: {e}") from e
     if attempt.hook_server.problem:
-        raise CannotStart(
-            f"the watcher cannot do its duty, so the agent was not started: {attempt.hook_server.problem}"
-        )
+        raise CannotStart(f"the agent was not started: the watcher does not work: {attempt.hook_server.problem}")
 
 
 def stop_services(attempt: SupervisedAttempt) -> dict[str, Any]:
-    """After the last process has gone. Gives what there is to record of them."""
+    """Stop them after the last process has ended. Return what to record."""
     recorded: dict[str, Any] = {}
     if attempt.hook_server is not None:
         recorded["watch"] = dict(attempt.hook_server.close())
@@ -129,7 +127,10 @@ READ_TIMEOUT = 10.0
 
 
 def read_secrets(handle: int = 0) -> dict[str, str]:
-    """Once. An engine that died before it had said all closes the pipe. Raises ValueError for what makes no sense."""
+    """Read the gateway's credentials, one JSON object, from stdin; nothing is on disk, in the environment or in argv.
+
+    An engine that died closes the pipe. Raise ValueError for anything else, without its content.
+    """
     data = _read_pipe(handle)
     if not data.strip():
         return {}
@@ -138,7 +139,7 @@ def read_secrets(handle: int = 0) -> dict[str, str]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError("what came on stdin is no object of secrets")  # never its content: this is recorded
+        raise ValueError("stdin holds no JSON object of strings")
     return found
 
 
@@ -155,6 +156,6 @@ def _read_pipe(handle: int) -> bytes:
             if not part:
                 break
             parts.append(part)
-    except OSError:  # nobody has opened it for us
+    except OSError:  # stdin is closed
         return b""
     return b"".join(parts)

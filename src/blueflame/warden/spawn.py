@@ -1,8 +1,7 @@
-"""The one careful way to start a program: in the open, behind the entry, or in a box.
+"""Start a program: directly, behind the entry script, or in a sandbox.
 
-The child waits until the warden has written down who it is, so no agent ever runs that a later warden cannot find.
-Behind the entry it waits once more, inside the box, until the warden has seen that everything stands
-(see entry_script.py).
+The child waits until the warden has recorded its identity, so that a later warden can find every agent. Behind the
+entry script it waits again, inside the sandbox, until the warden has seen that everything works (entry_script.py).
 """
 
 from __future__ import annotations
@@ -26,26 +25,24 @@ if TYPE_CHECKING:
     from blueflame.warden.launch_file import LaunchFile
 
 READY_TIMEOUT = 30.0
-POLL_SECONDS = 0.1  # seconds between two looks at whether the wait for a box still makes sense
-PROCESS_HEADROOM = (
-    16  # processes above the allowed number before the kernel refuses: in between, the warden sees who is to blame
-)
+POLL_SECONDS = 0.1  # seconds between two checks while waiting for the sandbox
+PROCESS_HEADROOM = 16  # processes above the limit before the kernel refuses: in between, the warden reports the limit
 
 
 class ChildProcess:
-    """A started program. `pid` is the box's own process, or the program's where there is no box.
+    """A started program. `pid` is the sandbox's process, or the program's without a sandbox.
 
-    `listeners` are listening sockets that the program reaches at 127.0.0.1: "hook" and "gateway", as far as asked for.
+    `listeners` are the sockets that the program reaches at 127.0.0.1: "hook" and "gateway", if requested.
     """
 
     __slots__ = ("_heard", "control", "listeners", "pid", "sandboxed")
 
     def __init__(
-        self, pid: int, *, sandboxed: bool, line: socket.socket | None, listeners: dict[str, socket.socket]
+        self, pid: int, *, sandboxed: bool, control: socket.socket | None, listeners: dict[str, socket.socket]
     ) -> None:
         self.pid = pid
         self.sandboxed = sandboxed
-        self.control = line
+        self.control = control
         self.listeners = listeners
         self._heard = b""
 
@@ -64,7 +61,7 @@ class ChildProcess:
 
 
 def _admit_any_child(child: ChildProcess) -> None:
-    """For a caller who has nothing to note down."""
+    """The default for a caller with nothing to record."""
 
 
 def _is_never_cancelled() -> bool:
@@ -84,13 +81,12 @@ def start_program(
     admit: Callable[[ChildProcess], None] = _admit_any_child,
     hurry: Callable[[], bool] = _is_never_cancelled,
 ) -> ChildProcess:
-    """Start `argv` as `launch` wants it, in a session of its own, and return when it is about to run.
+    """Start `argv` in a new session and return when it is about to run.
 
-    `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's listener before it;
-    `terminal` says that `stdin` is one, to be its own; an `agent` finds its model at the gateway's port of the launch,
-    in a box or not; when `hurry()` turns true, the start is given up.
-    Raises CannotStart, and then nothing of it runs. The caller must have one thread only, and must not end while the
-    program is to go on.
+    `admit(child)` is called before anything of it runs; `watched` adds the canary and the hook's listener; `terminal`:
+    `stdin` is one and becomes its own; an `agent` finds its model at the gateway's port; the start is abandoned when
+    `hurry()` returns True. Raise CannotStart, and then nothing of it runs. The caller must have one thread only, and
+    must outlive the program.
     """
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
@@ -109,7 +105,7 @@ def start_program(
         _release_child(opener)
     except OSError as e:
         _kill_child(child)
-        raise CannotStart(f"cannot note down who the agent is, so it was not started: {e}") from e
+        raise CannotStart(f"the agent was not started: its identity cannot be recorded: {e}") from e
     except CannotStart:
         _kill_child(child)
         raise
@@ -130,12 +126,12 @@ def _build_command(argv: list[str], launch: LaunchFile, *, watched: bool, termin
     from blueflame.warden.entry_script import build_entry_command
 
     hook = str(launch.watch["hook"]) if watched and launch.watch is not None else ""
-    box = launch.sandbox.argv if launch.sandbox is not None else ()
-    return [*box, *build_entry_command(argv, hook, terminal=terminal and bool(box))]
+    sandbox = launch.sandbox.argv if launch.sandbox is not None else ()
+    return [*sandbox, *build_entry_command(argv, hook, terminal=terminal and bool(sandbox))]
 
 
 def _open_outer_listeners(names: list[str], ports: dict[str, int]) -> dict[str, socket.socket]:
-    """On the machine's own loopback, with ports that are free where none is told."""
+    """Listen on the machine's loopback, on free ports unless a port is given."""
     if not names:
         return {}
     from blueflame.warden.namespaces import open_listener
@@ -175,7 +171,7 @@ def _build_proxy_variables(port: int) -> dict[str, str]:
 
 
 def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> socket.socket:
-    """Gives the warden's end of the line to the entry."""
+    """Return the warden's end of the control socket."""
     import socket
 
     mine, plan.control = socket.socketpair()
@@ -186,7 +182,7 @@ def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> so
         settings = {"hook": launch.watch, "gateway": launch.gateway}
         plan.ports = [int((settings[name] or {})["port"]) for name in names]
     plan.in_namespaces = LINUX
-    if launch.processes and os.geteuid() != 0:  # in a user namespace of its own, the kernel counts the box's only
+    if launch.processes and os.geteuid() != 0:  # in a user namespace, the kernel counts those of the sandbox only
         wanted = launch.processes + PROCESS_HEADROOM
         plan.limits[resource.RLIMIT_NPROC] = min(wanted, plan.limits.get(resource.RLIMIT_NPROC, wanted))
     return mine
@@ -200,18 +196,18 @@ def _fork_child(
         errors, plan.error_pipe = os.pipe()
         pid = _fork_into_namespaces(plan) if plan.in_namespaces else os.fork()
     except OSError as e:
-        hint = " (are user namespaces forbidden here?)" if plan.in_namespaces else ""
+        hint = " (are user namespaces disabled?)" if plan.in_namespaces else ""
         raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}{hint}") from e
     if pid == 0:
-        os.close(opener)  # or the gate would stay shut for ever after the warden's death
+        os.close(opener)  # else the child would wait for ever after the warden's death
         if mine is not None:
-            mine.close()  # and so would the line
+            mine.close()  # likewise
         exec_program(plan)
     os.close(plan.start_pipe)
     os.close(plan.error_pipe)
     if plan.control is not None:
         plan.control.close()
-    return ChildProcess(pid, sandboxed=sandboxed, line=mine, listeners=listeners), opener, errors
+    return ChildProcess(pid, sandboxed=sandboxed, control=mine, listeners=listeners), opener, errors
 
 
 def _fork_into_namespaces(plan: ExecPlan) -> int:
@@ -229,17 +225,17 @@ def _receive_inner_listeners(line: socket.socket, names: list[str], errors: int)
     listeners = receive_listeners(line, len(names))
     if listeners is None:
         said = os.read(errors, 4096).decode("utf-8", "replace")
-        raise CannotStart(said or "the process that was to make the agent's network did not come back from it")
+        raise CannotStart(said or "the process that sets up the agent's network ended")
     return dict(zip(names, listeners, strict=True))
 
 
 def _release_child(opener: int) -> None:
-    with suppress(BrokenPipeError):  # it died before it ran; its exit says so
+    with suppress(BrokenPipeError):  # it died before it ran; its exit is reported
         os.write(opener, b"g")
 
 
 def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
-    """ "go", once the entry is ready and the box around it is known to live: from then on it dies with its box."""
+    """Send "go" when the entry script is ready and bubblewrap is alive: from then on both die together."""
     from blueflame.warden.entry_script import GO
 
     try:
@@ -248,7 +244,7 @@ def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]
     except (CannotStart, OSError) as e:
         _kill_child(child)
         raise CannotStart(str(e)) from e
-    with suppress(OSError):  # it died meanwhile; its exit says so
+    with suppress(OSError):  # it died meanwhile; its exit is reported
         line.send(GO)
 
 
@@ -265,7 +261,7 @@ def _wait_until_ready(child: ChildProcess, line: socket.socket, hurry: Callable[
             heard += part
             if not part or not READY.startswith(heard):
                 _check_alive(child, patience=1.0)
-                raise CannotStart("what was started did not answer as our entry does")
+                raise CannotStart("unexpected answer from the entry script")
         _check_alive(child)
         if hurry():
             raise CannotStart("it was cancelled before it ran")
@@ -278,7 +274,7 @@ def _check_alive(child: ChildProcess, patience: float = 0.0) -> None:
     while True:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
-            child.pid = -1  # nobody may signal that number any more
+            child.pid = -1  # reaped: the number may be reused
             what = "the sandbox" if child.sandboxed else "its shell"
             raise CannotStart(f"{what} ended before the program could run ({_format_exit(status)})")
         if time.monotonic() >= give_up:
@@ -293,7 +289,7 @@ def _format_exit(status: int) -> str:
 
 
 def _kill_child(child: ChildProcess) -> None:
-    """The entry reads the end of its line and leaves; the box is killed."""
+    """The entry script reads an end of file and exits; the sandbox is killed."""
     child.close()
     for listener in child.listeners.values():
         listener.close()

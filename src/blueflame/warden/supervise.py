@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from blueflame.warden.spawn import ChildProcess
     from blueflame.watcher.server import HookServer
 
-POLL_SECONDS = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
-LEFTOVER_GRACE = 2.0  # for what an agent that ended by itself left running
-KILL_TIMEOUT = 10.0  # a process that the kernel cannot kill is reported, not waited for
+POLL_SECONDS = 0.25  # seconds between two checks of output, clock and cancel file
+LEFTOVER_GRACE = 2.0  # for processes that an agent left behind
+KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
 
 
 FATAL_SIGNALS = frozenset(range(1, 32)) - {
@@ -42,7 +42,7 @@ FATAL_SIGNALS = frozenset(range(1, 32)) - {
 
 
 class SupervisedAttempt:
-    """What the watching needs at hand."""
+    """One attempt, with what is needed to supervise it."""
 
     __slots__ = ("folder", "gateway", "hook_server", "launch", "monitor", "poll_loop", "refused_at", "spool", "status")
 
@@ -55,14 +55,14 @@ class SupervisedAttempt:
         self.monitor: ResourceMonitor | None = None
         self.gateway: GatewayProcess | None = None
         self.hook_server: HookServer | None = None
-        self.refused_at: float | None = None  # when we heard that no further model call is answered
+        self.refused_at: float | None = None  # when the gateway reported that no further call is answered
 
 
 class ProcessEnding:
-    """How the ending process ended: its wait status (None: it could not even be killed), why, and who is left.
+    """How a process ended: its wait status (None: it could not be killed), the reason, and the processes left.
 
-    A box cannot die of its program's signal n and exits with 128+n instead, which is read back as the signal. A program
-    that exits with such a number by itself looks the same; nothing that bubblewrap tells would part the two.
+    bubblewrap exits with 128+n when its program died of signal n, which is read back as the signal. A program that
+    exits with such a code looks the same; bubblewrap gives no way to distinguish them.
     """
 
     __slots__ = ("detail", "left", "reason", "sandboxed", "status")
@@ -93,18 +93,18 @@ class ProcessEnding:
             return None
         if os.WIFSIGNALED(self.status):
             return os.WTERMSIG(self.status)
-        told = os.WEXITSTATUS(self.status) - 128
-        return told if self.sandboxed and told in FATAL_SIGNALS else None
+        number = os.WEXITSTATUS(self.status) - 128
+        return number if self.sandboxed and number in FATAL_SIGNALS else None
 
 
 def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
-    """The reason and the grace, from the cancel file; from a bare signal when there is none."""
+    """Return reason and grace from the cancel file, or from a signal to stop without one."""
     try:
         cancel = read_json(f"{attempt.folder}/cancel")
         return str(cancel.get("reason") or "cancelled"), float(cancel.get("grace", attempt.launch.grace))
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, TypeError):  # the cancel is clear, its wording is not
+    except (OSError, ValueError, TypeError):  # an unreadable cancel file is a request, too
         return "cancelled", attempt.launch.grace
     if not attempt.poll_loop.stops:
         return None
@@ -114,9 +114,9 @@ def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
 def supervise_child(
     attempt: SupervisedAttempt, child: ChildProcess, *, timeout: float, limits_output: bool
 ) -> ProcessEnding:
-    """Until the child has ended. Whatever else it started may still run then, unless it had to be ended.
+    """Wait until the child has ended. Other processes that it started may still run, unless it had to be ended.
 
-    While it waits for its model its clocks stand still: that is nobody's slowness.
+    The clocks stop while the agent waits for its model.
     """
     pid = child.pid
     looked = time.monotonic()
@@ -138,7 +138,7 @@ def supervise_child(
 
 
 def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:
-    """When we look now, and how much of the time since `looked` does not count."""
+    """Return the time, and how much of the time since `looked` does not count."""
     now = time.monotonic()
     gateway = attempt.gateway
     if gateway is None:
@@ -155,7 +155,7 @@ def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float,
 
 
 def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:
-    """By itself; unless the kernel has killed it for its memory, or it failed since its model answers no more."""
+    """Return why it exited: by itself, killed for its memory, or because its model answers no more."""
     killed = attempt.monitor.check_oom_kills() if attempt.monitor is not None else None
     denied = _find_model_refusal(attempt) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
@@ -175,7 +175,7 @@ def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
 
 
 def _check_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
-    """It has the grace to end by itself once no further model call is answered."""
+    """Return the refusal once the agent has had its grace to end by itself."""
     denied = _find_model_refusal(attempt)
     if denied is None:
         return None
@@ -220,7 +220,7 @@ def _compute_wait(attempt: SupervisedAttempt, deadline: float | None) -> float:
 
 
 def reap_children(wanted: int | None) -> tuple[int | None, bool]:
-    """Collect all who ended; tells the wanted one's status, and whether any child is left at all."""
+    """Reap all ended children; return the status of `wanted`, and whether any child is left."""
     status = None
     while True:
         try:
@@ -234,10 +234,10 @@ def reap_children(wanted: int | None) -> tuple[int | None, bool]:
 
 
 def end_leftovers(attempt: SupervisedAttempt) -> list[int]:
-    """After the agent's own end: daemons, background jobs, whoever left its session. Usually nobody."""
+    """End daemons and background jobs that the agent left."""
     _, any_left = reap_children(None)
     if not LINUX and attempt.status.agent is not None:
-        signal_group(attempt.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
+        signal_group(attempt.status.agent, signal.SIGKILL)  # without /proc only the agent's group is known
     if not any_left:
         return []
     return end_processes(attempt, None, min(attempt.launch.grace, LEFTOVER_GRACE))[1]
@@ -246,7 +246,7 @@ def end_leftovers(attempt: SupervisedAttempt) -> list[int]:
 def end_processes(
     attempt: SupervisedAttempt, leader: int | None, grace: float, *, sandboxed: bool = False
 ) -> tuple[int | None, list[int]]:
-    """TERM, grace, KILL for everything below us. Gives the leader's wait status and the pids that would not die."""
+    """Send TERM, wait, send KILL to all descendants. Return the leader's status and the pids still alive."""
     attempt.status.update(attempt.spool, "stopping")
     _terminate_processes(leader, sandboxed=sandboxed)
     status, any_left = _wait_for_exits(attempt, leader, grace)
@@ -260,13 +260,13 @@ def end_processes(
 
 
 def _terminate_processes(leader: int | None, *, sandboxed: bool) -> None:
-    """TERM once to each: some programs take a second one as the word to drop everything."""
+    """Send TERM once to each: some programs take a second one as an order to stop at once."""
     if leader is not None and not sandboxed:
         signal_group(leader, signal.SIGTERM)
     members = list_descendants({os.getpid()})
     already = [member for member in members if member.pid == leader or (not sandboxed and member.group == leader)]
     signal_processes([member for member in members if member not in already], signal.SIGTERM)
-    signal_processes(members, signal.SIGCONT)  # who is stopped cannot hear
+    signal_processes(members, signal.SIGCONT)  # a stopped process cannot handle TERM
 
 
 def _wait_for_exits(attempt: SupervisedAttempt, leader: int | None, grace: float) -> tuple[int | None, bool]:
@@ -274,7 +274,7 @@ def _wait_for_exits(attempt: SupervisedAttempt, leader: int | None, grace: float
     status, any_left = reap_children(leader)
     while any_left:
         cancel = read_cancel_request(attempt)
-        allowed = grace if cancel is None else min(grace, cancel[1])  # a later cancel may be in more of a hurry
+        allowed = grace if cancel is None else min(grace, cancel[1])  # a later request may have a shorter grace
         remaining = began + allowed - time.monotonic()
         if remaining <= 0 or (not LINUX and status is not None):
             break

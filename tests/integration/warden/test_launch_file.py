@@ -34,7 +34,7 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"watch": {**WATCH, "policy": None}}, "watch: policy must be a string"),
         ({"gateway": {"port": 70000, "hosts": []}}, "gateway: port must be"),
         ({"gateway": {"port": 1, "hosts": "example.org"}}, "gateway: hosts must be a list"),
-        ({"sandbox": GOOD, "watch": WATCH}, "neither watch nor gateway could be reached"),
+        ({"sandbox": GOOD, "watch": WATCH}, "watch and gateway cannot be reached"),
     ],
 )
 def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], reported: str) -> None:

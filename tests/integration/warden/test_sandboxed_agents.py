@@ -178,7 +178,7 @@ def test_something_that_is_not_our_entry_is_never_told_to_go(who: SystemUser, fo
     ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls))
 
     assert ended["reason"] == "spawn_failed"
-    assert "did not answer as our entry does" in ended["detail"]
+    assert "unexpected answer from the entry script" in ended["detail"]
 
 
 def test_a_box_that_never_gets_ready_can_be_cancelled(who: SystemUser, folder: Path) -> None:

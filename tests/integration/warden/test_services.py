@@ -130,7 +130,7 @@ def test_a_watcher_that_cannot_write_its_log_starts_nothing(folder: Path) -> Non
     ended = run_open(write_launch(folder, "touch", "ran", watch=watch))
 
     assert ended["reason"] == "spawn_failed"
-    assert "the watcher cannot do its duty" in ended["detail"]
+    assert "the watcher does not work" in ended["detail"]
     assert not (folder / "ran").exists()
 
 

@@ -36,7 +36,7 @@ def test_nobody_who_spoke_is_nothing_told() -> None:
 @pytest.mark.parametrize("data", [b'{"a": "sk-geheim"', b'["sk-geheim"]', b'{"a": {"b": "sk-geheim"}}'])
 def test_what_makes_no_sense_is_not_repeated(data: bytes) -> None:
     handle = ear(data)
-    with pytest.raises(ValueError, match="no object of secrets") as refused:
+    with pytest.raises(ValueError, match="no JSON object of strings") as refused:
         read_secrets(handle)
     os.close(handle)
 
