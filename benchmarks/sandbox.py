@@ -14,8 +14,8 @@ from benchmarks import Figure, Report
 from blueflame.model.sandbox import SandboxSpec
 from blueflame.orchestrator.foreground_sandbox import build_command_sandbox as box_at
 from blueflame.orchestrator.foreground_sandbox import build_site, find_sandbox_problems
-from blueflame.sandbox import PreparedSandbox, prepare_sandbox
 from blueflame.sandbox.person_checkout import read_checkout
+from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
 from blueflame.testing import create_throwaway_repository
 from blueflame.warden.launch_file import LaunchFile
 from blueflame.warden.spawn import start_program

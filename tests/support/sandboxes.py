@@ -13,15 +13,10 @@ import pytest
 
 from blueflame.model.sandbox import Network, SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox import (
-    PreparedSandbox,
-    SandboxContext,
-    SandboxRequest,
-    build_sandbox,
-    find_problems,
-    find_toolchains,
-    prepare_sandbox,
-)
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
+from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
+from blueflame.sandbox.probe import find_problems
+from blueflame.sandbox.toolchains import find_toolchains
 
 PROBLEMS = find_problems("standard", lambda: (False, False))
 needs_box = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))

@@ -20,8 +20,9 @@ from blueflame.model.sandbox import SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import read_outcome
-from blueflame.sandbox import SandboxContext, SandboxRequest, Toolchains, build_sandbox
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
 from blueflame.sandbox.prepare import make_temporary_folder
+from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.files import build_file_error
 from blueflame.system.process import BackgroundProcess, start_background
 

@@ -25,7 +25,9 @@ from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.orchestrator.foreground_sandbox import find_highest_level, find_sandbox_problems
-from blueflame.sandbox import SandboxProblem, build_sandbox, find_toolchains
+from blueflame.sandbox.build import build_sandbox
+from blueflame.sandbox.probe import SandboxProblem
+from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.warden.spawn import PROCESS_HEADROOM
 from blueflame.watcher.policy_file import find_shfmt
 

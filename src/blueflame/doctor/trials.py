@@ -35,8 +35,9 @@ from blueflame.model.settings.permissions import PermissionSettings, ValidationS
 from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
 from blueflame.policy.compile import compile_policy
-from blueflame.sandbox import SandboxContext, SandboxRequest, prepare_sandbox
+from blueflame.sandbox.build import SandboxContext, SandboxRequest
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
+from blueflame.sandbox.prepare import prepare_sandbox
 from blueflame.system.process import BackgroundProcess, run, start_background
 from blueflame.telemetry.audit import Audit, read_audit
 from blueflame.warden.resource_limits import read_free_mb

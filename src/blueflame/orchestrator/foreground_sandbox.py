@@ -17,21 +17,13 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings
-from blueflame.sandbox import (
-    PreparedSandbox,
-    SandboxContext,
-    SandboxProblem,
-    SandboxRequest,
-    build_sandbox,
-    find_problems,
-    find_supported_level,
-    find_toolchains,
-    prepare_sandbox,
-)
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.person_checkout import PersonCheckout, ProtectedFiles, find_protected_files
-from blueflame.sandbox.prepare import make_temporary_folder
+from blueflame.sandbox.prepare import PreparedSandbox, make_temporary_folder, prepare_sandbox
+from blueflame.sandbox.probe import SandboxProblem, find_problems, find_supported_level
 from blueflame.sandbox.redirects import StandardFiles, relay_files
+from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.system.layout import STATE_FOLDER
 from blueflame.warden import cgroup
 from blueflame.warden.gateway_process import start_gateway

@@ -1,20 +1,6 @@
-"""The sandbox: what is in it, how it is made ready, and whether this machine can hold it."""
+"""The second wall: bubblewrap (sandbox-exec on macOS), seccomp, mounts and toolchains.
 
-from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
-from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
-from blueflame.sandbox.probe import SandboxProblem, find_bubblewrap, find_problems, find_supported_level
-from blueflame.sandbox.toolchains import Toolchains, find_toolchains
-
-__all__ = [
-    "PreparedSandbox",
-    "SandboxContext",
-    "SandboxProblem",
-    "SandboxRequest",
-    "Toolchains",
-    "build_sandbox",
-    "find_bubblewrap",
-    "find_problems",
-    "find_supported_level",
-    "find_toolchains",
-    "prepare_sandbox",
-]
+Here belongs what a sandbox contains (build, extra_mounts, toolchains, environment), how it is written down for the
+program that creates it (bwrap, seatbelt, seccomp), how it is prepared in an attempt's folder, and whether this machine
+supports it (probe). Starting a program in a sandbox is the warden's part; the values are in model/sandbox.
+"""

@@ -1,4 +1,4 @@
-"""Makes the box for an agent, a setup or diagnostic command, or a person's own command: one way for all of them."""
+"""Build the sandbox of an agent, a setup or diagnostic command, or a person's own command, in one way for all."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
 
-UNPRIVILEGED_UID = 1000  # the uid inside when the caller is root: nobody inside is root, not even by name
+UNPRIVILEGED_UID = 1000  # the uid inside when the caller is root: there is no root inside, not even by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxContext:
-    """What all boxes of one repository have in common. `objects` is the main repository's: a checkout's own pointer to
-    it is the agent's to write, and is never read."""
+    """What all sandboxes of one repository share. `objects` is the main repository's: a checkout's own pointer to it
+    can be written by the agent and is never read."""
 
     settings: SandboxSettings
     environ: Mapping[str, str]
@@ -41,28 +41,28 @@ class SandboxContext:
     home: Path  # the person's
     repo_root: Path | None = None
     objects: Path | None = None
-    common: Path | None = None  # for our own files, when many boxes are to share them; else each has its own
+    common: Path | None = None  # for our own files, if sandboxes share them; else each has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """What one box is for. `shown` files and folders are read-only at their own path; `frozen` are files of the
-    checkout that it may not change, `hidden` what of it is not to be seen; `pinned` when the box is started more than
-    once, so that nobody can put a link on the way to what is frozen in between."""
+    """What one sandbox is for. `shown` files and folders are read-only at their own path; `frozen` files of the
+    checkout cannot be changed, `hidden` ones cannot be seen; `pinned` if the sandbox is started more than once, so that
+    no process inside can put a link on the way to a frozen file in between."""
 
     worktree: Path
-    folder: Path  # of the attempt: its home, its tmp and our files are kept there
+    folder: Path  # of the attempt: holds its home, its tmp and our files
     variables: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[Path] = ()
     frozen: Sequence[str] = ()
     hidden: Sequence[str] = ()
     pinned: bool = True
-    hosts: Sequence[str] = ()  # beside those of the configuration
-    watched: bool = False  # the hook asks through a door of the box
+    hosts: Sequence[str] = ()  # in addition to those of the configuration
+    watched: bool = False  # the hook server is reached on the loopback device
 
 
 def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
-    """Raises Refused for a checkout or a setting that would make the wall useless."""
+    """Raise Refused for a checkout or a setting that would defeat the sandbox."""
     settings = site.settings
     level = SandboxLevel(settings.level)
     worktree = Path(os.path.realpath(wanted.worktree))
@@ -129,7 +129,7 @@ def _choose_network(settings: SandboxSettings, wanted: SandboxRequest, hosts: Se
 
 
 def _find_files_folder(site: SandboxContext, folder: Path) -> Path:
-    """Our own for a box: not below its home or tmp, where it could write to them."""
+    """Find the folder for our own files: not below home or tmp, which the sandbox can write to."""
     return Path(os.path.realpath(site.common)) if site.common is not None else folder / "box"
 
 
@@ -156,7 +156,7 @@ def _list_mounts(
 
 
 def _list_editable_mounts(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:
-    """What an environment has installed from the repository is taken from the checkout."""
+    """Link what an environment has installed from the repository to the checkout."""
     taken = [mount.target for mount in tools.mounts]
     for name in tools.editable:
         names = [name] if name else sorted(each.name for each in repo_root.iterdir() if not each.name.startswith("."))
@@ -188,7 +188,7 @@ def _list_hidden_mounts(wanted: SandboxRequest, worktree: Path, files: Path) -> 
 
 
 def _find_plain_path(worktree: Path, name: str) -> Path | None:
-    """In the checkout, there, and with no link on the way: bubblewrap would follow one out of the box."""
+    """Return None if the path is missing or has a link on the way, which bubblewrap would follow out of the sandbox."""
     path = Path(os.path.normpath(worktree / name))
     if path == worktree or not path.is_relative_to(worktree):
         raise Refused(f"{name} is not in the checkout {worktree}; give a path relative to it")

@@ -1,4 +1,4 @@
-"""The environment inside a box: the person's, cleaned, with every place in it one that exists inside."""
+"""Build the environment inside a sandbox: the person's, cleaned, with paths that exist inside only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from blueflame.sandbox.toolchain_table import CACHE_VARIABLES
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
 
-# Nobody can tell by its name what a variable of the person's own holds, so that only those are passed on by themselves
-# which tools are known to read: words and times, colours, compilers, interpreters and package managers.
+# A variable's name does not show what it holds, so only those are passed that common tools read: locale and time,
+# colours, compilers, interpreters and package managers.
 PASSED_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_\w+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|CI|SOURCE_DATE_EPOCH"
     r"|CC|CXX|CPP|LD|AR|AS|RANLIB|STRIP|(C|CXX|CPP|LD|F)FLAGS|MAKEFLAGS|PKG_CONFIG_PATH|CMAKE_\w+|DEBIAN_FRONTEND"
@@ -24,7 +24,7 @@ PASSED_VARIABLES = re.compile(
     r"|DOTNET_\w+|ASDF_\w+|MISE_\w+|SDKMAN_\w+|SSL_CERT_(FILE|DIR)|\w+_CA_BUNDLE|PIP_CERT|RAILS_ENV|RACK_ENV|MIX_ENV"
 )
 FIXED_VARIABLES = {
-    "PYTHONDONTWRITEBYTECODE": "1",  # what is compiled already is read where it is; checkouts stay clean
+    "PYTHONDONTWRITEBYTECODE": "1",  # checkouts stay clean
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "npm_config_update_notifier": "false",
     "GOTOOLCHAIN": "local",
@@ -42,7 +42,7 @@ def build_inner_environment(
     inside: Collection[str],
     online: bool,
 ) -> dict[str, str]:
-    """`inside` are the targets of mounts, `online` says that something of the network can be reached."""
+    """`inside` are the targets of mounts, `online`: some of the network can be reached."""
     kept = {
         name: value
         for name, value in clean_environment(environ, allow=allow).items()
@@ -65,7 +65,7 @@ def _build_network_variables(tools: Toolchains, *, online: bool) -> dict[str, st
 
 
 def _is_missing_inside(value: str, real_home: Path, inside: Collection[str]) -> bool:
-    """A place in the person's home that is not there inside: a tool would fail to make it, and does well without."""
+    """A path in the person's home that does not exist inside: a tool would fail to create it."""
     if not value.startswith("/") or os.pathsep in value:
         return False
     path = os.path.normpath(value)

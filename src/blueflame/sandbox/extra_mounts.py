@@ -1,4 +1,4 @@
-"""Places that a person names, and places that the repository needs: which of them may be in a box, and how."""
+"""Check and list the mounts that the configuration names and those that the repository needs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ MAX_ALTERNATES = 100
 
 
 def check_worktree(worktree: Path, home: Path) -> None:
-    """What is writable as a whole must not be more than a project."""
+    """Refuse a worktree that is more than a project: all of it is writable."""
     path = str(worktree)
     if not worktree.is_dir():
-        raise Refused(f"{path} is not a folder; give the folder that the command may write to")
+        raise Refused(f"{path} is not a folder; name the folder that the command may write to")
     if path == "/" or is_below(os.path.realpath(home), path) or any(is_below(path, place) for place in SYSTEM_FOLDERS):
-        raise Refused(f"{path} cannot be made writable in a sandbox: it is more than a project; start in its folder")
+        raise Refused(
+            f"{path} cannot be writable in a sandbox: it is more than a project; start in the project's folder"
+        )
 
 
 def list_configured_mounts(
     settings: SandboxSettings, repo_root: Path | None, home: Path
 ) -> tuple[list[Mount], list[str]]:
-    """The configuration's own read_only and writable, and a note for each that is not there."""
+    """Return the mounts of read_only and writable, and a note for each that does not exist."""
     mounts: list[Mount] = []
     notes: list[str] = []
     for kind, key, names in (
@@ -41,7 +43,7 @@ def list_configured_mounts(
             path = _expand_path(name, repo_root, home)
             _check_path(path, key, name, repo_root, home)
             if not os.path.lexists(path):
-                notes.append(f"sandbox.{key}: {name} does not exist on this machine, so it is not inside")
+                notes.append(f"sandbox.{key}: {name} does not exist on this machine")
                 continue
             mounts += _build_mounts(kind, path, f"sandbox.{key}")
     return mounts, notes
@@ -63,7 +65,7 @@ def _check_path(path: str, key: str, name: str, repo_root: Path | None, home: Pa
     for place in dict.fromkeys((path, os.path.realpath(path))):
         problem = _find_problem(place, key, repo_root, Path(os.path.realpath(home)))
         if problem:
-            raise Refused(f"sandbox.{key}: {name} cannot be inside: {problem}. Name only the folder that is needed")
+            raise Refused(f"sandbox.{key}: {name} cannot be mounted: {problem}; name only the folder that is needed")
 
 
 def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> str:
@@ -72,7 +74,7 @@ def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> st
     if any(is_below(path, place) for place in KERNEL_FOLDERS):
         return "it belongs to the kernel or to running services"
     if _is_special_file(path):
-        return "it is a socket, a pipe or a device, through which others can be reached"
+        return "it is a socket, a pipe or a device, which leads out of the sandbox"
     if STATE_FOLDER in path.split("/"):
         return "it belongs to Blue Flame itself"
     if key != "writable":
@@ -80,7 +82,7 @@ def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> st
     if any(is_below(path, place) for place in SYSTEM_FOLDERS) or path.count("/") < 2:
         return "it belongs to the system"
     if repo_root is not None and (is_below(str(repo_root), path) or is_below(path, f"{repo_root}/.git")):
-        return "it is, or holds, the repository itself, which agents never write to"
+        return "it is, or holds, the repository itself, which agents must not change"
     return ""
 
 
@@ -93,7 +95,7 @@ def _is_special_file(path: str) -> bool:
 
 
 def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
-    """Where the objects of a repository really are, and under which name: its own folder and those it borrows from."""
+    """List a repository's object folder and its alternates: real path and name."""
     waiting = [] if objects is None else [os.path.normpath(objects)]
     seen: set[str] = set()
     while waiting and len(seen) < MAX_ALTERNATES:
@@ -108,7 +110,7 @@ def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
 
 
 def _is_object_folder(folder: Path) -> bool:
-    """A pointer could name any folder at all."""
+    """Check: an alternates file can name any folder."""
     return folder.name == "objects" and (folder / "pack").is_dir()
 
 

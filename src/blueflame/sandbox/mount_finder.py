@@ -1,6 +1,6 @@
-"""Collects what is to be shown of the machine, read-only: each thing once, never a secret, with its links followed."""
+"""Collect read-only mounts of the machine's tools: each once, no secrets, links followed."""
 
-# ruff: noqa: PTH110, PTH112 (os.path says no where pathlib raises: in folders that we may not look into)
+# ruff: noqa: PTH110, PTH112 (os.path returns False where pathlib raises: in folders without permission)
 from __future__ import annotations
 
 import os
@@ -30,7 +30,7 @@ class MountFinder:
         return any(step in self.found or step in self._there for step in _list_ancestors(path))
 
     def add(self, path: str | Path, why: str) -> bool:
-        """Under the name it is asked for, and under its real one, which others may lead to."""
+        """Mount under the given name and under the real one, which links may lead to."""
         name = os.path.normpath(path)
         real = os.path.realpath(name)
         if not os.access(real, os.R_OK) or (os.path.isdir(real) and not os.access(real, os.X_OK)):
@@ -39,13 +39,13 @@ class MountFinder:
             if self.is_inside(target):
                 continue
             if self.is_secret(target):
-                self.notes.append(f"{target} is not shown, because it is or holds what must stay private")
+                self.notes.append(f"{target} is not mounted: it is or holds a secret")
                 return False
             self.found[target] = Mount(kind=MountKind.RO, source=real, target=target, why=why)
         return True
 
     def is_secret(self, path: str) -> bool:
-        """Too much to show: the home or what it is in, a place of the kernel's, credentials or what holds them."""
+        """True for the home and its parents, places of the kernel, credentials and what holds them."""
         if len(_split_path(path)) < 2 or is_below(self.home, path):
             return True
         if any(is_below(path, place) for place in FORBIDDEN_FOLDERS) and not is_below(path, NIX_SYSTEM):
@@ -54,7 +54,7 @@ class MountFinder:
         return any(is_below(path, each) or (is_below(each, path) and os.path.lexists(each)) for each in private)
 
     def add_programs(self, folder: str, why: str) -> None:
-        """A folder of programs, with the rest of its installation where it is recognised as one."""
+        """Add a folder of programs, with the whole installation where it is recognised as one."""
         prefix = str(Path(folder).parent)
         if not (self._is_prefix(folder, prefix) and self.add(prefix, why)):
             self.add(folder, why)
@@ -65,7 +65,7 @@ class MountFinder:
         return any(os.path.exists(f"{prefix}/{mark}") for mark in PREFIX_MARKS)
 
     def follow_all(self, folder: str) -> None:
-        """Every program of a folder leads to something that is inside, through links or its first line."""
+        """Mount what the programs of a folder lead to, through links or their first line."""
         with suppress(OSError):
             for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
                 if entry.is_symlink():
@@ -81,7 +81,7 @@ class MountFinder:
                 self._add_linked(path, f"{link} leads there")
             try:
                 path = os.path.normpath(Path(path).parent / Path(path).readlink())
-            except OSError:  # the end of the chain, or broken
+            except OSError:  # end of the chain, or broken
                 return
 
     def _add_linked(self, path: str, why: str) -> None:
@@ -102,7 +102,7 @@ class MountFinder:
 
 
 def _read_interpreter(path: str) -> str | None:
-    """Of a script: the program its first line names."""
+    """Return the program that the first line of a script names."""
     try:
         with Path(path).open("rb") as file:
             first = file.read(SHEBANG_BYTES).partition(b"\n")[0]
@@ -113,9 +113,9 @@ def _read_interpreter(path: str) -> str | None:
 
 
 def _can_leave_system(link: str) -> bool:
-    """Most links of the system lead to a neighbour or elsewhere below /usr: those need no following."""
+    """False for links to a neighbour or below /usr, as most links of the system are."""
     try:
-        to = os.readlink(link)  # noqa: PTH115 - thousands of them, and pathlib takes its time
+        to = os.readlink(link)  # noqa: PTH115 - thousands of them, and pathlib is slow
     except OSError:
         return False
     if to.startswith("/etc/alternatives/"):

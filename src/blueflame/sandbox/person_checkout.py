@@ -1,6 +1,9 @@
-"""A folder that a person wants a command to run in: what it is to git, told by its files alone.
+"""The folder in which a person runs a command in the sandbox: what it is to git, and which of its files to protect.
 
-Git itself is not asked here: the folder may be an agent's, and git runs what such a folder tells it to.
+The type of the folder is found by its files alone: git is not run, since the folder may be an agent's, and git executes
+what a repository's configuration names. An agent's clone holds only what is committed; a person's folder has more, such
+as `.env` with real passwords, or sockets of running servers. Blocked files that git ignores are hidden, other blocked
+files are read-only.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ MAX_POINTER_BYTES = 4096
 class PersonCheckout:
     root: Path
     git: Path | None = None  # root/.git, a folder or a pointer
-    common: Path | None = None  # where its objects and refs are, when that is elsewhere
+    common: Path | None = None  # where its objects and refs are, if elsewhere
 
     @property
     def objects(self) -> Path | None:
@@ -32,15 +35,15 @@ class PersonCheckout:
 
 
 def find_checkout(start: Path) -> PersonCheckout:
-    """The checkout that a folder is in."""
+    """Find the checkout that a folder is in."""
     for folder in (start, *start.parents):
         if os.path.lexists(folder / ".git"):
             return read_checkout(folder)
-    raise Refused(f"{start} is not in a git repository; name the folder to work in with --worktree DIR")
+    raise Refused(f"{start} is not in a git repository; name a folder with --worktree DIR")
 
 
 def read_checkout(root: Path) -> PersonCheckout:
-    """`root` itself, whether git knows it or not."""
+    """Read `root` itself, in git or not."""
     git = root / ".git"
     if git.is_symlink() or not git.exists():
         return PersonCheckout(root=root)
@@ -50,7 +53,7 @@ def read_checkout(root: Path) -> PersonCheckout:
 
 
 def _find_common_folder(root: Path, pointer: Path) -> Path | None:
-    """Of a linked worktree or a submodule."""
+    """For a linked worktree or a submodule."""
     text = _read_first_line(pointer)
     if not text.startswith("gitdir: "):
         return None
@@ -70,26 +73,26 @@ def _read_first_line(path: Path) -> str:
 
 
 SKIPPED_FOLDERS = (".git", "node_modules", ".venv", "venv", ".tox", ".nox", "target", "__pycache__")
-MAX_ENTRIES = 200_000  # entries to look at; a tree beyond that is searched no further, and it is said
+MAX_ENTRIES = 200_000  # entries; a larger tree is searched no further, which is reported
 
 
 class ProtectedFiles(NamedTuple):
     frozen: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    whole: bool = True  # everything was looked at
+    whole: bool = True  # everything was searched
 
 
 def find_protected_files(worktree: Path, blocked: tuple[str, ...], *, of_git: bool) -> ProtectedFiles:
-    """`of_git`: the person's own repository, which git may be asked about. Blocked is blocked in any letter case."""
+    """`of_git`: the person's own repository, in which git may be run. Patterns match in any letter case."""
     globs = Globs(tuple(pattern.lower() for pattern in blocked))
     ignored = _list_ignored(worktree) if of_git else ()
     frozen: list[str] = []
     hidden: list[str] = []
     waiting, seen = [""], 0
     while waiting and seen <= MAX_ENTRIES:
-        for name, is_folder, is_door in _list_entries(worktree, waiting.pop()):
+        for name, is_folder, is_special in _list_entries(worktree, waiting.pop()):
             seen += 1
-            if is_door:
+            if is_special:
                 hidden.append(name)
             elif globs.touches(name.lower()) if is_folder else globs.matches(name.lower()):
                 (hidden if _is_in(name, ignored) else frozen).append(name)
@@ -99,14 +102,14 @@ def find_protected_files(worktree: Path, blocked: tuple[str, ...], *, of_git: bo
 
 
 def _list_entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
-    """Name, whether it is a folder, whether somebody may be reached through it. Links are left alone: what they lead to
-    is either in the checkout, and met there, or not inside at all."""
+    """Yield name, whether it is a folder, whether it is a socket, pipe or device. Links are skipped: their targets are
+    in the checkout and found there, or not inside at all."""
     with suppress(OSError), os.scandir(worktree / folder) as entries:
         for entry in entries:
             if not entry.is_symlink():
                 is_folder = entry.is_dir(follow_symlinks=False)
-                is_door = not is_folder and not entry.is_file(follow_symlinks=False)
-                yield f"{folder}/{entry.name}".lstrip("/"), is_folder, is_door
+                is_special = not is_folder and not entry.is_file(follow_symlinks=False)
+                yield f"{folder}/{entry.name}".lstrip("/"), is_folder, is_special
 
 
 def _list_ignored(worktree: Path) -> tuple[str, ...]:

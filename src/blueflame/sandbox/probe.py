@@ -1,4 +1,4 @@
-"""Which walls this machine can build: every one of them tried, none assumed."""
+"""Probe which parts of the sandbox work on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from blueflame.sandbox.bwrap import build_bwrap_argv
 
 MIN_VERSION = (0, 4, 0)  # --unshare-cgroup-try, --remount-ro, --cap-drop
 PROBE_TIMEOUT = 20.0
-LEVEL_OFF_HINT = "or write `sandbox: {level: off}` into blueflame.yaml if you accept agents without walls"
+LEVEL_OFF_HINT = "or write `sandbox: {level: off}` into blueflame.yaml if you accept agents without a sandbox"
 APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 USERNS_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 FILTER_CHECK_SCRIPT = (
@@ -32,7 +32,7 @@ MAX_USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
 
 class SandboxProblem(NamedTuple):
     guard: str
-    words: str  # what is missing, and what to do about it
+    words: str  # state: cause. fix
 
 
 class SandboxProbeResult(NamedTuple):
@@ -45,7 +45,7 @@ CgroupProbe: TypeAlias = Callable[[], tuple[bool, bool]]
 
 
 def find_problems(level: str, groups: CgroupProbe) -> tuple[SandboxProblem, ...]:
-    """What keeps this machine from holding the level; nothing when it can. Tried once in the life of a process."""
+    """List what prevents the level on this machine. Probed once per process."""
     if level == SandboxLevel.OFF:
         return ()
     found = _find_standard_problems()
@@ -53,7 +53,7 @@ def find_problems(level: str, groups: CgroupProbe) -> tuple[SandboxProblem, ...]
 
 
 def find_supported_level(groups: CgroupProbe) -> SandboxLevel:
-    """The level that this machine can hold."""
+    """Return the highest level that works on this machine."""
     if find_problems(SandboxLevel.STANDARD, groups):
         return SandboxLevel.OFF
     return SandboxLevel.STANDARD if find_problems(SandboxLevel.STRICT, groups) else SandboxLevel.STRICT
@@ -61,7 +61,7 @@ def find_supported_level(groups: CgroupProbe) -> SandboxLevel:
 
 @lru_cache(maxsize=1)
 def find_bubblewrap() -> BubblewrapFeatures:
-    """The one on PATH and what it understands; a guess where there is none, which `available` says."""
+    """Find bwrap on PATH and its features; a default path if there is none, which `find_problems` reports."""
     program = shutil.which("bwrap") or "/usr/bin/bwrap"
     said = _run_program([program, "--help"]).said
     return BubblewrapFeatures(
@@ -110,20 +110,21 @@ def _check_installed() -> SandboxProblem | None:
 
 
 def _check_namespaces() -> SandboxProblem | None:
-    """A root of its own, own processes, no network, no capabilities: by building just that."""
+    """Start a sandbox with a new root, own processes, no network and no capabilities."""
     tried = _run_probe(find_bubblewrap(), _build_probe_sandbox())
     if tried.code == 0:
         return None
     return SandboxProblem(
         "namespaces",
-        f"bubblewrap cannot build a box here ({tried.said.strip()[:200]}); {_choose_advice()}, {LEVEL_OFF_HINT}",
+        f"the sandbox is unavailable: bubblewrap failed ({tried.said.strip()[:200]}); "
+        f"{_choose_advice()}, {LEVEL_OFF_HINT}",
     )
 
 
 def _choose_advice() -> str:
     if os.geteuid() != 0 and _read_number(APPARMOR_RESTRICTION) == 1:
         return (
-            "AppArmor keeps ordinary users from it: give bwrap a profile with userns (docs/reference/sandbox.md), "
+            "AppArmor restricts user namespaces: give bwrap a profile with userns (docs/reference/sandbox.md), "
             "or `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
         )
     if os.geteuid() != 0 and _read_number(USERNS_CLONE) == 0:
@@ -145,12 +146,13 @@ def _read_number(path: Path) -> int | None:
 
 
 def _check_seccomp() -> SandboxProblem | None:
-    """That the kernel takes our program, and says of the process inside that it is filtered."""
+    """Check that the kernel accepts our filter and reports the process inside as filtered."""
     try:
         program = seccomp.build_program(platform.machine())
     except KeyError:
         return SandboxProblem(
-            "seccomp", f"there is no filter of system calls for {platform.machine()} machines yet; {LEVEL_OFF_HINT[3:]}"
+            "seccomp",
+            f"the sandbox is unavailable: there is no seccomp filter for {platform.machine()}; {LEVEL_OFF_HINT[3:]}",
         )
     with tempfile.TemporaryFile() as file:
         file.write(program)
@@ -161,20 +163,21 @@ def _check_seccomp() -> SandboxProblem | None:
         return None
     return SandboxProblem(
         "seccomp",
-        f"the kernel does not take our filter of system calls ({tried.said.strip()[:200]}); {LEVEL_OFF_HINT[3:]}",
+        f"the sandbox is unavailable: the kernel does not accept our seccomp filter ({tried.said.strip()[:200]}); "
+        f"{LEVEL_OFF_HINT[3:]}",
     )
 
 
 def _find_strict_problems(memory: bool, processes: bool) -> Iterator[SandboxProblem]:
-    """Beside all the rest, the kernel itself must hold these two; at level standard they are watched."""
+    """At level strict the kernel must limit these; at level standard the warden watches them."""
     advice = (
         "start Blue Flame in a delegated control group (`systemd-run --user --scope -p Delegate=yes blueflame ...`), "
-        "or use level standard, where they are watched and whoever takes too much is ended"
+        "or use level standard, where the warden watches them and ends an agent that exceeds them"
     )
     missing = [what for what, held in (("memory", memory), ("the number of processes", processes)) if not held]
     if missing:
         yield SandboxProblem(
-            "control groups", f"the kernel cannot hold {' and '.join(missing)} of an agent here; {advice}"
+            "control groups", f"the kernel cannot limit {' and '.join(missing)} of an agent here; {advice}"
         )
 
 
@@ -190,8 +193,8 @@ def _build_probe_sandbox() -> SandboxSpec:
     return SandboxSpec(cwd="/", mounts=(*mounts, *rest), network=Network.NONE, seccomp=False, uid=os.geteuid() or 1000)
 
 
-def _run_probe(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> SandboxProbeResult:
-    argv = list(build_bwrap_argv(box, engine))
+def _run_probe(engine: BubblewrapFeatures, spec: SandboxSpec, filter_fd: int | None = None) -> SandboxProbeResult:
+    argv = list(build_bwrap_argv(spec, engine))
     if filter_fd is not None:
         argv[argv.index("--seccomp") + 1] = str(filter_fd)
     return _run_program(
@@ -214,5 +217,5 @@ def _run_program(argv: list[str], keep: tuple[int, ...] = ()) -> SandboxProbeRes
     except OSError as e:
         return SandboxProbeResult(127, e.strerror or str(e))
     except subprocess.TimeoutExpired:
-        return SandboxProbeResult(124, "it does not end")
+        return SandboxProbeResult(124, "it did not end")
     return SandboxProbeResult(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""Files that a person redirects to or from a command in a box are carried over by a program outside of it.
+"""Relay files that a person redirects to or from a command in the sandbox through a pipe.
 
-An open file brings its whole self along: `/proc/self/fd/0` opens it again, for writing, and past every mount. Of a pipe
-there is nothing to be had but what goes through it.
+`/proc/self/fd/0` reopens an open file, for writing and past every mount. A pipe gives access to what goes through it
+only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StandardFiles(NamedTuple):
 
 @contextmanager
 def relay_files(files: StandardFiles) -> Iterator[StandardFiles]:
-    """What to give to the box in the place of these three; when the block is left, everything has arrived."""
+    """Yield replacements for these three files; when the block ends, everything is relayed."""
     opened: list[int] = []
     writers: list[subprocess.Popen[bytes]] = []
     readers: list[subprocess.Popen[bytes]] = []
@@ -38,8 +38,8 @@ def relay_files(files: StandardFiles) -> Iterator[StandardFiles]:
             os.close(handle)
         for reader in readers:
             reader.kill()
-        for carrier in (*readers, *writers):
-            carrier.wait()  # nobody inside is left to write: it only has to finish
+        for relay in (*readers, *writers):
+            relay.wait()  # all writers inside are gone: it only has to finish
 
 
 def _relay_input(source: int, opened: list[int], carriers: list[subprocess.Popen[bytes]]) -> int:
@@ -69,10 +69,10 @@ def _relay_output(sink: int, opened: list[int], carriers: list[subprocess.Popen[
 def _is_reopenable(handle: int) -> bool:
     mode = os.fstat(handle).st_mode
     if stat.S_ISDIR(mode):
-        raise UsageError("a folder cannot be given to a command in the sandbox: it could be entered; redirect a file")
+        raise UsageError("cannot redirect a folder to a command in the sandbox: redirect a file")
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode)
 
 
 def _start_relay(source: int, sink: int) -> subprocess.Popen[bytes]:
-    """In a session of its own: Ctrl-C is for the command to hear."""
+    """In a new session: Ctrl-C is for the command only."""
     return subprocess.Popen(["/bin/cat"], stdin=source, stdout=sink, stderr=subprocess.DEVNULL, start_new_session=True)

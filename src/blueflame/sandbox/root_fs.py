@@ -1,7 +1,7 @@
-"""The smallest system in which programs run: what of the machine's own folders is there inside, and what is not.
+"""The minimal system inside a sandbox: which of the machine's own folders exist there.
 
-No /run, /home, /root, /sys or /var: a read-only mount does not keep anybody from a socket below it, and what is not
-there cannot be read, listed or connected to.
+No /run, /home, /root, /sys or /var: a read-only mount does not prevent connecting to a socket below it, and what does
+not exist cannot be read, listed or connected to.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
         real = os.path.realpath("/etc/resolv.conf")
         yield Mount(kind=MountKind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
     yield Mount(kind=MountKind.DEV, target="/dev", why="null, zero, random and the like")
-    yield Mount(kind=MountKind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
+    yield Mount(kind=MountKind.TMPFS, target="/dev/shm", why="shared memory, gone with the sandbox")  # noqa: S108 - inside
     yield Mount(kind=MountKind.PROC, target="/proc", why="its own processes only, read-only")
     for name in HIDDEN_PROC_FILES if os.geteuid() == 0 else ():
         if Path("/proc", name).exists():
@@ -60,7 +60,7 @@ def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
 
 
 def _list_machine_mounts(path: Path) -> Iterator[Mount]:
-    """A link stays one, so that both of its names are the same thing."""
+    """A link stays a link, so that both names are the same file."""
     if path.is_symlink():
         yield Mount(kind=MountKind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
     elif path.is_dir():
@@ -68,7 +68,7 @@ def _list_machine_mounts(path: Path) -> Iterator[Mount]:
 
 
 def _list_settings() -> Iterator[Path]:
-    """What others may not read is no setting that programs need."""
+    """Skip what other users may not read: programs do not need it."""
     for name in ETC_SETTINGS:
         for path in sorted(Path("/etc").glob(name)):
             with suppress(OSError):  # a link that leads nowhere
@@ -86,7 +86,7 @@ def _is_small(path: Path) -> bool:
 
 
 def copy_settings(etc: Path) -> None:
-    """The small ones, links as links."""
+    """Copy the small ones, links as links."""
     for path in _list_settings():
         if _is_small(path):
             below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
@@ -95,7 +95,7 @@ def copy_settings(etc: Path) -> None:
 
 
 def _copy_setting(path: Path, target: Path) -> None:
-    """In one step each: boxes that are open look at what is there."""
+    """Copy in one step each: running sandboxes read these files."""
     if path.is_symlink() and (path.parent != Path("/etc") or Path(os.path.realpath(path)).is_relative_to("/usr")):
         if not os.path.lexists(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def _copy_setting(path: Path, target: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Whole or not at all; readable inside for whoever is there."""
+    """Replace the file atomically; readable by every user inside."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
     draft.write_bytes(content)
@@ -116,7 +116,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def build_own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
-    """What the box has in the place of the machine's files: nobody of the machine is named in them."""
+    """Build the files that replace the machine's own; they name no user of the machine."""
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"
     ours = [] if uid == 0 else [f"{user}:x:{uid}:{gid}:{user}:{home}:{shell}"]

@@ -1,8 +1,8 @@
-"""Which system calls a sandboxed process may make, as the program that the kernel runs for each of them.
+"""Build the seccomp filter: which system calls a sandboxed process may make.
 
-A program in classic BPF, eight bytes an instruction, made by the few lines at the end: no library is needed for it.
-It says no to what an honest build never asks for. The namespaces are the wall; this makes the kernel behind it smaller
-to touch, and closes what namespaces leave open: key rings, io_uring, AF_VSOCK, a terminal that can be typed into.
+The filter is a classic BPF program with eight bytes per instruction; the assembler at the end needs no library. It
+refuses what builds and tests do not need. Namespaces are the main barrier; the filter reduces the reachable part of the
+kernel, and closes what namespaces leave open: key rings, io_uring, AF_VSOCK, typing into a terminal.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 ALLOW, KILL = 0x7FFF0000, 0x80000000
-NEWEST_CALL = 466  # removexattrat, Linux 6.13; what came later is absent inside until somebody has looked at it
-FIRST_X32_CALL = 512  # from here on x86_64 has the x32 ABI, whose other numbers would slip past every rule
+NEWEST_CALL = 466  # removexattrat, Linux 6.13; later calls do not exist inside until reviewed
+FIRST_X32_CALL = 512  # x86_64: from here on the x32 ABI, whose other numbers would bypass the rules
 
 
 class Architecture(NamedTuple):
@@ -85,7 +85,7 @@ CREATE_FLAGS = 0o100 | 0o20000000
 
 
 def build_program(machine: str) -> bytes:
-    """For `platform.machine()`; KeyError for a machine that we have no table for."""
+    """Build the program for `platform.machine()`; KeyError for a machine without a table."""
     known = ARCHITECTURES[machine.lower()]
     code = [_load_word(ARCH), _jump_equal(known.audit, 1, 0), _return_value(KILL), _load_word(NUMBER)]
     if known is X86_64:
@@ -99,7 +99,7 @@ def build_program(machine: str) -> bytes:
 
 
 def _list_rules() -> Iterable[tuple[str, Code]]:
-    """The call, and what is done for it. Each ends with an answer: nothing falls through to the next."""
+    """Yield each call with its instructions, which always end with an answer."""
     yield from ((name, (_return_value(_encode_error(EPERM)),)) for name in REFUSED)
     yield from ((name, (_return_value(_encode_error(ENOSYS)),)) for name in ABSENT)
     yield "clone", (_load_word(_locate_argument(0)), *_refuse_any_bit(NEW_NAMESPACES, EPERM), _return_value(ALLOW))
@@ -137,8 +137,8 @@ def _list_rules() -> Iterable[tuple[str, Code]]:
 
 
 def _build_socket_rule() -> Code:
-    """Unix, TCP and UDP, and the netlink protocol that tells of addresses. A network namespace does not hold AF_VSOCK,
-    and raw packets are nobody's business here."""
+    """Allow Unix, TCP, UDP and route netlink: a network namespace does not contain AF_VSOCK, and raw packets are not
+    needed."""
     kinds = (
         _load_word(_locate_argument(1)),
         _mask_bits(TYPE_MASK),
@@ -190,7 +190,7 @@ NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 
 def _locate_argument(n: int) -> int:
-    """The lower half of an argument, all that the kernel itself looks at in an int: its upper half can be anything."""
+    """Return the offset of an argument's lower half: the kernel ignores the upper half of an int."""
     return ARGUMENTS + 8 * n
 
 

@@ -1,4 +1,4 @@
-"""Where toolchains are kept in a person's home, and which parts of those folders are nobody's secret."""
+"""Where toolchains are in a person's home, and which parts of those folders hold no secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ToolchainFolder(NamedTuple):
     why: str
     folders: tuple[str, ...]  # $VARIABLE, a path in the home, or an absolute one
     parts: tuple[str, ...] = ("",)  # shown; "" is the whole folder
-    marks: tuple[str, ...] = ()  # one of these names must be in it, where the folder's own name says too little
+    marks: tuple[str, ...] = ()  # one of these names must be in it, if the folder's name is ambiguous
 
 
 TOOLCHAIN_FOLDERS = (

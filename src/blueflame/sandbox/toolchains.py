@@ -1,9 +1,9 @@
-"""What a project's own commands need of the machine: interpreters, versions, packages, found where they are.
+"""Find what a project's commands need from the machine: interpreters, versions, packages.
 
-All of it is read-only and at its own path, so that what a virtual environment or a shim has written down still holds.
+Everything is mounted read-only at its own path, so that paths in a virtual environment or a shim stay valid.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH113 (os.path says no where pathlib raises: in folders that we may not look into)
+# ruff: noqa: PTH110, PTH112, PTH113 (os.path returns False where pathlib raises: in folders without permission)
 from __future__ import annotations
 
 import os
@@ -30,16 +30,16 @@ MAX_TEXT_BYTES = 1 << 20
 class Toolchains:
     mounts: tuple[Mount, ...] = ()
     path: tuple[str, ...] = SYSTEM_PATH
-    variables: Mapping[str, str] = field(default_factory=dict)  # that point to what is read-only inside
-    links: tuple[tuple[str, str], ...] = ()  # in the private home: a name, and where it leads to
-    editable: tuple[str, ...] = ()  # folders of the repository that an environment has installed as they stand
+    variables: Mapping[str, str] = field(default_factory=dict)  # for read-only folders
+    links: tuple[tuple[str, str], ...] = ()  # in the private home: name and target
+    editable: tuple[str, ...] = ()  # folders of the repository that an environment has installed in place
     notes: tuple[str, ...] = ()
 
 
 def find_toolchains(
     environ: Mapping[str, str], *, repo_root: Path | None, home: Path, ours: bool = False
 ) -> Toolchains:
-    """`ours`: also the Python that Blue Flame itself runs on, for scripted agents. Takes some 80 ms: keep it."""
+    """`ours`: also the Python that runs Blue Flame, for scripted agents. Takes about 80 ms: keep the result."""
     finder = MountFinder(home, list_system_mounts(Path("/"), network=False))
     environments = list(_find_environments(environ, repo_root))
     for known in TOOLCHAIN_FOLDERS:
@@ -76,7 +76,7 @@ def _find_environments(environ: Mapping[str, str], repo_root: Path | None) -> It
 
 
 def _add_environment(finder: MountFinder, folder: Path) -> None:
-    """With the Python it was made from, without which it is a folder of dangling links."""
+    """Add it with the Python it was made from."""
     finder.add(folder, "the project's virtual environment")
     for line in _read_text(folder / "pyvenv.cfg").splitlines():
         name, _, value = line.partition("=")
@@ -108,7 +108,7 @@ def _list_folders(known: ToolchainFolder, environ: Mapping[str, str], home: Path
 
 
 def _add_node_modules(finder: MountFinder, repo_root: Path) -> None:
-    """Node looks for packages in the folders above, so that a checkout below the repository finds these."""
+    """Node searches the folders above, so a checkout below the repository finds these packages."""
     folder = repo_root / "node_modules"
     if os.path.isdir(folder) and finder.add(folder, "the project's packages, for checkouts without their own"):
         finder.follow_all(str(folder / ".bin"))
@@ -134,7 +134,7 @@ def _is_certificate(path: Path) -> bool:
 
 
 def _build_path(finder: MountFinder, written: str, repo_root: Path | None) -> Iterator[str]:
-    """As the person has it, without what others can write to and what is not inside."""
+    """Keep the person's PATH, without entries that other users can write to or that do not exist inside."""
     kept: list[str] = []
     for entry in dict.fromkeys(written.split(os.pathsep)):
         problem = _find_path_problem(entry, finder, repo_root)
@@ -156,20 +156,20 @@ def _find_path_problem(entry: str, finder: MountFinder, repo_root: Path | None) 
     try:
         mode = Path(entry).stat().st_mode
     except OSError:
-        return ""  # not there, which is no news
+        return ""  # does not exist
     if mode & stat.S_IWOTH:
-        return "anybody can write to it"
+        return "every user can write to it"
     if (
         repo_root
         and is_below(os.path.normpath(entry), str(repo_root))
         and not finder.is_inside(os.path.normpath(entry))
     ):
-        return "it is in the repository, of which only the checkout is inside"
+        return "it is in the repository: only the checkout exists inside"
     return ""
 
 
 def _list_variables(finder: MountFinder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
-    """Where read-only things are, for tools that would look for them in the (private) home."""
+    """Point tools that would search the private home to the read-only folders."""
 
     def at(variable: str, default: str, part: str = "") -> str | None:
         folder = environ.get(variable, "")
@@ -182,7 +182,7 @@ def _list_variables(finder: MountFinder, environ: Mapping[str, str], home: Path)
         yield "PYENV_ROOT", pyenv
     if modules := at("GOMODCACHE", "go/pkg/mod") or at("GOPATH", "go", "pkg/mod"):
         yield "GOPROXY", f"file://{modules}/cache/download"
-        yield "GOSUMDB", "off"  # go.sum still holds; the server that is asked for others cannot be reached
+        yield "GOSUMDB", "off"  # go.sum still holds; the checksum server cannot be reached
     if os.path.isdir(home / ".local/lib") and finder.is_inside(str(home / ".local/lib")):
         yield "PYTHONUSERBASE", str(home / ".local")
     if maven := at("", ".m2/repository"):
@@ -205,7 +205,7 @@ def _list_links(finder: MountFinder, environ: Mapping[str, str], home: Path) -> 
 
 
 def _find_editable(environments: Iterable[Path], repo_root: Path) -> Iterator[str]:
-    """An editable install leads to the repository; inside, those names lead to the checkout."""
+    """Find the repository's folders that editable installs lead to; inside they lead to the checkout."""
     root = str(repo_root)
     named = re.compile(re.escape(root) + r"(/[^'\"\n\r;]*)?(?=['\"\n\r;]|$)")
     found = set()

@@ -10,7 +10,7 @@ from blueflame.model.policy import Decision, Policy
 
 if TYPE_CHECKING:
     from blueflame.model.sandbox import SandboxLevel, SandboxSpec
-    from blueflame.sandbox import SandboxProblem
+    from blueflame.sandbox.probe import SandboxProblem
 
 SETTINGS: Mapping[str, str] = {
     "tool_not_allowed": "Add the tool to permissions.allowed_tools, and to the role's tools if it lists any.",

@@ -29,7 +29,9 @@ from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, S
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.orchestrator.foreground_sandbox import find_highest_level
-from blueflame.sandbox import SandboxContext, SandboxProblem, SandboxRequest, build_sandbox, find_toolchains
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
+from blueflame.sandbox.probe import SandboxProblem
+from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.telemetry.audit import Audit
 from escape.boxing import as_user, interpreter, ordinary_user, python_path
 from support.command_line import MAIN
@@ -223,7 +225,7 @@ def test_a_network_that_was_opened_is_told_as_off() -> None:
 
 
 def test_a_level_that_cannot_be_held_is_bad() -> None:
-    problem = SandboxProblem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
+    problem = SandboxProblem("namespaces", "the sandbox is unavailable: bubblewrap failed; allow user namespaces")
     guards = GuardReport(asked=SandboxLevel.STANDARD, held=SandboxLevel.OFF, problems=(problem,), table=())
     finding = examine_level(guards)
     assert finding.state is FindingState.BAD

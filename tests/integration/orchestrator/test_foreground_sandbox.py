@@ -22,8 +22,8 @@ from blueflame.orchestrator.foreground_sandbox import (
     find_sandbox_problems,
     run_in_sandbox,
 )
-from blueflame.sandbox import SandboxProblem
 from blueflame.sandbox.person_checkout import find_checkout, read_checkout
+from blueflame.sandbox.probe import SandboxProblem
 from support.command_line import MAIN, call, configure, until
 from support.sandboxes import needs_box
 

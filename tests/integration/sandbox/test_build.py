@@ -13,7 +13,7 @@ import pytest
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox import prepare_sandbox
+from blueflame.sandbox.prepare import prepare_sandbox
 from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_box, run_in_sandbox
 
 pytestmark = needs_box

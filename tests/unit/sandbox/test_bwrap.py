@@ -21,13 +21,12 @@ from blueflame.sandbox.bwrap import (
     arrange_mounts,
     build_bwrap_argv,
     build_rlimits,
-    build_seatbelt_profile,
-    describe_network,
-    describe_sandbox,
     find_nearest_mount,
     find_outside_path,
     is_below,
 )
+from blueflame.sandbox.describe import describe_network, describe_sandbox
+from blueflame.sandbox.seatbelt import build_seatbelt_profile
 
 WORK = "/srv/мой repo/.trees/one"
 BOX = SandboxSpec(
@@ -216,7 +215,7 @@ def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
     assert "/tmp = /a/tmp  (private)" in words["Can be written"]
     assert "/bin -> usr/bin" in words["Can be read"]
     assert words["Network"] == ("none",)
-    assert "2,048 MB of memory for all together" in words["Limits"]
+    assert "2,048 MB of memory in total" in words["Limits"]
     assert words["Environment"] == ("PATH, PETS",)
     assert "кот" not in str(words)
 
@@ -229,9 +228,9 @@ def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
         (
             Network.DOORS,
             ("example.org", "*.example.net:443"),
-            "none, but for example.org, *.example.net:443 through the gateway",
+            "none, except example.org, *.example.net:443 through the gateway",
         ),
-        (Network.HOST, (), "all of yours, as sandbox.allow_network says: this is a hole in the wall"),
+        (Network.HOST, (), "the host's network, by sandbox.allow_network: this is a hole in the sandbox"),
     ],
 )
 def test_the_network_is_told(network: Network, hosts: tuple[str, ...], expected: str) -> None:

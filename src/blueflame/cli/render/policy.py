@@ -16,7 +16,7 @@ from blueflame.views.policy import list_rules, suggest_setting
 
 if TYPE_CHECKING:
     from blueflame.model.sandbox import SandboxLevel, SandboxSpec
-    from blueflame.sandbox import SandboxProblem
+    from blueflame.sandbox.probe import SandboxProblem
 
 
 def print_decision(tool: str, argument: str, decision: Decision) -> None:
@@ -38,7 +38,7 @@ def print_policy(policy: Policy) -> None:
 
 
 def print_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> None:
-    from blueflame.sandbox.bwrap import describe_sandbox
+    from blueflame.sandbox.describe import describe_sandbox
 
     lines = [f"Level: {box.level.value} is configured; this machine supports {held.value}."]
     lines += [f"  ! {problem.words}" for problem in problems]
