@@ -260,7 +260,7 @@ def test_a_host_that_is_none_is_refused(repo: Path, host: str) -> None:
 def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = build_site(read_checkout(repo), repo, None, None)
     problem = SandboxProblem("bubblewrap", "bubblewrap (bwrap) is not installed; install it")
-    monkeypatch.setattr("blueflame.orchestrator.foreground_sandbox.available", lambda level, groups: (problem,))
+    monkeypatch.setattr("blueflame.orchestrator.foreground_sandbox.find_problems", lambda level, groups: (problem,))
     with pytest.raises(Refused, match="not installed"):
         run_in_sandbox(ground, ["touch", "canary"])
     assert not (repo / "canary").exists()
