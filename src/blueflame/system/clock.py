@@ -1,4 +1,4 @@
-"""The time. Decisions get it passed in; only this asks the machine for it."""
+"""The time. Decisions get it as an argument; only this module asks the machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 class SystemClock:
     def now(self) -> float:
-        """Seconds since the epoch: for records and deadlines that outlive the process."""
+        """Seconds since the epoch, for records and deadlines that outlive the process."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Never steps back: for durations within the process."""
+        """Seconds that never step back, for durations within the process."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -28,7 +28,7 @@ class LocalDay(NamedTuple):
 
 
 def find_local_day(now: float) -> LocalDay:
-    """The day that a moment belongs to, by the clock on the wall where the machine is."""
+    """Return the day of a moment in the machine's time zone."""
     here = datetime.fromtimestamp(now).astimezone()
     midnight = datetime(here.year, here.month, here.day).astimezone()  # its own offset: clocks may change at night
     return LocalDay(here.date().isoformat(), midnight.timestamp())

@@ -1,4 +1,4 @@
-"""A crash log: what a person needs to tell us about a bug of ours, in one file."""
+"""Write a crash log: one file with what a bug report needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blueflame import __version__
 
 
 def write_crash_log(error: BaseException, argv: Sequence[str], *, start: Path) -> Path | None:
-    """The log of an unexpected error, beside the session's other logs or in the temporary folder; None if neither."""
+    """Write the log of an unexpected error to the session's logs, or the temporary folder; None if both fail."""
     name = f"crash-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
     for folder in (*_find_log_folder(start), Path(tempfile.gettempdir())):
         try:
@@ -26,12 +26,12 @@ def write_crash_log(error: BaseException, argv: Sequence[str], *, start: Path) -
 
 
 def _find_log_folder(start: Path) -> list[Path]:
-    """The nearest .blueflame/logs at or above start, if there is one."""
+    """Return the nearest .blueflame/logs at or above start, if any."""
     return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
 
 
 def _strip_values(argv: Sequence[str]) -> list[str]:
-    """The verb and the names of its options: values may say what the person works on, and this is made to be shared."""
+    """Keep the verb and the names of options: values may reveal the person's work, and the log is to be shared."""
     return [*argv[:1], *(word.partition("=")[0] for word in argv[1:] if word.startswith("-"))]
 
 

@@ -1,6 +1,6 @@
-"""What an agent finds in its environment: what it needs to build and test, and nothing that opens a door.
+"""Clean an agent's environment: what it needs to build and test, no secrets and no access to the person's session.
 
-This is hygiene, not a wall: the sandbox is what keeps an agent from the places these variables point at.
+This is hygiene, not a barrier: the sandbox keeps an agent from the places that these variables name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-# Each would steer the agent's tools, tell a nested CLI that it runs inside another, or lead into the person's session.
+# Each changes the agent's tools, marks a nested CLI as nested, or gives access to the person's session.
 REMOVED_VARIABLES = re.compile(
     r"""
     GIT_.* | CLAUDECODE | CLAUDE_.* | ANTHROPIC_.* | OPENAI_.* | CODEX_.* | GEMINI_.* | BEADS_.* | BD_.* | BLUEFLAME_.*
@@ -36,7 +36,7 @@ MODEL_KEYS = frozenset(
     {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"}
     | {"GEMINI_API_KEY", "GOOGLE_API_KEY"}
 )
-"""What the gateway shows a provider. No program that we start has any business with it."""
+"""What the gateway sends to a provider; removed for every program that we start."""
 
 
 def remove_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
@@ -44,7 +44,7 @@ def remove_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def clean_environment(base: Mapping[str, str], *, allow: Collection[str] = ()) -> dict[str, str]:
-    """`base` without doors and secrets, by name or by the look of the value; a name in `allow` stays in any case."""
+    """Remove variables of REMOVED_VARIABLES and secrets, by name or by value; names in `allow` stay."""
     return {
         name: value
         for name, value in sorted(base.items())
@@ -65,7 +65,7 @@ def build_worktree_variables(
     role: str,
     ports: range | None = None,
 ) -> dict[str, str]:
-    """What Blue Flame tells everything that runs in a worktree: the setup command, the agent, the checks."""
+    """Build the variables for everything that runs in a worktree: setup command, agent, checks."""
     return {
         "BLUEFLAME_ROOT": str(root),
         "BLUEFLAME_WORKTREE": str(worktree),
@@ -88,6 +88,6 @@ def _build_port_variables(ports: range) -> dict[str, str]:
 
 
 def _is_secret_name(name: str) -> bool:
-    """`NPM_TOKEN`, `DB_PASSWORD`, `apiKey`, `MYAPIKEY`; not `KEYBOARD` and not `AUTHOR`."""
+    """True for `NPM_TOKEN`, `DB_PASSWORD`, `apiKey`, `MYAPIKEY`; False for `KEYBOARD` and `AUTHOR`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
     return not SECRET_WORDS.isdisjoint(words) or words[-1].endswith(("token", "apikey", "secret", "password"))

@@ -1,4 +1,4 @@
-"""Whole files or none: what we write is complete and on the disk, or the old file is still there."""
+"""Write files atomically: the new content is complete and on disk, or the old file is still there."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from contextlib import suppress
 from pathlib import Path
 
 from blueflame.model.errors import WorldError
+from blueflame.system.fd import sync_folder
 
 ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
     errno.EDQUOT: "your disk quota is used up: free some space and try again",
-    errno.EROFS: "the file system is read-only: use another place",
-    errno.EACCES: "mend its permissions",
-    errno.EPERM: "mend its permissions",
-    errno.EISDIR: "a folder is in the way: move it elsewhere",
-    errno.ENOTDIR: "a file stands where a folder should be: move it elsewhere",
-    errno.EEXIST: "a file stands where a folder should be: move it elsewhere",
+    errno.EROFS: "the file system is read-only: use another path",
+    errno.EACCES: "fix its permissions",
+    errno.EPERM: "fix its permissions",
+    errno.EISDIR: "a folder is in the way: move it away",
+    errno.ENOTDIR: "a file is where a folder must be: move it away",
+    errno.EEXIST: "a file is where a folder must be: move it away",
     errno.EMFILE: "too many open files: raise `ulimit -n`",
 }
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace `path` in one step that survives a power cut: draft beside it, fsync, rename, fsync of the folder."""
+    """Replace `path` in a way that survives a power cut: write a draft, fsync, rename, fsync the folder."""
     data = _encode_text(content)
     draft: Path | None = None
     try:
@@ -40,7 +41,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         draft.replace(path)
         draft = None
-        _sync_folder(path.parent)
+        sync_folder(str(path.parent))
     except OSError as e:
         raise build_file_error("write", path, e) from e
     finally:
@@ -50,7 +51,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def remove_drafts(*paths: Path) -> None:
-    """What writers of these files left of them when they were killed. Only for somebody who knows that none writes."""
+    """Remove drafts of these files that killed writers left. The caller must know that there is no writer."""
     for path in paths:
         beginning = f".{path.name[:50]}."
         for found in path.parent.glob(".*.draft"):
@@ -60,7 +61,7 @@ def remove_drafts(*paths: Path) -> None:
 
 
 def read_text(path: Path, what: str) -> str:
-    """A file a person wrote; `what` is how to call it when it cannot be read ("the decisions file")."""
+    """Read a text file written by a person; `what` names it in errors ("the decisions file")."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as e:
@@ -72,7 +73,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_modified_at(path: Path) -> float:
-    """0 for a file that is not there or cannot be looked at."""
+    """Return 0 if the file is missing or unreadable."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -80,7 +81,7 @@ def read_modified_at(path: Path) -> float:
 
 
 def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:
-    advice = ADVICE_BY_ERRNO.get(error.errno or 0, "see that the place can be used, then try again")
+    advice = ADVICE_BY_ERRNO.get(error.errno or 0, "check the path and try again")
     return WorldError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")
 
 
@@ -89,18 +90,6 @@ def _encode_text(content: str | bytes) -> bytes:
 
 
 def _copy_mode(path: Path, handle: int) -> None:
-    """The old file's; a new one has what the umask gave it."""
+    """Keep the mode of the old file; a new one has the mode of the umask."""
     with suppress(FileNotFoundError):
         os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
-
-
-def _sync_folder(folder: Path) -> None:
-    """The rename itself is durable only when the folder is."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot; nothing more can be done
-            raise
-    finally:
-        os.close(handle)

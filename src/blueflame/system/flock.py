@@ -1,6 +1,6 @@
-"""A lock that the kernel frees when its holder dies, however it dies.
+"""A file lock that the kernel releases when its holder dies.
 
-The file is never removed: whoever opened it before the removal would hold a lock that nobody else can see (D-03).
+The file is never removed: a process that opened it before would then hold a lock that no other process can see.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from blueflame.model.errors import Refused
 from blueflame.system.files import build_file_error
 from blueflame.system.process_identity import read_identity
 
-# Asking who holds a lock takes it for some microseconds, and a taker writes its name just after taking:
-# a refusal counts only when it lasts longer than either.
+# A reader takes the lock for some microseconds, and a holder writes its note just after taking it: the lock counts as
+# held only if it is held for longer than either.
 LOCK_TRIES, LOCK_PAUSE_SECONDS = 5, 0.01
 
 
 class LockHeld(Refused):
-    """Somebody else has it; `holder` is what they wrote into the file."""
+    """Another process holds the lock; `holder` is the content of the file."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is held by {holder or 'a process that has not said who it is'}")
+        super().__init__(f"{path} is held by {holder or 'an unknown process'}")
         self.path = path
         self.holder = holder
 
 
 @contextmanager
 def hold_lock(path: Path, content: str) -> Iterator[None]:
-    """Hold the lock for the length of the block, or raise Held; `content` (see `card`) tells others who we are."""
+    """Hold the lock for the block, or raise LockHeld; `content` (see `format_lock_note`) identifies us."""
     handle = _open_lock(path)
     try:
         _take_lock(handle, path)
@@ -42,13 +42,13 @@ def hold_lock(path: Path, content: str) -> Iterator[None]:
             _write_note(handle, content, path)
             yield
         finally:
-            os.ftruncate(handle, 0)  # what is written says who holds it, so it goes with the lock
+            os.ftruncate(handle, 0)  # the note names the holder, so it goes with the lock
     finally:
         os.close(handle)
 
 
 def read_lock_holder(path: Path) -> str | None:
-    """Who holds it now; None when nobody does."""
+    """Return the content of a held lock, None if it is free."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def read_lock_holder(path: Path) -> str | None:
 
 
 def format_lock_note(note: str = "") -> str:
-    """`<pid> <start> <RFC3339> <note>`: finds the holder, and tells whether it is still the same process."""
+    """Format `<pid> <start> <RFC3339> <note>`, which identifies the holder even if its pid is reused."""
     me = read_identity(os.getpid())
     start = f"{me.start_time:.0f}" if me else "0"
     return f"{os.getpid()} {start} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {note}".strip()
@@ -75,7 +75,7 @@ class LockNote(NamedTuple):
 
 
 def parse_lock_note(text: str) -> LockNote | None:
-    """What `card` wrote; None when it is something else."""
+    """Parse what `format_lock_note` wrote; None for anything else."""
     words = text.split(" ", 3)
     try:
         since = datetime.strptime(words[2], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -118,4 +118,4 @@ def _write_note(handle: int, content: str, path: Path) -> None:
         os.ftruncate(handle, 0)
         os.pwrite(handle, content.encode("utf-8", "surrogateescape") + b"\n", 0)
     except OSError as e:
-        raise build_file_error("write our name into the lock", path, e) from e
+        raise build_file_error("write the lock", path, e) from e

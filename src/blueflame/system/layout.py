@@ -1,4 +1,4 @@
-"""Where things are kept, all below one repository."""
+"""The paths of the state folder, all below one repository."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The lines of a spool, a block at a time: memory holds one line and one block, however much an agent says.
+"""Read the lines of large and growing files in blocks: memory holds one line and one block.
 
-Several agents end at once and each may have said hundreds of megabytes.
+Several agents may end at once, each with hundreds of megabytes of output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SkippedBytes:
-    """Bytes that were left out."""
+    """Bytes that were skipped."""
 
     size: int
     in_one_line: bool = False
@@ -46,7 +46,7 @@ def read_bytes_at(path: Path, offset: int, max_bytes: int) -> bytes:
 
 
 def read_spool_lines(path: Path, max_bytes: int) -> Iterator[str | SkippedBytes]:
-    """All of them; of a spool over the limit the beginning and the end, and what was left out between."""
+    """Read all lines; of a file above the limit its beginning and end, with the size of the gap."""
     size = read_size(path)
     if not size:
         return
@@ -65,7 +65,7 @@ def read_spool_lines(path: Path, max_bytes: int) -> Iterator[str | SkippedBytes]
 
 
 def split_lines(data: bytes) -> Iterator[str]:
-    """Without the empty ones; what is not UTF-8 is made visible."""
+    """Split into non-empty lines; invalid UTF-8 is replaced."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
@@ -117,11 +117,11 @@ def _find_next_line_start(file: BinaryIO, start: int, end: int) -> int:
 
 
 STEP_BYTES = 64 * 1024
-MAX_TAIL_LINE_BYTES = 1024 * 1024  # what we follow has short lines; a longer one is somebody else's and left out
+MAX_TAIL_LINE_BYTES = 1024 * 1024  # our files have short lines; a longer one is skipped
 
 
 class FileTail:
-    """One for each reader of each file: where it stopped is where it goes on."""
+    """Follow a file that another process writes: each line once, complete, in order. One for each reader."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -129,7 +129,7 @@ class FileTail:
         self._skipping = False  # the end of a line that was too long
 
     def read_lines(self, *, most: int = STEP_BYTES) -> Iterator[bytes]:
-        """What is new, about `most` bytes of it at a time; the rest comes with the next call."""
+        """Read about `most` new bytes; the rest comes with the next call."""
         goal = self.offset + most
         while self.offset < goal:
             data = read_bytes_at(self.path, self.offset, STEP_BYTES)
@@ -146,7 +146,7 @@ class FileTail:
             yield from fresh
 
     def read_objects(self, *, most: int = STEP_BYTES) -> Iterator[Mapping[str, Any]]:
-        """The lines that are JSON objects; others are passed over: this is for looking on, not for judging."""
+        """Read the new lines that are JSON objects and skip others: for views, not for decisions."""
         for line in self.read_lines(most=most):
             try:
                 found = json.loads(line)

@@ -1,4 +1,4 @@
-"""How many agents the machine can bear now: by memory (the machine's and the control group's) and by disk."""
+"""How many agents the machine can run now, by memory and disk, and which ports are free."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeResources:
-    """What is free, in bytes."""
+    """Free bytes."""
 
     memory: int
     disk: int
 
 
 def measure_capacity(settings: Settings, running: int, room: FreeResources, checkout_bytes: int = 0) -> Capacity:
-    """What runs already, plus what there is room for (E-09); never less than one, so that work goes on."""
+    """Count running agents plus those that fit; at least one, so that work goes on."""
     concurrency = settings.concurrency
     if not concurrency.adaptive:
         return Capacity(agents=UNLIMITED_AGENTS)
@@ -41,7 +41,7 @@ def measure_capacity(settings: Settings, running: int, room: FreeResources, chec
     if by_disk < by_memory:
         reason = f"{room.disk // MB:,} MB of disk are free, a checkout takes {max(checkout_bytes // MB, 1):,} MB"
     else:
-        reason = f"{room.memory // MB:,} MB of memory are free, {per_agent // MB:,} MB are asked for each agent"
+        reason = f"{room.memory // MB:,} MB of memory are free, {per_agent // MB:,} MB are required for each agent"
     return Capacity(agents=max(1, min(by_memory, by_disk)), reason=reason)
 
 
@@ -58,7 +58,7 @@ def _find_existing(path: Path) -> Path:
 
 
 def measure_cgroup_memory(own: Path, mounted: Path) -> int:
-    """What the tightest control group above us still allows; UNLIMITED where there is none."""
+    """Return what the tightest control group above us still allows; UNLIMITED_BYTES if there is none."""
     try:
         lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:  # no control groups here: not Linux, or hidden from us
@@ -104,7 +104,7 @@ BLOCK_SIZE = 10
 def find_port_block(
     taken: Iterable[range] = (), *, size: int = BLOCK_SIZE, base: int = FIRST_PORT, ceiling: int = PORT_CEILING
 ) -> range:
-    """The first block from `base` on that no live attempt holds and nobody listens in: same state, same block."""
+    """Find the first block from `base` on that no attempt holds and no process listens in: same state, same block."""
     held = tuple(taken)
     for start in range(base, ceiling - size + 1, size):
         block = range(start, start + size)
@@ -112,7 +112,7 @@ def find_port_block(
             return block
     raise WorldError(
         f"no {size} free ports in a row between {base} and {ceiling - 1}: "
-        "end what listens there, run fewer agents, or choose another port base in the configuration"
+        "stop what listens there, run fewer agents, or set another port base in the configuration"
     )
 
 
@@ -127,9 +127,9 @@ def _is_overlapping(one: range, other: range) -> bool:
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # a connection that ended a minute ago holds nobody up; a listener still does
+            # a connection that ended a minute ago does not count; a listener does
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((address, port))
     except OSError as e:
-        return e.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # no IPv6 here: nobody listens there either
+        return e.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # no IPv6 here: no listener either
     return True

@@ -1,4 +1,4 @@
-"""Three ways to tell a person something: a command of theirs, their desktop, a POST of JSON. Each ends in time."""
+"""Notify a person through a command, the desktop, or a POST of JSON, each with a timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_TRIES = 2
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 Notifier = Callable[[Notification, int], None]
-"""Tells of a notice, and of how many more there were. Raises WorldError."""
+"""Sends a notice and the number of further ones. Raises WorldError."""
 
 
 def build_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
@@ -53,7 +53,7 @@ def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Map
 
     def tell(notice: Notification, more: int) -> None:
         if program is None:
-            raise NotifierFailed(f"there is no {name} on PATH to tell the desktop with; install it, or use `command`")
+            raise NotifierFailed(f"{name} is not on PATH: install it, or use `command`")
         head, words = format_headline(notice), format_body(notice, more)
         argv = (
             (program, *_OSASCRIPT_OPTIONS, head, words)
@@ -73,14 +73,14 @@ _OSASCRIPT_OPTIONS = (
     "-e",
     "end run",
 )
-"""Words go in as arguments: none of them is read as AppleScript."""
+"""The text is passed as arguments, so that none of it is read as AppleScript."""
 
 
 def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
     def tell(notice: Notification, more: int) -> None:
         url = settings.url or environ.get(settings.url_from or "", "")
         if not url:
-            raise NotifierFailed(f"the variable {settings.url_from} holds no address to post to; set it")
+            raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to the address of the webhook")
         if fault := find_url_problem(url):
             raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {URL_HINT}")
         for left in reversed(range(MAX_TRIES)):
@@ -93,7 +93,7 @@ def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Ma
             if status < 300:
                 return
             if not left or status not in RETRIED_STATUSES:
-                raise NotifierFailed(f"{urlsplit(url).hostname} answered {status}; look at the address of the webhook")
+                raise NotifierFailed(f"{urlsplit(url).hostname} answered {status}: check the address of the webhook")
 
     return tell
 
@@ -106,7 +106,7 @@ NOTIFIER_BUILDERS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, s
 
 
 def post_json(url: str, data: bytes, *, timeout: float) -> int:
-    """The status of the answer, which is not read; redirections are not followed. Errors name the host and no more."""
+    """Return the status of the response. Redirects are not followed; errors name the host only."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "blueflame", "Connection": "close"}
@@ -122,7 +122,7 @@ def post_json(url: str, data: bytes, *, timeout: float) -> int:
 
 
 def _open_connection(scheme: str, host: str, port: int | None, timeout: float) -> http.client.HTTPConnection:
-    """Through the person's proxy where they have one; never for this machine (http is for nothing else)."""
+    """Use the person's proxy if set; never for this machine, the only one that http is allowed for."""
     if scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=timeout)
     proxy = urlsplit(getproxies().get("https", "")) if not proxy_bypass(host) else urlsplit("")
@@ -135,7 +135,7 @@ def _open_connection(scheme: str, host: str, port: int | None, timeout: float) -
 
 @contextmanager
 def _limit_time(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
-    """For everything together: an answer that comes drop by drop would take for ever."""
+    """Limit the whole exchange: a response that comes byte by byte would take for ever."""
 
     def hang_up() -> None:
         with suppress(OSError):

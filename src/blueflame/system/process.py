@@ -1,8 +1,8 @@
-"""The one door to other programs: every wait has an end, and nothing outlives the call that started it.
+"""Run other programs: the only module that does. Every wait has a timeout, and nothing outlives its call.
 
-Only `start_detached` leaves something running, on purpose and in a session of its own: a warden outlives us.
-What a child does to leave its process group and its parent (a double fork with setsid) is out of reach here; agents,
-who might do that, run under a warden that is their subreaper.
+Only `start_detached` and `start_background` leave a process running, in its own session. A child that leaves its
+process group and its parent (a double fork with setsid) cannot be reached from here; agents, which might do that, run
+under a warden that is their subreaper.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProcessResultBytes(NamedTuple):
 
 
 class CappedResult(NamedTuple):
-    """The first bytes of what a program said; `truncated` tells that it was stopped because there was more."""
+    """The first bytes of a program's output; `truncated`: it was stopped because there was more."""
 
     code: int
     out: bytes
@@ -51,7 +51,7 @@ def run(
     stdin: str | bytes | None = None,
     timeout: float | None = 60,
 ) -> ProcessResult:
-    """Run to the end or to the timeout. Bytes that are not UTF-8 survive as surrogates; line ends are left alone."""
+    """Run to the end or the timeout. Bytes that are not UTF-8 become surrogates; line ends are kept."""
     done = run_bytes(*argv, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
     return ProcessResult(done.code, _decode_text(done.out), _decode_text(done.err))
 
@@ -76,7 +76,7 @@ def run_bytes(
 def run_capped(
     *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> CappedResult:
-    """For output of unknown size: reads at most `max_bytes`, then stops the program."""
+    """Read at most `max_bytes` of output, then stop the program."""
     with (
         tempfile.TemporaryFile() as err,
         _run_child(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
@@ -94,7 +94,7 @@ def run_capped(
 
 
 def read_tail(path: Path, max_bytes: int) -> str:
-    """The end of a log that may be huge, missing, or still being written."""
+    """Read the end of a log that may be huge, missing, or still written."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -102,7 +102,7 @@ def read_tail(path: Path, max_bytes: int) -> str:
             data = file.read(max_bytes)
     except FileNotFoundError:
         return ""
-    if size > max_bytes:  # the cut may go through a character: drop the rest of it
+    if size > max_bytes:  # the cut may split a character: drop the rest of it
         data = data[:4].lstrip(bytes(range(0x80, 0xC0))) + data[4:]
     return data.decode("utf-8", "replace")
 
@@ -110,29 +110,29 @@ def read_tail(path: Path, max_bytes: int) -> str:
 def start_detached(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, told: bytes = b""
 ) -> int:
-    """Start something that outlives us: a session of its own, output to `log`. Returns its pid.
+    """Start a process that outlives us, in a new session, with output to `log`. Return its pid.
 
-    `told` is its whole input, through a pipe: at most MOST_TOLD bytes, so that nobody waits for the child to read.
+    `told` is its whole input, through a pipe: at most MAX_INPUT_BYTES, so that we never wait for the child to read.
     """
     _reap_detached()
     with _open_log(log) as sink, _open_input(told) as stdin:
         child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
-    child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
+    child.returncode = 0  # Popen must neither wait for it nor warn about it
     _DETACHED_PIDS.add(child.pid)
     return child.pid
 
 
-MAX_INPUT_BYTES = 4096  # what every pipe holds
+MAX_INPUT_BYTES = 4096  # the minimum that a pipe holds
 
 
 @contextmanager
 def _open_input(told: bytes) -> Iterator[int]:
-    """A file to read `told` from; it is in nobody's hands but the reader's, and nowhere else."""
+    """Yield a pipe that holds `told`; only the reader can read it."""
     if not told:
         yield subprocess.DEVNULL
         return
     if len(told) > MAX_INPUT_BYTES:
-        raise ProcessFailed(f"{len(told)} bytes are too many to tell a child; {MAX_INPUT_BYTES} fit into a pipe")
+        raise ProcessFailed(f"{len(told)} bytes of input are too many: a pipe holds {MAX_INPUT_BYTES}")
     reader, writer = os.pipe()
     try:
         try:
@@ -148,7 +148,7 @@ _DETACHED_PIDS: set[int] = set()
 
 
 def _reap_detached() -> None:
-    """A child that ended stays a zombie until its parent asks; nobody else would ask for the detached ones."""
+    """Reap detached children that ended, which would stay zombies."""
     for pid in sorted(_DETACHED_PIDS):
         try:
             ended, _ = os.waitpid(pid, os.WNOHANG)
@@ -192,7 +192,7 @@ def _run_child(
     stdin: int | IO[bytes],
     stderr: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
+    """Start a child whose whole group is killed if the block raises, also on an interrupt."""
     with defer_interrupts() as let_in:
         child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
         with child, ExitStack() as undo:
@@ -223,7 +223,7 @@ def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[thre
 
 
 def _kill_group(pgid: int, how: signal.Signals) -> None:
-    # PermissionError: macOS says so of a group that has only zombies left
+    # PermissionError: on macOS, for a group of zombies
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pgid, how)
 
@@ -234,7 +234,7 @@ def _open_log(log: Path) -> Iterator[IO[bytes]]:
         log.parent.mkdir(parents=True, exist_ok=True)
         sink = log.open("ab")
     except OSError as e:
-        raise ProcessFailed(f"cannot write the log {log}: {e.strerror}; free space or mend its permissions") from e
+        raise ProcessFailed(f"cannot write the log {log}: {e.strerror}; free some space or fix its permissions") from e
     with sink:
         yield sink
 
@@ -249,7 +249,7 @@ def _decode_text(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundProcess:
-    """In a session of its own, of which it is the first."""
+    """A child in its own session, of which it is the leader."""
 
     _process: subprocess.Popen[bytes]
 
@@ -262,7 +262,7 @@ class BackgroundProcess:
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended by then."""
+        """Return whether it has ended by then."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return not self.is_running
@@ -271,12 +271,12 @@ class BackgroundProcess:
         self._process.terminate()
 
     def kill(self) -> None:
-        """It alone, at once."""
+        """Kill this process only."""
         self._process.kill()
         self._process.wait()
 
     def kill_group(self) -> None:
-        """With its whole group, when it has not ended already."""
+        """Kill its whole group, if it still runs."""
         if self.is_running:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -290,7 +290,7 @@ def start_background(
     env: Mapping[str, str] | None = None,
     handles: Sequence[int] = (),
 ) -> BackgroundProcess:
-    """Without input, its output in `log`; `handles` are open files of ours that it gets. Raises ProcessFailed."""
+    """Start without input, with output to `log`; it inherits `handles`. Raise ProcessFailed."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log else os.open(os.devnull, os.O_WRONLY)
     try:
         started = subprocess.Popen(
@@ -312,10 +312,7 @@ def start_background(
 
 @contextmanager
 def defer_interrupts() -> Iterator[Callable[[], None]]:
-    """Nobody is interrupted until `let_in` is called: a child started meanwhile is in safe hands by then.
-
-    An exception raised within Popen would lose the only handle of a child that already runs.
-    """
+    """Defer Ctrl-C until `let_in` is called: an exception inside Popen would lose the handle of a running child."""
     before = signal.getsignal(signal.SIGINT)
     if not _is_main_thread() or not callable(before):
         yield lambda: None
@@ -335,5 +332,5 @@ def defer_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _is_main_thread() -> bool:
-    """Python lets only the main thread touch signals, and interrupts only that one."""
+    """Only the main thread may set signal handlers, and only it is interrupted."""
     return threading.current_thread() is threading.main_thread()

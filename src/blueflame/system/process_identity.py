@@ -1,6 +1,6 @@
-"""Is that process still there, and is it still the same one?
+"""Check whether a process is still alive and still the same one.
 
-A pid alone says nothing: it is recycled, and a zombie answers to it. A process is known by pid, start time and boot.
+A pid alone proves nothing: it is reused, and a zombie keeps it. A process is identified by pid, start time and boot.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import os
 import sys
 from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
-POLL_SECONDS = 0.1  # seconds, where the kernel cannot tell us itself
+from blueflame.system.proc import is_zombie, read_boot_id, read_stat
+
+POLL_SECONDS = 0.1  # where the kernel has no pidfd
 
 
 class ProcessState(StrEnum):
     ALIVE = "alive"
     DEAD = "dead"  # gone, a zombie, or its pid belongs to another process now
-    UNKNOWN = "unknown"  # something has the pid, but we may not look at it: treat it as alive
+    UNKNOWN = "unknown"  # the pid exists, but we may not read its state: treat it as alive
 
 
 class ProcessIdentity(NamedTuple):
     pid: int
-    start_time: float  # clock ticks since boot on Linux (deaf to clock changes), else seconds since the epoch
+    start_time: float  # clock ticks since boot on Linux (independent of the clock), else seconds since the epoch
     boot_id: str
 
 
@@ -33,11 +34,11 @@ class _ProcessSnapshot(NamedTuple):
 
 
 class ProcessHidden(Exception):
-    """The pid exists, but we are not allowed to look at it."""
+    """The pid exists, but we may not read its state."""
 
 
 def read_identity(pid: int) -> ProcessIdentity | None:
-    """None when there is no such process, it is a zombie, or it cannot be looked at."""
+    """Return None if there is no such process, it is a zombie, or it may not be read."""
     with suppress(ProcessHidden):
         seen = _read_snapshot(pid)
         if seen is not None and not seen.zombie:
@@ -57,21 +58,13 @@ def read_process_state(known: ProcessIdentity) -> ProcessState:
 
 
 async def wait_until_gone(pid: int, start_time: float) -> None:
-    """Returns when the process is dead or a zombie; at once when its pid is another's by now."""
+    """Return when the process is dead or a zombie; at once if its pid is reused."""
     known = ProcessIdentity(pid, start_time, read_boot_id())
     try:
         handle = _open_pidfd(pid)
     except ProcessLookupError:
         return
     await (_poll_until_gone(known) if handle is None else _watch_until_gone(known, handle))
-
-
-def read_boot_id() -> str:
-    """Differs from boot to boot. Empty where the start time is wall-clock time and needs no boot to be told apart."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
 
 
 def _open_pidfd(pid: int) -> int | None:
@@ -91,7 +84,7 @@ async def _watch_until_gone(known: ProcessIdentity, handle: int) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     try:
-        # The handle is opened first: if the pid still is the one we know, the handle cannot be another's.
+        # The handle is opened first: if the pid is then still ours, so is the handle.
         if read_process_state(known) is ProcessState.DEAD:
             return
         loop.add_reader(handle, ended.set)
@@ -119,24 +112,23 @@ def _read_snapshot(pid: int) -> _ProcessSnapshot | None:
 def _read_proc_snapshot(pid: int) -> _ProcessSnapshot | None:
     # psutil's start time goes through the wall clock, which steps; field 22 of stat counts from boot.
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = read_stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return _check_by_signal(pid)
     except PermissionError:
         raise ProcessHidden from None
-    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
-    return _ProcessSnapshot(float(fields[19]), fields[0] in (b"Z", b"X", b"x"))
+    return _ProcessSnapshot(float(stat[19]), is_zombie(stat))
 
 
 def _check_by_signal(pid: int) -> _ProcessSnapshot | None:
-    """/proc mounted with hidepid shows nothing of other users' processes: not in there is not dead."""
+    """Check with a signal: /proc mounted with hidepid does not show other users' processes."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except PermissionError:
         raise ProcessHidden from None
-    return None  # it went, or came, between the two looks: either way not the one we knew
+    return None  # it ended, or started, between the two checks: not the one we know
 
 
 def _read_psutil_snapshot(pid: int) -> _ProcessSnapshot | None:

@@ -1,6 +1,6 @@
-"""The person's terminal: lines typed at it, and lending it to an editor or a pager.
+"""The person's terminal: read typed lines, and run an editor or a pager in it.
 
-The terminal stays in its ordinary line mode, so there is nothing to restore: not after a cancel, not after a crash.
+It stays in line mode, so there is nothing to restore after a cancel or a crash.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from blueflame.model.exit_codes import ExitCode
 
 
 class TerminalGone(BlueFlameError):
-    """End of input: the person closed the terminal or typed Ctrl-D. The question stays open."""
+    """End of input: the terminal was closed, or Ctrl-D. The question stays open."""
 
     exit_code = ExitCode.STOPPED
 
 
 def is_interactive() -> bool:
-    """Somebody can be asked: both what is typed and what is shown are a terminal."""
+    """Both input and output are a terminal."""
     return os.isatty(0) and os.isatty(1)
 
 
 class Keyboard:
-    """Lines from a terminal, one at a time. Waiting for one can be cancelled; another terminal may answer first."""
+    """Lines from a terminal. Waiting can be cancelled; another terminal may answer first."""
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
@@ -47,9 +47,9 @@ class Keyboard:
         return line.decode("utf-8", "replace").strip()
 
     def discard_typed(self) -> None:
-        """Drop what was typed before the question was on the screen: it cannot have been an answer to it."""
+        """Discard what was typed before the question was shown."""
         self._typed = b""
-        with suppress(termios.error):  # not a terminal: nothing is waiting in one
+        with suppress(termios.error):  # not a terminal
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     def _read_typed(self) -> bytes:
@@ -58,7 +58,9 @@ class Keyboard:
         except OSError:  # EIO: the terminal was closed
             data = b""
         if not data:
-            raise TerminalGone("the terminal was closed at a question; it stays open: 'blueflame resume' asks it again")
+            raise TerminalGone(
+                "the terminal was closed at a question: the question stays open; run 'blueflame resume' to answer it"
+            )
         return data
 
     async def _wait_readable(self) -> None:
@@ -72,26 +74,26 @@ class Keyboard:
 
 
 def find_pager() -> list[str]:
-    """$PAGER, or less with colours, no leafing for what fits on a page, and the text left on the screen."""
+    """Return $PAGER, or less with colours that exits if the text fits on one screen."""
     chosen = shlex.split(os.environ.get("PAGER", "")) or ["less"]
     return [*chosen, "-RFX"] if Path(chosen[0]).name == "less" else chosen
 
 
 def find_editor() -> list[str]:
-    """$VISUAL or $EDITOR with their arguments, else what is there."""
+    """Return $VISUAL or $EDITOR with their arguments, else nano or vi."""
     chosen = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     if chosen:
         return shlex.split(chosen)
     found = next((name for name in ("nano", "vi") if shutil.which(name)), None)
     if found is None:
-        raise ProcessFailed("there is no editor: set $EDITOR to the one you like, for example EDITOR=vim")
+        raise ProcessFailed("no editor found: set $EDITOR, for example EDITOR=vim")
     return [found]
 
 
 async def run_in_terminal(argv: Sequence[str], *, cwd: Path) -> int:
-    """Give the terminal to a program until it ends, while the session goes on; gives its exit code.
+    """Run a program in the terminal while the session goes on; return its exit code.
 
-    When cancelled it still waits: an editor that a person types in cannot be taken away.
+    When cancelled it still waits: an editor in use cannot be taken away.
     """
     with _start_without_interrupts(argv, cwd) as child:
         ended = asyncio.ensure_future(asyncio.to_thread(child.wait))
@@ -104,23 +106,23 @@ async def run_in_terminal(argv: Sequence[str], *, cwd: Path) -> int:
 
 @contextmanager
 def _start_without_interrupts(argv: Sequence[str], cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Ctrl-C reaches the whole foreground group; until the program ends it is meant for it and not for the session.
+    """Start the program; until it ends, Ctrl-C is for it and not for the session.
 
-    While it starts, interrupts go to a handler that does nothing: an ignored signal would be inherited, a handled one
-    is not. The event loop must not be woken meanwhile, for it would call its own handler. Then they are ignored.
+    While it starts, interrupts go to an empty handler: an ignored signal would be inherited, a handled one is not. The
+    event loop must not be woken, or it would call its own handler. Afterwards they are ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield _start_program(argv, cwd)
         return
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        bell = signal.set_wakeup_fd(-1)
+        wakeup = signal.set_wakeup_fd(-1)
         try:
             child = _start_program(argv, cwd)
         finally:
             for number in before:
                 signal.signal(number, signal.SIG_IGN)
-            signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+            signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         yield child
     finally:
         for number, handler in before.items():

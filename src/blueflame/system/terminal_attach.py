@@ -1,7 +1,7 @@
-"""A person's terminal connected to an agent's: what it shows is shown here, what is typed here goes there.
+"""Connect a person's terminal to an agent's: output is shown here, keys are sent there.
 
-The agent's terminal is held by its warden, so that nothing here can stop the agent, and Ctrl-C is the agent's. Whatever
-happens, the person's terminal is put back as it was: its modes by what was remembered, its screen by telling it.
+The warden holds the agent's terminal, so nothing here can stop the agent, and Ctrl-C goes to the agent. The person's
+terminal is always restored: its modes from before, its screen by escape codes.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from blueflame.system.terminal_frames import (
 )
 
 DETACH_KEYS = re.compile(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
-"""Ctrl-], as it comes from a terminal, and from one that an agent has asked to tell keys apart."""
+"""Ctrl-], also as sent by a terminal in an extended keyboard mode."""
 INTERRUPT_KEY = b"\x03"
 TERMINAL_QUERY = re.compile(
     rb"\x1b\[[>=?]?[0-9;]*c|\x1b\[\??[56]n|\x1b\[\??[0-9;]*\$p|\x1b\[>[0-9]*q|\x1b\[\?u|\x1b\[1[3-9]t|\x1b\[2[01]t"
     rb"|\x1b\][0-9;]*;\?(?:\x07|\x1b\\)|\x1bP[+$]q[^\x1b]*\x1b\\"
 )
-"""Questions to the terminal. In what was shown earlier they were answered or given up; an answer now would be typed."""
+"""Queries to the terminal. They are removed from earlier output: a reply now would be typed into the agent."""
 ALTERNATE_SCREEN = re.compile(rb"\x1b\[\?(?:\d+;)*(?:47|1047|1049)(?:;\d+)*([hl])")
 POLL_SECONDS = 0.02  # seconds
 STATUS_QUERY, STATUS_REPLY = b"\x1b[5n", b"\x1b[0n"
-REPLY_TIMEOUT = 0.5  # seconds that a terminal has for what it was still asked
-MAX_ESCAPE_BYTES = 64  # bytes of an escape code that may be cut by the end of a block
+REPLY_TIMEOUT = 0.5  # seconds for replies of the terminal
+MAX_ESCAPE_BYTES = 64  # of an escape code that may be split between blocks
 
 SAVE_TITLE, RESTORE_TITLE = b"\x1b[22;0t", b"\x1b[23;0t"
 MAIN_SCREEN = b"\x1b[?1049l"
@@ -56,25 +56,25 @@ RESET_MODES = (
     b"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?2048l"
     b"\x1b[?2031l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[?7h\x1b7\x1b[r\x1b8\x1b[4l\x1b(B\x0f\x1b[0m\x1b[0 q\x1b[?25h"
 )
-"""No mouse, no marked pastes, plain keys, the whole screen, ordinary letters, a cursor that can be seen."""
+"""No mouse, no bracketed paste, plain keys, full scroll region, default characters, a visible cursor."""
 
 
 class DetachReason(StrEnum):
-    """Why the two are apart again."""
+    """Why the connection ended."""
 
-    ENDED = "ended"  # the agent did
-    LEFT = "left"  # the person did, with Ctrl-]
+    ENDED = "ended"  # the agent ended
+    LEFT = "left"  # the person detached with Ctrl-]
     CLOSED = "closed"  # the person's terminal was closed
-    LOST = "lost"  # the warden is gone, or let us go because we were too slow
+    LOST = "lost"  # the warden is gone, or dropped a slow viewer
 
 
 def has_terminal(folder: Path) -> bool:
-    """It runs, and somebody can connect."""
+    """It runs and can be attached to."""
     return (folder / SOCKET_NAME).exists()
 
 
 def has_requested_terminal(folder: Path) -> bool:
-    """By its order; it may not have started yet, or have ended."""
+    """Its launch file asks for a terminal; it may not have started yet, or have ended."""
     try:
         return bool(json.loads((folder / "launch.json").read_bytes()).get("terminal"))
     except (OSError, ValueError, AttributeError):
@@ -82,7 +82,7 @@ def has_requested_terminal(folder: Path) -> bool:
 
 
 async def wait_for_terminal(folder: Path) -> bool:
-    """Wait for an agent that is about to start; False when it ends without ever having had a terminal."""
+    """Wait for an agent that is about to start; False if it ends without a terminal."""
     while not has_terminal(folder):
         if (folder / "outcome.json").exists():
             return False
@@ -91,9 +91,9 @@ async def wait_for_terminal(folder: Path) -> bool:
 
 
 async def attach_terminal(folder: Path, *, read_only: bool = False, keyboard: int = 0, screen: int = 1) -> DetachReason:
-    """Until the agent ends or the person leaves. Raises WorldError when the agent's terminal does not answer."""
+    """Return when the agent ends or the person leaves. Raise WorldError if the agent's terminal does not answer."""
     if not (os.isatty(keyboard) and os.isatty(screen)):
-        raise Refused("there is no terminal here to connect: run it in one, without a pipe")
+        raise Refused("not a terminal: run it in a terminal, without a pipe")
     reader, writer = await _connect_to_agent(folder)
     relay = _Relay(writer, keyboard, screen, read_only=read_only)
     try:
@@ -104,7 +104,7 @@ async def attach_terminal(folder: Path, *, read_only: bool = False, keyboard: in
 
 
 async def _connect_to_agent(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep."""
+    """Connect through an open folder: a socket path has at most 107 bytes, and a repository may lie deep."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -145,12 +145,12 @@ async def _relay_output(reader: asyncio.StreamReader, relay: _Relay) -> DetachRe
 
 
 class _Relay:
-    """Both directions, and what has to be known to put the screen back."""
+    """Both directions, and the state that is needed to restore the screen."""
 
     def __init__(self, writer: asyncio.StreamWriter, keyboard: int, screen: int, *, read_only: bool) -> None:
         self.left: asyncio.Future[DetachReason] = asyncio.get_running_loop().create_future()
         self.on_other_screen = False
-        self.was_asked = False  # the terminal, by the agent: an answer may still be on its way
+        self.was_asked = False  # the agent has queried the terminal: a reply may still arrive
         self.screen = screen
         self.keyboard = keyboard
         self._writer = writer
@@ -202,7 +202,7 @@ class _Relay:
 
 @contextmanager
 def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
-    """Every key as it is, Ctrl-C and Ctrl-Z among them; afterwards as before, without what nobody asked for."""
+    """Pass every key, Ctrl-C and Ctrl-Z too; restore the modes and discard unread input afterwards."""
     before = termios.tcgetattr(relay.keyboard)
     again = RawMode(relay.keyboard)
     try:
@@ -211,7 +211,7 @@ def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
     finally:
         if relay.was_asked:
             _drain_replies(relay)
-        with suppress(termios.error):  # the terminal is gone: nothing is left to put back
+        with suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(relay.keyboard, termios.TCSANOW, before)
             termios.tcflush(relay.keyboard, termios.TCIFLUSH)
         with suppress(termios.error):
@@ -219,7 +219,7 @@ def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
 
 
 def _drain_replies(relay: _Relay) -> None:
-    """A terminal answers in order: once it has answered us, no answer to the agent can reach a shell any more."""
+    """Read replies to the agent's queries, which would be typed into the shell: a terminal answers in order."""
     _write_screen(relay.screen, STATUS_QUERY)
     heard, give_up = b"", time.monotonic() + REPLY_TIMEOUT
     while STATUS_REPLY not in heard and (left := give_up - time.monotonic()) > 0:
@@ -234,7 +234,7 @@ def _drain_replies(relay: _Relay) -> None:
 
 
 class RawMode:
-    """Raw mode, once more: whoever stopped and continued us has put the terminal in order for itself."""
+    """Set raw mode again after a stop and continue: the shell has set its own modes meanwhile."""
 
     def __init__(self, keyboard: int) -> None:
         self._keyboard = keyboard
@@ -276,12 +276,12 @@ def _handle_signals(relay: _Relay, again: RawMode) -> Iterator[None]:
 
 
 def _write_screen(screen: int, data: bytes) -> bool:
-    """All of it; False when the screen is gone."""
+    """Write all of it; False if the screen is gone."""
     rest = memoryview(data)
     while rest:
         try:
             rest = rest[os.write(screen, rest) :]
-        except BlockingIOError:  # somebody before us left it so
+        except BlockingIOError:  # left non-blocking by an earlier program
             os.set_blocking(screen, True)
         except OSError:
             return False

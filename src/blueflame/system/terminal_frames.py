@@ -1,7 +1,7 @@
-"""What goes over the socket of an agent's terminal, both ways: one byte for the kind, four for the length, the content.
+"""The frames on the socket of an agent's terminal: one byte for the kind, four for the length, the content.
 
-To the agent's warden: KEYS that were typed, the SIZE of the person's window. From it: the PAST (what was shown before
-they came), what is SHOWN now, and that it has ENDED.
+To the warden: KEYS that were typed, the SIZE of the person's window. From it: PAST output from before the connection,
+output that is SHOWN now, and that the agent has ENDED.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Windows on the person's tmux server, for agents that they want to watch. Needs the extra `tmux` (libtmux)."""
+"""Open windows on the person's tmux server for agents they want to watch. Needs the extra `tmux` (libtmux)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from blueflame.model.errors import ProcessFailed
 if TYPE_CHECKING:
     from libtmux import Server
 
-UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")  # tmux has a meaning for dots and colons in a name
-ROWS, COLUMNS = 40, 120  # until somebody looks
+UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")  # dots and colons are special in tmux
+ROWS, COLUMNS = 40, 120  # until a client attaches
 MAX_SESSIONS = 1000  # sessions of one name
 
 
@@ -30,7 +30,7 @@ class TmuxWindow(NamedTuple):
 
 
 def find_problems() -> tuple[str, ...]:
-    """Why there can be no windows, in words to act on."""
+    """List why windows cannot be opened."""
     found = []
     if shutil.which("tmux") is None:
         found.append("the program tmux was not found: install it with your system's package manager")
@@ -40,14 +40,14 @@ def find_problems() -> tuple[str, ...]:
 
 
 def format_session_name(name: str, *, adhoc: bool = False) -> str:
-    """`cc-<name>`, and `cc-adhoc-<name>` for an agent that no plan asked for."""
+    """`cc-<name>`, or `cc-adhoc-<name>` for an agent outside a plan."""
     return f"cc-{'adhoc-' if adhoc else ''}{UNSAFE_CHARACTERS.sub('-', name).strip('-') or 'agent'}"
 
 
 def open_window(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] = ("CLAUDECODE",)) -> TmuxWindow:
-    """A session of that name (or the next free one) with a window in which `argv` runs; it ends with it.
+    """Open a session of that name (or the next free one) in which `argv` runs; it ends with `argv`.
 
-    Claude Code marks what runs below it with CLAUDECODE, which is nobody else's.
+    CLAUDECODE marks what runs below Claude Code, so it is unset.
     """
     from libtmux.exc import LibTmuxException, TmuxSessionExists
 
@@ -61,7 +61,7 @@ def open_window(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[
         except TmuxSessionExists:
             continue
         except LibTmuxException as e:
-            if "duplicate session" in str(e):  # somebody else was faster
+            if "duplicate session" in str(e):  # created meanwhile
                 continue
             raise ProcessFailed(f"tmux cannot make a session {name}: {e}") from e
         return TmuxWindow(name)
@@ -80,7 +80,7 @@ def has_session(session: str) -> bool:
 
 
 def _find_server() -> Server:
-    """The one that the person sits in, where they do; else their usual one."""
+    """The server that the person is in, else the default one."""
     from libtmux import Server
 
     inside = os.environ.get("TMUX", "").partition(",")[0]

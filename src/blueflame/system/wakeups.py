@@ -1,4 +1,4 @@
-"""Hints between processes: a touched file says "look again". The journal is the truth; a hint may be lost."""
+"""Wake other processes by touching a file: "look again". The journal is the truth; a wakeup may be lost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
 
 SIGNAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-PULSE_SECONDS = 5.0  # seconds; what a lost hint costs at most
+PULSE_SECONDS = 5.0  # the most that a lost wakeup costs
 
 
 def send_wakeup(folder: Path, name: str) -> None:
-    """Wake whoever watches the folder."""
+    """Wake the processes that watch the folder."""
     if not SIGNAL_NAME.fullmatch(name):
         raise WorldError(f"{name!r} cannot name a signal in {folder}: use letters, digits, dots and dashes")
     try:
@@ -32,7 +32,7 @@ def send_wakeup(folder: Path, name: str) -> None:
 async def watch_wakeups(
     folder: Path, *, pulse: float = PULSE_SECONDS, polling: bool = False
 ) -> AsyncIterator[set[str]]:
-    """The names touched since the last time; an empty set every `pulse` seconds of silence: look all the same."""
+    """Yield the names touched since the last time; an empty set every `pulse` seconds, since wakeups may be lost."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -41,7 +41,7 @@ async def watch_wakeups(
         async with aclosing(_watch_changes(folder, pulse, polling)) as changes:
             async for names in changes:
                 yield names
-    except (OSError, RuntimeError):  # inotify has run out of watches, or the file system has none
+    except (OSError, RuntimeError):  # no inotify watches left, or none on this file system
         if polling:
             raise
         async with aclosing(_watch_changes(folder, pulse, True)) as changes:

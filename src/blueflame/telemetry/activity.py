@@ -1,6 +1,6 @@
-"""What running agents do now: from their output, the audit log, the meter and their wardens' files, read on each time.
+"""What running agents do now, from their output, audit log, usage and status files, read incrementally.
 
-For views. Nothing is decided by it, so that what cannot be read now is simply not known yet.
+For views only: nothing is decided by it, so unreadable files are treated as not written yet.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DOING_BY_WARDEN_STATE: Mapping[str, AgentState] = {
     "stopping": AgentState.ENDING,
     "ended": AgentState.ENDING,
 }
-"""The warden's words for the state of its attempt, and ours."""
+"""The states of status.json."""
 
 
 @dataclass(slots=True)
 class _AuditTrace:
-    """How far the log of one agent's calls has been read, and what came of it."""
+    """How far an agent's audit log has been read, and its totals."""
 
     audit: FileTail
     asked: int = 0
@@ -50,7 +50,7 @@ class _AuditTrace:
 
 @dataclass(slots=True)
 class ActivityTracker:
-    """One for each view: what it has read is where it goes on."""
+    """One for each view; keeps its read positions."""
 
     runtimes: Mapping[str, Runtime]
     folder: Callable[[str], Path]  # of an attempt
@@ -62,10 +62,10 @@ class ActivityTracker:
         self._listener = ProgressReader(self.runtimes)
 
     def read_activity(self, record: AttemptRecord, *, most: int = STEP_BYTES) -> Activity:
-        """Of what is new about `most` bytes of each file: a flood is caught up with bit by bit."""
+        """Read about `most` new bytes of each file; a large backlog is read step by step."""
         try:
             return self._build_activity(record, most)
-        except WorldError as error:  # whoever looks on must not fall over it
+        except WorldError as error:  # a view must not fail
             return Activity(
                 attempt=record.attempt,
                 status=build_stand(record, {}, heard_at=None),
@@ -79,7 +79,7 @@ class ActivityTracker:
         trace = self._find_trace(attempt)
         trace.read_new(most)
         heard = self._listener.read_progress(attempt, folder, most=most)
-        asks = trace.asked > heard.acts  # it is at a call that its output does not show yet
+        asks = trace.asked > heard.acts  # its output does not show the current call yet
         tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
         return Activity(
             attempt=attempt,
@@ -94,7 +94,7 @@ class ActivityTracker:
         )
 
     def keep_only(self, living: Mapping[str, object]) -> None:
-        """Whoever is not among the living does nothing more."""
+        """Forget agents that have ended."""
         self._listener.keep_only(living)
         self._traces = {name: trace for name, trace in self._traces.items() if name in living}
 
@@ -105,7 +105,7 @@ class ActivityTracker:
 
 
 def build_stand(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
-    """By what its warden says of it (`status`; nothing before it runs) and what the session knows."""
+    """Combine the warden's `status` (empty before it runs) with what the session knows."""
     if record.ended is not None:
         return AgentStatus(
             state=AgentState.ENDED, since=record.ended_at, reason=record.ended.ending.value.replace("_", " ")
@@ -133,7 +133,7 @@ def _build_parked_stand(parked: Mapping[str, Any], since: float) -> AgentStatus:
 
 
 def shorten_paths(worktree: str | None, text: str) -> str:
-    """Paths below the agent's own checkout are told from there: that is where its work is."""
+    """Make paths below the agent's checkout relative to it."""
     if not worktree:
         return text
     return text.replace(f"{worktree}/", "") if text != worktree else "."

@@ -1,4 +1,4 @@
-"""Reads the audit log of an attempt, tells whether it is whole, and sums it up for validators."""
+"""Read the audit log of an attempt, check that it is complete, and summarize it for validators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
 from blueflame.system.files import build_file_error
 from blueflame.text.sanitize import shorten_line
 
-MAX_AUDIT_BYTES = 65 * 1024 * 1024  # the warden stops before that
+MAX_AUDIT_BYTES = 65 * 1024 * 1024  # the watcher stops before that
 MAX_LISTED = 20
 MAX_SHOWN_LENGTH = 160
 LINE_KEYS = tuple(field.name for field in fields(AuditLine))
@@ -21,15 +21,15 @@ WRITE_TOOLS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """`findings` say what is wrong with the log itself; with any of them it proves nothing."""
+    """`findings` are defects of the log itself; with any of them it proves nothing."""
 
     lines: tuple[AuditLine, ...] = ()
     findings: tuple[str, ...] = ()
-    last: str = ""  # the link of the newest line: what the warden says that it is, unless lines were cut off at the end
+    last: str = ""  # link of the newest line; the warden records it, so a truncated log shows
 
 
 def read_audit(path: Path) -> Audit:
-    """Raises WorldError only when there is a log that cannot be read."""
+    """Raise WorldError only if the log exists and cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_AUDIT_BYTES + 1)
@@ -60,7 +60,7 @@ def parse_audit(data: bytes, name: str) -> Audit:
 
 
 def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ()) -> str:
-    """For a validator: what the agent used, was refused, wrote and ran."""
+    """Summarize for a validator what the agent used, was refused, wrote and ran."""
     if not lines:
         return "The watcher has seen no calls."
     calls = [line for line in lines if line.rule != "canary"]
@@ -81,12 +81,16 @@ def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ())
 
 def _parse_line(raw: bytes) -> AuditLine | None:
     try:
-        said = json.loads(raw)
+        found = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or set(said) != set(LINE_KEYS) or not all(isinstance(v, str) for v in said.values()):
+    if (
+        not isinstance(found, dict)
+        or set(found) != set(LINE_KEYS)
+        or not all(isinstance(v, str) for v in found.values())
+    ):
         return None
-    return AuditLine(**said) if said["decision"] in (ALLOW, BLOCK) else None
+    return AuditLine(**found) if found["decision"] in (ALLOW, BLOCK) else None
 
 
 def _count_by_tool(calls: Sequence[AuditLine]) -> list[str]:
@@ -98,7 +102,7 @@ def _count_by_tool(calls: Sequence[AuditLine]) -> list[str]:
 
 
 def _list_targets(calls: Sequence[AuditLine], tools: Sequence[str]) -> list[str]:
-    """Of what was allowed, each once, in the order in which it was last used."""
+    """List allowed targets once each, in order of last use."""
     last = {line.target: n for n, line in enumerate(calls) if line.allowed and line.tool in tools}
     return [shorten_line(target, MAX_SHOWN_LENGTH) for target in sorted(last, key=last.__getitem__)]
 

@@ -1,6 +1,6 @@
-"""How far the built-in prices are off, learned from what agents' programs report: .blueflame/prices.json.
+"""Record how far the built-in prices are off, by what agents' programs report, in .blueflame/prices.json.
 
-A later attempt is then metered right while it runs, not only when its program has said what it cost.
+Later attempts are then metered correctly while they run, not only after their program has reported its cost.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from blueflame.system.files import build_file_error, write_atomically
 from blueflame.telemetry.usage import MeteredUsage, has_same_tokens, is_credible
 
 PRICES_FILE = "prices.json"
-MIN_MICRO_USD = 1_000  # millionths of a dollar: of a smaller run, the rounding would be learned
+MIN_MICRO_USD = 1_000  # millionths of a dollar: for a smaller run, rounding dominates
 MAX_MODELS = 500
 
-_lock = Lock()  # attempts end on several threads; there is one orchestrator for a repository
+_lock = Lock()  # attempts end on several threads
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPrice:
-    """The last run that told: what its program reported, and what the table says to the same tokens."""
+    """The last usable run: what its program reported, and the built-in table for the same tokens."""
 
     reported: int
     listed: int
@@ -36,12 +36,12 @@ class ObservedPrice:
 
 
 def read_observed_prices(state: Path) -> Mapping[str, Fraction]:
-    """By which factor each model's price differs from the table. What makes no sense is left out."""
+    """Return the factor by which each model's price differs from the table; invalid entries are skipped."""
     return {model: seen.factor for model, seen in _read_prices(state / PRICES_FILE).items()}
 
 
 def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | None) -> None:
-    """Learn from an attempt that ended: only when it used one model and both saw the very same tokens."""
+    """Learn from an ended attempt, only if it used one model and both counted the same tokens."""
     if reported is None or len(metered.listed) != 1 or not has_same_tokens(metered, reported):
         return
     ((model, listed),) = metered.listed.items()

@@ -1,4 +1,4 @@
-"""What running agents have said and used so far, read on from where it was left the last time."""
+"""What running agents have written and used so far, read incrementally."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class AgentProgress:
     said: str = ""
     tool: str = ""  # of the latest call that its output shows
     target: str = ""
-    spoke: bool = False  # the words came after that call
+    spoke: bool = False  # the text came after that call
     acts: int = 0
     spend: Spend = NO_SPEND  # as the gateway counts it; without one as the agent says itself
     offset: int = 0
 
 
 class ProgressReader:
-    """One for each who listens: what it has heard is where it goes on."""
+    """One for each reader; keeps its read positions."""
 
     def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
         self._runtimes = runtimes
@@ -35,7 +35,7 @@ class ProgressReader:
         self._meters: dict[str, UsageTail] = {}
 
     def read_progress(self, attempt: Attempt, directory: Path, *, most: int = 1) -> AgentProgress:
-        """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
+        """Return everything so far, after reading a step or about `most` new bytes."""
         heard = self._heard.get(attempt.id, AgentProgress())
         runtime = self._runtimes.get(attempt.runtime)
         goal = heard.offset + most
@@ -55,7 +55,7 @@ class ProgressReader:
         return self._meters[attempt.id].spend
 
     def keep_only(self, living: Mapping[str, object]) -> None:
-        """Whoever is not among the living says nothing more."""
+        """Forget agents that have ended."""
         self._heard = {name: heard for name, heard in self._heard.items() if name in living}
         self._meters = {name: meter for name, meter in self._meters.items() if name in living}
 

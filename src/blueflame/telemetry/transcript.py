@@ -1,4 +1,4 @@
-"""What one agent said, asked to do and used, entry by entry, in the order in which it happened."""
+"""What one agent wrote, called and used, entry by entry, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AgentComplaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptCall:
-    """`allowed` is None while nobody has decided, or nobody was asked."""
+    """`allowed` is None while there is no decision, or none was needed."""
 
     tool: str
     target: str
@@ -42,7 +42,7 @@ class TranscriptCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCharge:
-    """One answer of the model: what it used, and all so far."""
+    """One answer of the model: its usage, and the total so far."""
 
     spend: Spend
     total: Spend
@@ -55,7 +55,7 @@ TranscriptEntry: TypeAlias = AgentWords | AgentComplaint | TranscriptCall | Mode
 
 
 class AgentTranscript:
-    """Reads on from where it stopped. The audit log knows of a call first, the output in which order things came."""
+    """Reads incrementally. The audit log has a call first, the output has the order."""
 
     def __init__(self, runtime: Runtime | None, folder: Path, audit: Path, worktree: str | None) -> None:
         self._runtime, self._folder, self._worktree = runtime, folder, worktree
@@ -64,7 +64,7 @@ class AgentTranscript:
         self._lines = count()
         self._untold: dict[int, Mapping[str, Any]] = {}  # decisions of the log, in order
         self._places: dict[str, deque[int]] = {}  # where they are, by call
-        self._ahead: Counter[str] = Counter()  # calls told by the log, which the output does not show yet
+        self._ahead: Counter[str] = Counter()  # calls from the log that the output does not show yet
         self._undecided: Counter[str] = Counter()  # the other way round
         self._bills: deque[MeteredCall] = deque()
         self._total = NO_SPEND
@@ -72,7 +72,7 @@ class AgentTranscript:
         self._said_last = ""
 
     def read_entries(self) -> Iterator[TranscriptEntry]:
-        """Take all of it; of much that is new a part."""
+        """Yield new entries; of a large backlog a part."""
         self._read_logs()
         for signal in self._read_signals():
             yield from self._build_entries(signal)
@@ -105,7 +105,7 @@ class AgentTranscript:
     def _build_entries(self, signal: Signal) -> Iterator[TranscriptEntry]:
         match signal:
             case TextOutput(text):
-                if text != self._said_last:  # many repeat their last words as their result
+                if text != self._said_last:  # many agents repeat their last text as their result
                     self._said_last = text
                     yield AgentWords(text)
             case OutputProblem(text):
@@ -130,7 +130,7 @@ class AgentTranscript:
             )
 
     def _report_decision(self, place: int) -> Iterator[TranscriptEntry]:
-        """What the output does not show yet; or showed before there was a decision: then only a refusal is news."""
+        """Yield a call that the output does not show yet; if it showed it undecided, only a refusal."""
         key, at = _build_call_key(self._untold[place]), self._read_time(place)
         call = self._take_decision(place)
         known = self._undecided[key] > 0
@@ -155,7 +155,7 @@ class AgentTranscript:
         )
 
     def _take_charges(self, until: str) -> Iterator[TranscriptEntry]:
-        """Answers of the model that ended before then: times are texts that sort."""
+        """Yield the model's answers that ended before `until`: timestamps sort as text."""
         while self._bills and self._bills[0].at <= until:
             call = self._bills.popleft()
             self._total += call.spend

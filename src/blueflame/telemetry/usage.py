@@ -1,7 +1,4 @@
-"""What an attempt has used, by the gateway's own book (usage.jsonl), and what it cost in the end.
-
-For a look at a running attempt, again and again, there is telemetry/usage.
-"""
+"""What an attempt has used, by the gateway's log (usage.jsonl), and what it cost."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from blueflame.system.lines import STEP_BYTES, FileTail
 
 USAGE_FILE = "usage.jsonl"
 MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
-MAX_PRICE_FACTOR = 20  # a figure that many times ours is not believed
+MAX_PRICE_FACTOR = 20  # a figure above ours times this is not credible
 MAX_DISCOUNT_FACTOR = (
     2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
 )
@@ -28,21 +25,21 @@ COUNT_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeteredUsage:
-    """`calls` are those that reached a model. `listed` is what each model's tokens cost by the built-in table alone."""
+    """`calls` are those that reached a model. `listed` is the cost of each model's tokens by the built-in table."""
 
     spend: Spend = NO_SPEND
     calls: int = 0
     by_model: Mapping[str, Spend] = field(default_factory=dict)
     priced_as: frozenset[str] = frozenset()
-    unpriced: tuple[str, ...] = ()  # models that no price was known of: the dearest was taken
-    incomplete: int = 0  # calls that broke off: what they used in the end is not known
+    unpriced: tuple[str, ...] = ()  # models without a known price: the highest was taken
+    incomplete: int = 0  # aborted calls: their usage is not fully known
     refused: int = 0
-    damaged: int = 0  # lines that cannot be read
+    damaged: int = 0  # unreadable lines
     listed: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_metered_usage(folder: Path) -> MeteredUsage:
-    """Of an attempt's folder. Without a book nothing was metered; lines that cannot be read are counted."""
+    """Read an attempt's folder. Without a log nothing was metered; unreadable lines are counted."""
     gathering = _UsageTotals()
     for line in _read_lines(folder / USAGE_FILE):
         gathering.add_line(line)
@@ -50,10 +47,10 @@ def read_metered_usage(folder: Path) -> MeteredUsage:
 
 
 def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
-    """What an attempt cost in the end. Tokens are always the gateway's.
+    """Return what an attempt cost. Tokens are always the gateway's.
 
-    Money is what the agent's program reports by its own prices, if it saw the very tokens that we saw and its figure is
-    credible; else ours. `own` are the names of the person's own prices: where one of them was used, it counts.
+        Money is what the agent's program reports, if it counted the same tokens and its figure is credible; else ours.
+    `own` are the names of the person's own prices: where one was used, it counts.
     """
     if reported is None or not has_same_tokens(metered, reported) or metered.priced_as & set(own):
         return metered.spend
@@ -63,14 +60,14 @@ def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collecti
 
 
 def has_same_tokens(metered: MeteredUsage, reported: Spend) -> bool:
-    """It saw the same tokens as we did, every kind of them, and we know all of them."""
+    """Both counted the same tokens of every kind, and our count is complete."""
     if metered.incomplete or metered.damaged or not metered.spend.tokens:
         return False
     return replace(metered.spend, micro_usd=0) == replace(reported, micro_usd=0)
 
 
 def is_credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
-    """`guessed`: ours was reckoned with the dearest price there is, so that a far smaller one is no surprise."""
+    """`guessed`: ours is based on the highest price, so a far smaller figure is credible."""
     return (
         ours <= reported * (MAX_PRICE_FACTOR if guessed else MAX_DISCOUNT_FACTOR)
         and reported <= ours * MAX_PRICE_FACTOR
@@ -134,13 +131,13 @@ class _UsageTotals:
 
 
 def _is_answered(line: Mapping[str, Any]) -> bool:
-    """An error of the API in place of an answer is complete as it is: it used nothing."""
+    """False for an error of the API, which used nothing."""
     status = line.get("status")
     return not isinstance(status, int) or status < 400
 
 
 def _parse_counts(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The line's figures; None when one that counts is missing or is no count."""
+    """Return the line's figures; None if one is missing or not a count."""
     found = {name: line.get(name, 0) for name in COUNT_KEYS}
     figures = (*found.values(), line.get("micro_usd", 0 if line.get("refused") else None))
     return found if all(type(figure) is int and figure >= 0 for figure in figures) else None
@@ -172,11 +169,11 @@ class MeteredCall:
     at: str
     model: str
     spend: Spend
-    refused: str  # why it was not let through: budget, parked; "" when it was
+    refused: str  # why it was refused: budget, parked; "" if it was not
 
 
 class UsageTail:
-    """One for each view of each attempt. `spend` is None until the gateway has written its first line."""
+    """Follow the usage of a running attempt. `spend` is None until the gateway has written its first line."""
 
     def __init__(self, folder: Path) -> None:
         self._tail = FileTail(folder / USAGE_FILE)

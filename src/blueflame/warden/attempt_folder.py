@@ -14,13 +14,14 @@ attach.sock   the agent's terminal, while it has one
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import time
 from contextlib import suppress
 
-from blueflame.warden.process_tree import read_boot_id, read_process
+from blueflame.system.fd import read_file, sync_folder, wait_for_lock, write_to_end
+from blueflame.system.proc import read_boot_id
+from blueflame.warden.process_tree import read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,24 +34,16 @@ if TYPE_CHECKING:
 RESERVED_BYTES = 16 * 1024  # room for the outcome, taken while the disk still has some
 LOCK_TIMEOUT = 0.2  # seconds: a process that reads the holder takes the lock for an instant
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 5.0
-MAX_READ_BYTES = 64 * 1024 * 1024
 
 
 def take_lock(folder: str, note: str) -> int | None:
     """Return the open lock file, or None if another warden holds it. The file is never removed."""
     handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    give_up = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > give_up:
-                os.close(handle)
-                return None
-            time.sleep(0.02)
-        else:
-            _write_holder(handle, note)
-            return handle
+    if not wait_for_lock(handle, LOCK_TIMEOUT):
+        os.close(handle)
+        return None
+    _write_holder(handle, note)
+    return handle
 
 
 def _write_holder(handle: int, note: str) -> None:
@@ -61,16 +54,7 @@ def _write_holder(handle: int, note: str) -> None:
 
 def read_json(path: str) -> dict[str, Any]:
     """Raise OSError, ValueError, or TypeError if the file holds no object."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        size = 0
-        while size < MAX_READ_BYTES and (part := os.read(handle, 1 << 20)):
-            parts.append(part)
-            size += len(part)
-    finally:
-        os.close(handle)
-    found = json.loads(b"".join(parts))
+    found = json.loads(read_file(path))
     if not isinstance(found, dict):
         raise TypeError(f"{path} holds a {type(found).__name__}, not an object")
     return found
@@ -88,7 +72,7 @@ def write_json(path: str, content: Mapping[str, Any]) -> None:
     draft = f"{path}.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        _write_all(handle, _encode_json(content))
+        write_to_end(handle, _encode_json(content))
     finally:
         os.close(handle)
     os.replace(draft, path)
@@ -102,14 +86,14 @@ def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
     except FileExistsError:
         return False
     try:
-        _write_all(handle, _encode_json(note))
+        write_to_end(handle, _encode_json(note))
         os.fsync(handle)
     except OSError:
         os.unlink(path)  # nothing was started: the next warden may try
         raise
     finally:
         os.close(handle)
-    _sync_folder(folder)
+    sync_folder(folder)
     return True
 
 
@@ -118,7 +102,7 @@ def reserve_outcome(folder: str) -> None:
     try:
         handle = os.open(f"{folder}/outcome.draft", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _write_all(handle, b"\0" * RESERVED_BYTES)
+            write_to_end(handle, b"\0" * RESERVED_BYTES)
         finally:
             os.close(handle)
     except OSError:  # write_outcome retries
@@ -150,24 +134,13 @@ def _replace_outcome(folder: str, data: bytes) -> None:
     draft = f"{folder}/outcome.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _write_all(handle, data)  # into the reserved blocks
+        write_to_end(handle, data)  # into the reserved blocks
         os.ftruncate(handle, len(data))
         os.fsync(handle)
     finally:
         os.close(handle)
     os.replace(draft, f"{folder}/outcome.json")
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by some network file systems
-            raise
-    finally:
-        os.close(handle)
+    sync_folder(folder)
 
 
 def touch_file(path: str) -> None:
@@ -201,11 +174,6 @@ def read_tail(path: str, max_bytes: int, offset: int = 0) -> str:
 
 def _encode_json(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, ensure_ascii=False, sort_keys=True) + "\n").encode("utf-8", "replace")
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
 
 
 WRITE_SECONDS = 1.0

@@ -14,6 +14,7 @@ import time
 from binascii import crc32
 from contextlib import suppress
 
+from blueflame.system.fd import read_file, write_file
 from blueflame.warden.attempt_folder import read_json, write_json
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ class Cgroup:
     def add_process(self, pid: int) -> None:
         """Put `pid` and all its later children into the group."""
         for path in self.paths:
-            _write_text(f"{path}/cgroup.procs", str(pid))
+            write_file(f"{path}/cgroup.procs", str(pid))
 
     def count_oom_kills(self) -> int:
         """Count the processes that the kernel has killed because memory ran out."""
@@ -127,11 +128,11 @@ def _create_group(place: CgroupParent, path: str, limits: Mapping[str, int]) -> 
     remove_cgroups((path,))  # an old group would bring its counters along
     os.mkdir(path)
     for controller in place.controllers:
-        _write_text(f"{path}/{LIMIT_FILES[place.version, controller]}", str(limits[controller]))
+        write_file(f"{path}/{LIMIT_FILES[place.version, controller]}", str(limits[controller]))
     if MEMORY in place.controllers:
         for name, value in (("memory.swap.max", "0"), ("memory.memsw.limit_in_bytes", str(limits[MEMORY]))):
             with suppress(OSError):  # no swap accounting on this machine
-                _write_text(f"{path}/{name}", value)
+                write_file(f"{path}/{name}", value)
     return dict.fromkeys(place.controllers, path)
 
 
@@ -281,19 +282,4 @@ def find_group_folder(mount: tuple[str, str] | None, group: str | None) -> str:
 
 
 def _read_text(path: str) -> str:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        while part := os.read(handle, 65536):
-            parts.append(part)
-        return b"".join(parts).decode("utf-8", "replace")
-    finally:
-        os.close(handle)
-
-
-def _write_text(path: str, content: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(handle, content.encode())
-    finally:
-        os.close(handle)
+    return read_file(path).decode("utf-8", "replace")

@@ -7,7 +7,6 @@ socket alone connects the two: however the warden ends, the kernel closes its en
 # ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import gc
 import json
@@ -17,16 +16,16 @@ import signal
 import socket
 import sys
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 from blueflame.gateway.options import read_options
 from blueflame.warden.output import open_log
 from blueflame.warden.poll_loop import reset_signals
-from blueflame.warden.process_tree import read_process, signal_process
+from blueflame.warden.process_tree import read_process, signal_process, suspend_subreaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any, NoReturn
 
     from blueflame.gateway.connect import Resolver
@@ -38,7 +37,6 @@ MAX_FILE_BYTES = 64 * 1024 * 1024  # a failure must not fill the disk
 MAX_CASSETTE_BYTES = 4 * 1024 * 1024 * 1024
 START_TIMEOUT = 10.0
 END_TIMEOUT = 4.0  # a model call that is being answered is read on for 1.5 seconds
-_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class GatewayProcess:
@@ -161,26 +159,11 @@ def start_gateway(
     ours, theirs = socket.socketpair()
     with ExitStack() as undo:
         undo.enter_context(ours)
-        with theirs, _suspend_subreaper():
+        with theirs, suspend_subreaper():
             _fork_twice(theirs, orders, resolve)
         pid = _read_pid(ours)
         undo.pop_all()
     return GatewayProcess(orders.folder, ours, pid, read_process(pid))
-
-
-@contextmanager
-def _suspend_subreaper() -> Iterator[None]:
-    """Stop adopting orphans for the moment in which the gateway becomes one."""
-    if sys.platform != "linux":
-        yield
-        return
-    libc, adopts = ctypes.CDLL(None), ctypes.c_int()
-    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-    try:
-        yield
-    finally:
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value, 0, 0, 0)
 
 
 def _fork_twice(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> None:

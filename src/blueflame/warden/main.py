@@ -12,13 +12,14 @@ import resource
 import sys
 import time
 
+from blueflame.system.proc import read_boot_id
 from blueflame.warden import attempt_folder as record
 from blueflame.warden.attempt_folder import StatusFile
 from blueflame.warden.entry_script import EXIT_CANARY_FAILED
 from blueflame.warden.launch_file import DEFAULT_GRACE_SECONDS, CannotStart, LaunchStep, read_launch
 from blueflame.warden.output import Spool, open_log
 from blueflame.warden.poll_loop import PollLoop
-from blueflame.warden.process_tree import adopt_orphans, read_boot_id, read_process
+from blueflame.warden.process_tree import adopt_orphans, read_process
 from blueflame.warden.services import admit_child, start_services, stop_services
 from blueflame.warden.spawn import start_program
 from blueflame.warden.supervise import (

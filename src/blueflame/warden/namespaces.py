@@ -21,6 +21,8 @@ import socket
 import struct
 from contextlib import suppress
 
+from blueflame.system.fd import write_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,17 +78,9 @@ def _build_os_error() -> OSError:
 def map_user(uid: int, gid: int) -> None:
     """Map the user to itself, in the child."""
     with suppress(FileNotFoundError):  # kernels before 3.19
-        _write_file("/proc/self/setgroups", "deny")
-    _write_file("/proc/self/uid_map", f"{uid} {uid} 1")
-    _write_file("/proc/self/gid_map", f"{gid} {gid} 1")
-
-
-def _write_file(path: str, content: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(handle, content.encode())
-    finally:
-        os.close(handle)
+        write_file("/proc/self/setgroups", "deny")
+    write_file("/proc/self/uid_map", f"{uid} {uid} 1")
+    write_file("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
 def bring_up_loopback() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
 
+from blueflame.system.fd import wait_for_lock
 from blueflame.warden.attempt_folder import read_json_or_empty
 from blueflame.warden.cgroup import find_leftover_cgroups, list_members, remove_cgroups
 from blueflame.warden.process_tree import ProcessInfo, find_orphans, signal_processes
@@ -49,19 +49,8 @@ def _wait_for_usage_log(folder: str) -> None:
         handle = os.open(f"{folder}/usage.jsonl", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return
-    give_up = time.monotonic() + USAGE_LOG_TIMEOUT
-    try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    return
-                time.sleep(0.02)
-            else:
-                return
-    finally:
-        os.close(handle)
+    wait_for_lock(handle, USAGE_LOG_TIMEOUT)
+    os.close(handle)
 
 
 def _read_agent_identity(folder: str) -> tuple[int, int, str]:

@@ -14,15 +14,19 @@ import ctypes
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+
+from blueflame.system.fd import read_file
+from blueflame.system.proc import is_zombie, read_boot_id, read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
 COOKIE_VARIABLE = "BLUEFLAME_COOKIE"
 LINUX = sys.platform == "linux"
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 _LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
@@ -32,17 +36,25 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "cannot become subreaper")
 
 
+@contextmanager
+def suspend_subreaper() -> Iterator[None]:
+    """Stop adopting orphans within the block."""
+    if _LIBC is None:
+        yield
+        return
+    adopts = ctypes.c_int()
+    _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value, 0, 0, 0)
+
+
 def die_with_parent() -> None:
     """In the child: die when the warden is killed. Without it, crash tests gave agents that ran twice."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def read_boot_id() -> str:
-    try:
-        return _read_bytes("/proc/sys/kernel/random/boot_id").decode().strip()
-    except OSError:
-        return ""
 
 
 class ProcessInfo:
@@ -62,11 +74,10 @@ class ProcessInfo:
 def read_process(pid: int) -> ProcessInfo | None:
     """Return None if there is no such process, or only its zombie."""
     try:
-        stat = _read_bytes(f"/proc/{pid}/stat")
+        stat = read_stat(pid)
     except OSError:
         return None
-    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
-    return None if fields[0] in (b"Z", b"X", b"x") else ProcessInfo(pid, fields)
+    return None if is_zombie(stat) else ProcessInfo(pid, stat)
 
 
 def list_processes() -> list[ProcessInfo]:
@@ -129,7 +140,7 @@ def _has_cookie(pid: int, cookie: str) -> bool:
     if not cookie:
         return False
     try:
-        environment = _read_bytes(f"/proc/{pid}/environ")
+        environment = read_file(f"/proc/{pid}/environ")
     except OSError:  # gone, or owned by another user
         return False
     return f"{COOKIE_VARIABLE}={cookie}".encode() in environment.split(b"\0")
@@ -175,14 +186,3 @@ def signal_groups(members: list[ProcessInfo], number: signal.Signals) -> None:
     mine = os.getpgrp()
     for group in sorted({member.group for member in members} - {0, 1, mine}):
         signal_group(group, number)
-
-
-def _read_bytes(path: str) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        while part := os.read(handle, 65536):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(handle)

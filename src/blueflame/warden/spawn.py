@@ -13,6 +13,7 @@ import signal
 import time
 from contextlib import suppress
 
+from blueflame.system.fd import read_to_end
 from blueflame.warden.exec_child import ExecPlan, exec_program
 from blueflame.warden.launch_file import CannotStart
 from blueflame.warden.process_tree import COOKIE_VARIABLE, LINUX
@@ -111,7 +112,8 @@ def start_program(
         raise
     finally:
         os.close(opener)
-        problem = _read_to_end(errors)
+        problem = read_to_end(errors)
+        os.close(errors)
     if problem:
         _kill_child(child)
         raise CannotStart(problem.decode("utf-8", "replace"))
@@ -298,13 +300,3 @@ def _kill_child(child: ChildProcess) -> None:
             os.kill(child.pid, signal.SIGKILL)
         with suppress(OSError):
             os.waitpid(child.pid, 0)
-
-
-def _read_to_end(handle: int) -> bytes:
-    try:
-        parts = []
-        while part := os.read(handle, 4096):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(handle)

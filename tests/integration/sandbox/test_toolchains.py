@@ -140,7 +140,7 @@ def test_a_link_to_a_secret_is_not_followed(home: Path) -> None:
     (home / "bin/key").symlink_to(home / ".ssh/key")
     tools = find(home, home / "bin")
     assert shown(tools, home) == [f"{home}/bin"]
-    assert any(".ssh/key is not shown" in note for note in tools.notes)
+    assert any(".ssh/key is not mounted" in note for note in tools.notes)
 
 
 def test_a_path_that_others_can_write_or_that_depends_on_where_one_stands_is_left_out(

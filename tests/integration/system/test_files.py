@@ -102,7 +102,7 @@ def test_a_real_limit_on_file_size_leaves_the_old_file(path: Path) -> None:
 
 def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(WorldError, match="file stands where a folder should be"):
+    with pytest.raises(WorldError, match="file is where a folder must be"):
         write_atomically(tmp_path / "file" / "below", "text")
 
 

@@ -29,7 +29,7 @@ def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for(
     found = measure_capacity(settings(), 3, FreeResources(memory=1_300 * MB, disk=PLENTY.disk))
 
     assert found.agents == 3 + 2
-    assert "1,300 MB of memory are free, 600 MB are asked for each agent" in found.reason
+    assert "1,300 MB of memory are free, 600 MB are required for each agent" in found.reason
 
 
 @pytest.mark.verification(36)

@@ -187,7 +187,7 @@ def test_nobody_is_there_to_be_posted_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "words"),
-    [({}, "holds no address"), ({"HOOK": "http://example.org/s3cret"}, "not encrypted"), ({"HOOK": "x"}, "posted to")],
+    [({}, "is empty"), ({"HOOK": "http://example.org/s3cret"}, "not encrypted"), ({"HOOK": "x"}, "posted to")],
 )
 def test_an_address_from_the_environment_is_looked_at_too(tmp_path: Path, variable: dict[str, str], words: str) -> None:
     with pytest.raises(NotifierFailed, match=words) as failed:

@@ -48,5 +48,5 @@ def test_a_block_with_a_port_in_use_is_left_out(listener: int) -> None:
 
 
 def test_no_free_block_is_an_error_that_says_what_to_do(listener: int) -> None:
-    with pytest.raises(WorldError, match=rf"between {listener} and {listener}: end what listens there"):
+    with pytest.raises(WorldError, match=rf"between {listener} and {listener}: stop what listens there"):
         find_port_block(size=1, base=listener, ceiling=listener + 1)

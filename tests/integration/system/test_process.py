@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
+from blueflame.system.proc import read_boot_id
 from blueflame.system.process import MAX_INPUT_BYTES, read_tail, run, run_bytes, run_capped, start_detached
 from blueflame.system.process_identity import (
     ProcessIdentity,
@@ -177,7 +178,7 @@ def test_a_detached_process_can_be_told_something_that_is_nowhere_else(tmp_path:
 def test_nobody_waits_for_a_detached_process_that_does_not_listen(tmp_path: Path) -> None:
     pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * MAX_INPUT_BYTES)
     eventually(lambda: is_dead(pid))
-    with pytest.raises(ProcessFailed, match="too many to tell"):
+    with pytest.raises(ProcessFailed, match="bytes of input are too many"):
         start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * (MAX_INPUT_BYTES + 1))
 
 
@@ -222,7 +223,7 @@ def test_a_process_we_may_not_look_at_is_not_called_dead(monkeypatch: pytest.Mon
         raise liveness.ProcessHidden
 
     monkeypatch.setattr(liveness, "_read_snapshot", hidden)
-    assert read_process_state(ProcessIdentity(1, 0.0, liveness.read_boot_id())) is ProcessState.UNKNOWN
+    assert read_process_state(ProcessIdentity(1, 0.0, read_boot_id())) is ProcessState.UNKNOWN
     assert read_identity(1) is None
 
 

@@ -223,4 +223,4 @@ def test_without_a_terminal_nothing_is_connected(talker: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ATTACH, str(talker)], input="", capture_output=True, text=True, check=False
     )
-    assert "there is no terminal here to connect" in done.stderr
+    assert "not a terminal: run it in a terminal" in done.stderr
