@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from support.repositories import GIT_IDENTITY, git, make_repository
 
 # no assertions about time: a busy machine is not a failure
-settings.register_profile("blueflame", suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("blueflame")
 
 

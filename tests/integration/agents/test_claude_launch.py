@@ -136,7 +136,7 @@ def test_a_schema_is_asked_for_and_one_that_is_too_long_is_refused(program: Path
 
 
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "reported"),
     [
         (Budget(Unit.USD, 1_500_000), "1.50"),
         (Budget(Unit.USD, 1), "0.01"),

@@ -191,7 +191,7 @@ planner: good
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         ("write: text", "write: expected a mapping"),
         ("write: {path: a, text: 5}", "put it in quotes"),

@@ -16,7 +16,7 @@ ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ({"colour": "blue"}, "gateway: model: colour is not one of"),
         ({"token": "short"}, "token must be at least"),

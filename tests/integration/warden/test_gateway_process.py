@@ -225,7 +225,7 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("orders", "told"),
+    ("orders", "reported"),
     [
         (
             {"hosts": ["example.org", "http://example.org/"]},

@@ -16,7 +16,7 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "reported"),
     [
         ({"sandbox": {**GOOD, "lax": True}}, "sandbox: lax is not one of argv, seccomp, net"),
         ({"sandbox": {**GOOD, "argv": []}}, "sandbox: argv must be a list"),

@@ -75,7 +75,7 @@ def test_a_missing_folder_is_a_failed_spawn(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launch", "told"),
+    ("launch", "reported"),
     [
         ("{", "launch.json"),
         ("[]", "not an object"),
