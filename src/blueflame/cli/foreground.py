@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,15 +18,16 @@ from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.session import render_summary
-from blueflame.documents.decisions import DecisionsFile
+from blueflame.documents.decisions import DecisionsFile, load_decisions
 from blueflame.git.results import read_diff
 from blueflame.journal.journal import Journal
 from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
+from blueflame.model.task import Task
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
-from blueflame.orchestrator.lifecycle import execute_session
+from blueflame.orchestrator.lifecycle import execute_session, open_session
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost
@@ -64,6 +65,59 @@ class RunOptions:
             "no terminal": not is_interactive(),
         }
         return next((words for words, holds in reasons.items() if holds), "")
+
+
+def read_options(
+    config: Path | None,
+    *,
+    decisions: Path | None,
+    script: Path | None,
+    record: Path | None,
+    replay: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> RunOptions:
+    return RunOptions(
+        script=script,
+        decisions=load_decisions(decisions) if decisions is not None else None,
+        cassette=_read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
+
+
+def _read_cassette(record: Path | None, replay: Path | None) -> Cassette:
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay cannot be combined")
+    if replay is not None and not replay.is_file():
+        raise UsageError(f"--replay: no cassette at {replay}; --record {replay} writes one")
+    if record is not None and not record.absolute().parent.is_dir():
+        raise UsageError(f"--record: no folder {record.absolute().parent}")
+    return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
+
+
+def begin_session(
+    project: Project,
+    journal: Journal,
+    options: RunOptions,
+    *,
+    request: str,
+    tasks: Sequence[Task] | None,
+    workflow: str | None,
+    allow_dirty: bool,
+) -> Session:
+    """Open a new session, with an interactive planner if one is possible here."""
+    return open_session(
+        project,
+        journal,
+        request=request,
+        workflow=workflow,
+        tasks=tasks,
+        allow_dirty=allow_dirty,
+        scripted=options.script is not None,
+        interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
+    )
 
 
 def run_session(
@@ -152,16 +206,6 @@ def _build_warner(console: Console) -> Callable[[str], None]:
             print_text(f"blueflame: {text}", err=True)
 
     return warn
-
-
-def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
-    if record is not None and replay is not None:
-        raise UsageError("--record and --replay cannot be combined")
-    if replay is not None and not replay.is_file():
-        raise UsageError(f"--replay: no cassette at {replay}; --record {replay} writes one")
-    if record is not None and not record.absolute().parent.is_dir():
-        raise UsageError(f"--record: no folder {record.absolute().parent}")
-    return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
 def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> Answerer:

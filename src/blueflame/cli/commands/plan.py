@@ -11,7 +11,6 @@ from blueflame.cli.commands.run import (
     WORKFLOW,
     check_request,
     print_warnings,
-    read_decisions,
     read_request,
     refuse_unfinished,
 )
@@ -32,34 +31,22 @@ def plan(
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request and ask for approval; 'blueflame resume' starts the work."""
-    from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
-    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.cli.foreground import begin_session, read_options, run_session
+    from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
     project = open_project(config)
     request, tasks = read_request(text, task, plan)
-    options = RunOptions(
-        script=script,
-        decisions=read_decisions(decisions),
-        cassette=read_cassette(record, replay),
-        as_json=as_json,
-        quiet=quiet,
-        config=config,
+    options = read_options(
+        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
     )
     print_warnings(project)
     check_request(project, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
     with lock_project(project) as journal:
         refuse_unfinished(find_unfinished(journal))
-        session = open_session(
-            project,
-            journal,
-            request=request,
-            workflow=workflow,
-            tasks=tasks,
-            allow_dirty=True,
-            scripted=script is not None,
-            interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
+        session = begin_session(
+            project, journal, options, request=request, tasks=tasks, workflow=workflow, allow_dirty=True
         )
         return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)

@@ -20,20 +20,14 @@ def resume(
     quiet: bool = QUIET,
 ) -> int:
     """Continue an unfinished session: running agents are adopted, nothing is done twice."""
-    from blueflame.cli.commands.run import read_decisions
-    from blueflame.cli.foreground import RunOptions, read_cassette, run_session
+    from blueflame.cli.foreground import read_options, run_session
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
     project = open_project(config)
-    options = RunOptions(
-        script=script,
-        decisions=read_decisions(decisions),
-        cassette=read_cassette(record, replay),
-        as_json=as_json,
-        quiet=quiet,
-        config=config,
+    options = read_options(
+        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
     )
     with open_journal(project):
         pass  # where nothing has been run, nothing is made

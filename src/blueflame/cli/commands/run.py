@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blueflame.cli.foreground import RunOptions
-    from blueflame.documents.decisions import DecisionsFile
     from blueflame.journal.journal import Journal, SessionInfo
     from blueflame.model.task import Task
     from blueflame.orchestrator.project import Project
@@ -46,21 +45,16 @@ def run(
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
-    from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
+    from blueflame.cli.foreground import begin_session, read_options, run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
-    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
     project = open_project(config)
     request, tasks = read_request(text, task, plan)
-    options = RunOptions(
-        script=script,
-        decisions=read_decisions(decisions),
-        cassette=read_cassette(record, replay),
-        as_json=as_json,
-        quiet=quiet,
-        config=config,
+    options = read_options(
+        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
     )
     print_warnings(project)
     if dry_run:
@@ -73,15 +67,8 @@ def run(
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
             return run_session(project, journal, load_session(journal, left.id), options)
         handle_stale_checkouts(project, journal, options)
-        session = open_session(
-            project,
-            journal,
-            request=request,
-            workflow=workflow,
-            tasks=tasks,
-            allow_dirty=allow_dirty,
-            scripted=script is not None,
-            interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
+        session = begin_session(
+            project, journal, options, request=request, tasks=tasks, workflow=workflow, allow_dirty=allow_dirty
         )
         return run_session(project, journal, session, options)
 
@@ -143,14 +130,6 @@ def _check_plan(project: Project, plan: Path, tasks: Sequence[Task], workflow: s
     wrong = find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
     if wrong:
         raise PlanError(f"the plan {plan} has problems:", wrong)
-
-
-def read_decisions(path: Path | None) -> DecisionsFile | None:
-    if path is None:
-        return None
-    from blueflame.documents.decisions import load_decisions
-
-    return load_decisions(path)
 
 
 def print_warnings(project: Project) -> None:
