@@ -34,24 +34,24 @@ def main(names: Iterable[str]) -> int:
         return 2
     for name in wanted:
         report: Report = import_module(f"benchmarks.{name}").run()
-        keep(report)
-        print(table(report))
+        save_report(report)
+        print(format_table(report))
     return 0
 
 
-def keep(report: Report) -> None:
+def save_report(report: Report) -> None:
     RESULTS.mkdir(exist_ok=True)
     figures = [asdict(figure) | {"met": figure.met} for figure in report.figures]
     text = json.dumps({"name": report.name, "about": report.about, "figures": figures}, indent=2)
     (RESULTS / f"{report.name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def table(report: Report) -> str:
+def format_table(report: Report) -> str:
     width = max(len(figure.name) for figure in report.figures)
-    return "\n".join([f"{report.name}: {report.about}", *(row(figure, width) for figure in report.figures), ""])
+    return "\n".join([f"{report.name}: {report.about}", *(format_row(figure, width) for figure in report.figures), ""])
 
 
-def row(figure: Figure, width: int) -> str:
+def format_row(figure: Figure, width: int) -> str:
     aim = "" if figure.aim is None else f"   aim <= {figure.aim:g}: {'met' if figure.met else 'NOT MET'}"
     return f"  {figure.name:<{width}}  {figure.value:10.3f} {figure.unit:<6}{aim}".rstrip()
 

@@ -10,7 +10,7 @@ from random import Random
 from time import process_time  # another process must not count
 
 from benchmarks import Figure, Report
-from benchmarks.plans import Sample, sample
+from benchmarks.plans import Sample, draw_plan
 from blueflame.model.attempt import WORKER, Attempt, Ending
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, TaskState
@@ -27,22 +27,22 @@ FAILS, REFUSED, REVIEW = 0.05, 0.05, 0.15  # of the attempts, of the reviews, of
 
 def run() -> Report:
     figures = [
-        *_figures("ready queue", {size: _cost(size) for size in SIZES}),
-        *_figures("session with a barrier", {size: _session_cost(size, barrier=True) for size in SIZES}),
-        *_figures("session in flow", {size: _session_cost(size, barrier=False) for size in SIZES}),
+        *_build_figures("ready queue", {size: _measure_cost(size) for size in SIZES}),
+        *_build_figures("session with a barrier", {size: _measure_session(size, barrier=True) for size in SIZES}),
+        *_build_figures("session in flow", {size: _measure_session(size, barrier=False) for size in SIZES}),
     ]
     about = "processor time to apply an event and to decide and follow up what comes next"
     return Report(name="deciding", about=about, figures=tuple(figures))
 
 
-def _figures(what: str, costs: dict[int, float]) -> Iterator[Figure]:
+def _build_figures(what: str, costs: dict[int, float]) -> Iterator[Figure]:
     for size, cost in costs.items():
         yield Figure(name=f"{what}: one event, {size:,} tasks", value=cost * 1e6, unit="us")
     yield Figure(name=f"{what}: 10,000 tasks over 100", value=costs[10_000] / costs[100], unit="x", aim=3.0)
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     gc.collect()
     gc.disable()
     try:
@@ -51,23 +51,23 @@ def _without_collecting() -> Iterator[None]:
         gc.enable()
 
 
-def _cost(size: int) -> float:
+def _measure_cost(size: int) -> float:
     """Seconds per event, the least of three rounds: the others were disturbed."""
-    return min(_round(size) for _ in range(3))
+    return min(_measure_round(size) for _ in range(3))
 
 
-def _round(size: int) -> float:
+def _measure_round(size: int) -> float:
     rounds = max(1, EVENTS // (2 * size))
     queues = [
-        (plan, ReadyQueue(plan)) for plan in (sample(Random(n), size, estimated=True).tasks for n in range(rounds))
+        (plan, ReadyQueue(plan)) for plan in (draw_plan(Random(n), size, estimated=True).tasks for n in range(rounds))
     ]
-    with _without_collecting():
+    with _pause_garbage_collection():
         begun = process_time()
-        events = sum(_play(plan, queue) for plan, queue in queues)
+        events = sum(_play_plan(plan, queue) for plan, queue in queues)
         return (process_time() - begun) / events
 
 
-def _play(plan: tuple[Task, ...], queue: ReadyQueue) -> int:
+def _play_plan(plan: tuple[Task, ...], queue: ReadyQueue) -> int:
     """Every task is claimed and done, the oldest first; the queue is asked after every event."""
     events, running = 0, list[str]()
     while picked := queue.pick(SLOTS - len(running)) or running[:1]:
@@ -102,14 +102,14 @@ class Mishaps(SimulatedOutcomes):
         return hash_to_fraction(self.seed, "refused", attempt.id) >= REFUSED
 
 
-def _session_cost(size: int, *, barrier: bool) -> float:
+def _measure_session(size: int, *, barrier: bool) -> float:
     """Seconds per event of sessions from the request to the last landing. The world around them is counted too."""
     limits = Limits(workers=SLOTS, validators=SLOTS // 2, max_cycles=20)
     spent, events = 0.0, 0
     for seed in range(max(1, EVENTS // (20 * size))):
-        outcomes = Mishaps(sample(Random(seed), size, estimated=True), seed)
+        outcomes = Mishaps(draw_plan(Random(seed), size, estimated=True), seed)
         world = Simulation(outcomes, [build_opening(workflow=Workflow(barrier=barrier), limits=limits)])
-        with _without_collecting():
+        with _pause_garbage_collection():
             begun = process_time()
             world.run()
             spent += process_time() - begun

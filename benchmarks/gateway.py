@@ -69,18 +69,20 @@ gateway.close()
 
 def run() -> Report:
     with (
-        _program(PROVIDER, str(EVENTS)) as far,
+        _run_program(PROVIDER, str(EVENTS)) as far,
         tempfile.TemporaryDirectory() as folder,
-        _program(GATEWAY, SOURCE, folder, json.dumps(_orders(far))) as near,
+        _run_program(GATEWAY, SOURCE, folder, json.dumps(_build_orders(far))) as near,
     ):
         ways = [(far, "/v1/messages"), (near, "/anthropic/v1/messages")]
-        short = _in_turns(ROUNDS, *(partial(_first_byte, port, path) for port, path in ways))
-        long = _in_turns(LONG_ROUNDS, *(partial(_first_byte, port, f"{path}?long") for port, path in ways))
+        short = _measure_alternately(ROUNDS, *(partial(_measure_first_byte, port, path) for port, path in ways))
+        long = _measure_alternately(
+            LONG_ROUNDS, *(partial(_measure_first_byte, port, f"{path}?long") for port, path in ways)
+        )
     return Report(
         name="gateway",
         about=f"a model call of {len(BODY)} bytes, direct and through the gateway in turns, {ROUNDS} rounds,"
         f" and {LONG_ROUNDS} streams of {EVENTS} events",
-        figures=(*_firsts(*short), *_longs(*long)),
+        figures=(*_compare_first_bytes(*short), *_compare_long_streams(*long)),
     )
 
 
@@ -88,7 +90,7 @@ Times = list[tuple[float, float]]
 """First byte and whole answer, in milliseconds."""
 
 
-def _firsts(direct: Times, through: Times) -> Iterator[Figure]:
+def _compare_first_bytes(direct: Times, through: Times) -> Iterator[Figure]:
     (near, far) = ([first for first, _ in times] for times in (through, direct))
     for word, pick in (("least", min), ("median", median)):
         yield Figure(name=f"first byte direct, {word}", value=pick(far), unit="ms")
@@ -99,14 +101,14 @@ def _firsts(direct: Times, through: Times) -> Iterator[Figure]:
         yield Figure(name=f"first byte: through over direct, {word}", value=pick(near) / pick(far), unit="x")
 
 
-def _longs(direct: Times, through: Times) -> Iterator[Figure]:
+def _compare_long_streams(direct: Times, through: Times) -> Iterator[Figure]:
     near, far = (min(whole for _, whole in times) for times in (through, direct))
     yield Figure(name="a long stream through the gateway, least", value=near, unit="ms")
     yield Figure(name="a long stream: microseconds added to an event", value=(near - far) * 1000 / EVENTS, unit="us")
     yield Figure(name="a long stream: through over direct, least", value=near / far, unit="x")
 
 
-def _in_turns(
+def _measure_alternately(
     rounds: int, direct: Callable[[], tuple[float, float]], through: Callable[[], tuple[float, float]]
 ) -> tuple[Times, Times]:
     for _ in range(5 if rounds > 5 else 1):  # the first ones only warm up
@@ -116,7 +118,7 @@ def _in_turns(
     return [one for one, _ in pairs], [other for _, other in pairs]
 
 
-def _first_byte(port: int, path: str) -> tuple[float, float]:
+def _measure_first_byte(port: int, path: str) -> tuple[float, float]:
     begun = perf_counter()
     with socket.create_connection(("127.0.0.1", port)) as plug:
         head = f"POST {path} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
@@ -131,7 +133,7 @@ def _first_byte(port: int, path: str) -> tuple[float, float]:
     return first * 1000, (perf_counter() - begun) * 1000
 
 
-def _orders(port: int) -> dict[str, object]:
+def _build_orders(port: int) -> dict[str, object]:
     names = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
     model = {
         "runtime": "claude",
@@ -148,7 +150,7 @@ def _orders(port: int) -> dict[str, object]:
 
 
 @contextmanager
-def _program(text: str, *arguments: str) -> Iterator[int]:
+def _run_program(text: str, *arguments: str) -> Iterator[int]:
     """One that says at which port it can be reached."""
     argv = [sys.executable, "-I", "-S", "-E", "-c", text, *arguments]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
@@ -160,6 +162,6 @@ def _program(text: str, *arguments: str) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import table
+    from benchmarks.__main__ import format_table
 
-    print(table(run()))
+    print(format_table(run()))

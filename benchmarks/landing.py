@@ -27,20 +27,20 @@ from blueflame.session.state import Session
 BRANCHES = 100
 FILES = 300
 ROUNDS = 2
-AIM = 2.0
+TARGET = 2.0
 
 
 def run() -> Report:
-    with _repository() as (repo, tips):
-        floor = _least(repo, lambda: _raw(repo, tips))
-        landed = _least(repo, lambda: _land(repo, tips))
-        proved = _least(repo, lambda: _land(repo, tips, proved=True))
+    with _make_repository() as (repo, tips):
+        floor = _measure_least(repo, lambda: _land_with_git(repo, tips))
+        landed = _measure_least(repo, lambda: _land_with_blueflame(repo, tips))
+        proved = _measure_least(repo, lambda: _land_with_blueflame(repo, tips, proved=True))
         run_git(repo.root, "checkout", "-q", "main")
-        checked_out = _least(repo, lambda: _land(repo, tips))
+        checked_out = _measure_least(repo, lambda: _land_with_blueflame(repo, tips))
     figures = (
         Figure(name="git alone, one branch", value=floor * 1e3 / BRANCHES, unit="ms"),
         Figure(name="Blue Flame, one branch", value=landed * 1e3 / BRANCHES, unit="ms"),
-        Figure(name="Blue Flame over git alone", value=landed / floor, unit="x", aim=AIM),
+        Figure(name="Blue Flame over git alone", value=landed / floor, unit="x", aim=TARGET),
         Figure(name="with the evidence for the gate (files, lost lines)", value=proved / floor, unit="x"),
         Figure(name="with the person's checkout brought along", value=checked_out / floor, unit="x"),
     )
@@ -48,7 +48,7 @@ def run() -> Report:
 
 
 @contextmanager
-def _repository() -> Iterator[tuple[Repository, list[str]]]:
+def _make_repository() -> Iterator[tuple[Repository, list[str]]]:
     """Branches that all begin at the same commit and each change a file of their own."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -60,10 +60,10 @@ def _repository() -> Iterator[tuple[Repository, list[str]]]:
         run_git(root, "add", "-A")
         run_git(root, "commit", "-q", "-m", "begin", env=build_identity_environment(root))
         run_git(root, "checkout", "-q", "--detach")
-        yield open_repository(root, base_branch="main"), [_branch(root, n) for n in range(BRANCHES)]
+        yield open_repository(root, base_branch="main"), [_make_branch(root, n) for n in range(BRANCHES)]
 
 
-def _branch(root: Path, n: int) -> str:
+def _make_branch(root: Path, n: int) -> str:
     index = {"GIT_INDEX_FILE": str(root / ".git" / "other-index")}
     path = f"src/part{n % 20:02d}/file{n:03d}.py"
     text = run_git(root, "show", f"main:{path}") + f"one more line by branch {n}\n"
@@ -84,7 +84,7 @@ def _branch(root: Path, n: int) -> str:
     return made.strip()
 
 
-def _least(repo: Repository, landing: Callable[[], None]) -> float:
+def _measure_least(repo: Repository, landing: Callable[[], None]) -> float:
     """Seconds for all branches, the least of some rounds; each begins where the first did."""
     best = float("inf")
     for _ in range(ROUNDS):
@@ -100,7 +100,7 @@ def _least(repo: Repository, landing: Callable[[], None]) -> float:
     return best
 
 
-def _raw(repo: Repository, tips: list[str]) -> None:
+def _land_with_git(repo: Repository, tips: list[str]) -> None:
     """As a script would: three commands for each branch, with nothing around them."""
     variables = {**build_environment(), **build_identity_environment(repo.root)}
 
@@ -116,8 +116,8 @@ def _raw(repo: Repository, tips: list[str]) -> None:
         head = made
 
 
-def _land(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
-    session = _session(repo, tips)
+def _land_with_blueflame(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
+    session = _build_session(repo, tips)
     for name in session.changesets:
         base = read_branch_head(repo, "main")
         made = assemble_changeset(MergeInputs(repo, session, session.changesets[name], base), "merge")
@@ -134,7 +134,7 @@ def _land(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
         assert isinstance(advance_branch(repo, "main", old=base, new=made.commit), Advanced)
 
 
-def _session(repo: Repository, tips: list[str]) -> Session:
+def _build_session(repo: Repository, tips: list[str]) -> Session:
     """One changeset for each branch, as validated work stands in a session."""
     opened = SessionOpened(
         session="ses-20261115-120000", request="", project="", base_branch="main", base_sha=repo.base_sha,

@@ -8,7 +8,7 @@ from random import Random
 from statistics import median, quantiles
 
 from benchmarks import Figure, Report
-from benchmarks.plans import Sample, lower_bound, sample
+from benchmarks.plans import Sample, compute_lower_bound, draw_plan
 from blueflame.model.task import TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
@@ -19,36 +19,36 @@ REVIEW = 0.15  # of the time that the work took
 def run() -> Report:
     figures: list[Figure] = []
     for estimated in (True, False):
-        plans = [sample(Random(seed), 20 + seed % 60, estimated=estimated) for seed in range(PLANS)]
+        plans = [draw_plan(Random(seed), 20 + seed % 60, estimated=estimated) for seed in range(PLANS)]
         known = "estimates" if estimated else "no estimates"
-        figures += _figures(f"flow, {known}", plans, flow, aim=1.05)
-        figures += _figures(f"barrier, {known}", plans, barrier)
+        figures += _build_figures(f"flow, {known}", plans, simulate_flow, aim=1.05)
+        figures += _build_figures(f"barrier, {known}", plans, simulate_barrier)
     about = f"{PLANS} random plans, {SLOTS} workers: time until all is worked on and validated, over the lower bound"
     return Report(name="makespan", about=about, figures=tuple(figures))
 
 
-def _figures(
+def _build_figures(
     name: str, plans: list[Sample], mode: Callable[[Sample], float], aim: float | None = None
 ) -> tuple[Figure, ...]:
-    ratios = [mode(plan) / lower_bound(plan, SLOTS) for plan in plans]
+    ratios = [mode(plan) / compute_lower_bound(plan, SLOTS) for plan in plans]
     return (
         Figure(name=f"{name}: median", value=median(ratios), unit="x", aim=aim),
         Figure(name=f"{name}: p95", value=quantiles(ratios, n=20)[-1], unit="x"),
     )
 
 
-def flow(plan: Sample) -> float:
+def simulate_flow(plan: Sample) -> float:
     """Each task is validated as soon as its work is done."""
-    return _validated(worked(plan), plan)
+    return _simulate_validation(simulate_work(plan), plan)
 
 
-def barrier(plan: Sample) -> float:
+def simulate_barrier(plan: Sample) -> float:
     """Validation begins when all work is done."""
-    ends = worked(plan)
-    return _validated(dict.fromkeys(ends, max(ends.values())), plan)
+    ends = simulate_work(plan)
+    return _simulate_validation(dict.fromkeys(ends, max(ends.values())), plan)
 
 
-def worked(plan: Sample) -> Mapping[str, float]:
+def simulate_work(plan: Sample) -> Mapping[str, float]:
     """When the work on each task ends."""
     queue = ReadyQueue(plan.tasks)
     running: list[tuple[float, str]] = []
@@ -67,7 +67,7 @@ def worked(plan: Sample) -> Mapping[str, float]:
     return ends
 
 
-def _validated(ready: Mapping[str, float], plan: Sample) -> float:
+def _simulate_validation(ready: Mapping[str, float], plan: Sample) -> float:
     """When the last validation ends, if each may begin at its time and validators are few."""
     free = [0.0] * VALIDATORS
     for at, name in sorted((at, name) for name, at in ready.items()):

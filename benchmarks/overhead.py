@@ -47,8 +47,8 @@ DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 
 def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
-        session = _session(Path(folder) / "session")
-        alone = _git_alone(Path(folder) / "alone")
+        session = _measure_session(Path(folder) / "session")
+        alone = _measure_git_alone(Path(folder) / "alone")
     figures = (
         Figure(name="session", value=session, unit="s"),
         Figure(name="git commands alone, one after the other", value=alone, unit="s"),
@@ -58,14 +58,14 @@ def run() -> Report:
     return Report(name="overhead", about=about, figures=figures)
 
 
-def _repository(path: Path) -> Path:
+def _make_repository(path: Path) -> Path:
     return create_throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
 
 
-def _session(path: Path) -> float:
-    root = _repository(path)
+def _measure_session(path: Path) -> float:
+    root = _make_repository(path)
     given = {
-        "plan.json": json.dumps({"tasks": [_task(f"task-{n:03d}") for n in range(1, TASKS + 1)]}),
+        "plan.json": json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(1, TASKS + 1)]}),
         "script.yaml": SCRIPT,
         "decisions.yaml": DECISIONS,
     }
@@ -83,16 +83,16 @@ def _session(path: Path) -> float:
     return perf_counter() - began
 
 
-def _task(name: str) -> dict[str, object]:
+def _build_task(name: str) -> dict[str, object]:
     return {"id": name, "title": "Note", "description": "Note it.", "priority": 1, "file_locks": [f"notes/{name}.txt"]}
 
 
-def _git_alone(path: Path) -> float:
+def _measure_git_alone(path: Path) -> float:
     """Checkout, commit, fetch and comparison for each task, then one merge of all and the landing."""
-    root = _repository(path)
+    root = _make_repository(path)
     began = perf_counter()
     repo = open_repository(root, base_branch="main")
-    tips = [_one_task(repo, f"task-{n:03d}") for n in range(1, TASKS + 1)]
+    tips = [_do_task(repo, f"task-{n:03d}") for n in range(1, TASKS + 1)]
     merged = combine_commits(repo, repo.base_sha, tips, "all")
     assert isinstance(merged, CombinedCommit), "separate files do not conflict"
     tree = run_git(root, "rev-parse", f"{merged.sha}^{{tree}}").strip()
@@ -100,7 +100,7 @@ def _git_alone(path: Path) -> float:
     return perf_counter() - began
 
 
-def _one_task(repo: Repository, task: str) -> str:
+def _do_task(repo: Repository, task: str) -> str:
     checkout, branch = repo.root.parent / task, build_branch_name("ses", task, 1)
     set_ref(repo, f"refs/blueflame/bases/{task}", repo.base_sha)
     make_checkout(repo, checkout, base=repo.base_sha, branch=branch)

@@ -16,7 +16,7 @@ class Sample:
     minutes: Mapping[str, float]  # how long each really takes
 
 
-def sample(random: Random, size: int, *, estimated: bool) -> Sample:
+def draw_plan(random: Random, size: int, *, estimated: bool) -> Sample:
     """Tasks of equal priority: a third with dependencies on earlier ones, locks on files, pairs and directories."""
     names = [f"task-{n:05}" for n in range(1, size + 1)]
     minutes = {name: round(random.lognormvariate(1.5, 0.6), 2) for name in names}
@@ -25,8 +25,8 @@ def sample(random: Random, size: int, *, estimated: bool) -> Sample:
             id=name,
             title=name,
             description="",
-            dependencies=_dependencies(random, names[max(0, n - 40) : n]),
-            file_locks=_locks(random, size),
+            dependencies=_draw_dependencies(random, names[max(0, n - 40) : n]),
+            file_locks=_draw_locks(random, size),
             estimate_minutes=minutes[name] if estimated else None,
         )
         for n, name in enumerate(names)
@@ -34,12 +34,12 @@ def sample(random: Random, size: int, *, estimated: bool) -> Sample:
     return Sample(tasks=tasks, minutes=minutes)
 
 
-def _dependencies(random: Random, earlier: list[str]) -> tuple[str, ...]:
+def _draw_dependencies(random: Random, earlier: list[str]) -> tuple[str, ...]:
     count = random.choice((0, 0, 0, 0, 1, 1, 2))
     return tuple(sorted(random.sample(earlier, min(count, len(earlier)))))
 
 
-def _locks(random: Random, size: int) -> tuple[str, ...]:
+def _draw_locks(random: Random, size: int) -> tuple[str, ...]:
     """Mostly one or two files; now and then a whole directory, which keeps everything in it apart."""
     directories = max(4, size // 3)
     directory = f"src/part{random.randrange(directories)}"
@@ -49,19 +49,19 @@ def _locks(random: Random, size: int) -> tuple[str, ...]:
     return tuple(f"src/part{random.randrange(directories)}/file{random.randrange(3)}.py" for _ in range(files))
 
 
-def lower_bound(plan: Sample, slots: int) -> float:
+def compute_lower_bound(plan: Sample, slots: int) -> float:
     """No schedule is shorter: the critical path, the work over the slots, and the busiest file."""
-    return max(_critical(plan), sum(plan.minutes.values()) / slots, _busiest(plan))
+    return max(_measure_critical_path(plan), sum(plan.minutes.values()) / slots, _measure_busiest_lock(plan))
 
 
-def _critical(plan: Sample) -> float:
+def _measure_critical_path(plan: Sample) -> float:
     ends: dict[str, float] = {}
     for task in plan.tasks:  # a dependency always comes earlier in the list
         ends[task.id] = plan.minutes[task.id] + max((ends[need] for need in task.dependencies), default=0.0)
     return max(ends.values())
 
 
-def _busiest(plan: Sample) -> float:
+def _measure_busiest_lock(plan: Sample) -> float:
     """All tasks that lock a path or a directory above it exclude each other: their time adds up."""
     load: dict[tuple[str, ...], float] = {}
     for task in plan.tasks:

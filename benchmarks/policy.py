@@ -31,13 +31,13 @@ def run() -> Report:
         (top / "src" / "package" / "deep").mkdir(parents=True)
         figures = [
             figure
-            for name, permissions in (("defaults", DEFAULTS), (f"{MANY:,} patterns of each kind", _many()))
-            for figure in _figures(name, _policy(permissions, top), top)
+            for name, permissions in (("defaults", DEFAULTS), (f"{MANY:,} patterns of each kind", _build_many_rules()))
+            for figure in _build_figures(name, _build_policy(permissions, top), top)
         ]
     return Report(name="policy", about="one decision, in process, as the warden makes it", figures=tuple(figures))
 
 
-def _policy(permissions: PermissionSettings, top: Path) -> Policy:
+def _build_policy(permissions: PermissionSettings, top: Path) -> Policy:
     return compile_policy(
         permissions=permissions,
         validation=ValidationSettings(),
@@ -48,7 +48,7 @@ def _policy(permissions: PermissionSettings, top: Path) -> Policy:
     )
 
 
-def _many() -> PermissionSettings:
+def _build_many_rules() -> PermissionSettings:
     """A large repository's list: folders, endings, names at any depth, and commands with patterns against some."""
     blocked = (
         *(f"vault/team{n}/**" for n in range(400)),
@@ -66,25 +66,25 @@ def _many() -> PermissionSettings:
     )
 
 
-def _figures(name: str, policy: Policy, top: Path) -> Iterator[Figure]:
+def _build_figures(name: str, policy: Policy, top: Path) -> Iterator[Figure]:
     begun = perf_counter()
     prepare_policy(parse_policy(format_policy(policy), "policy.json"))
     yield Figure(name=f"{name}: read and made ready, once", value=(perf_counter() - begun) * 1e3, unit="ms")
     world = LocalWorld(str(top), shfmt=find_shfmt())
     asked: dict[str, tuple[Callable[[int], Given], int, float]] = {
-        "path": (_path, CALLS, 1.0),
-        "command never seen": (_new_command, COMMANDS, 8.0),
-        "command seen before": (_old_command, CALLS, 1.0),
+        "path": (_build_path_call, CALLS, 1.0),
+        "command never seen": (_build_new_command, COMMANDS, 8.0),
+        "command seen before": (_build_repeated_command, CALLS, 1.0),
     }
     for what, (make, times, aim) in asked.items():
-        clock = perf_counter if make is _new_command else process_time
-        costs = [_cost(policy, world, top, make(n), clock) for n in range(times + 20)][20:]
+        clock = perf_counter if make is _build_new_command else process_time
+        costs = [_measure_cost(policy, world, top, make(n), clock) for n in range(times + 20)][20:]
         shares = quantiles(costs, n=100)
         yield Figure(name=f"{name}: {what}, p50", value=shares[49] * 1e3, unit="ms")
         yield Figure(name=f"{name}: {what}, p99", value=shares[98] * 1e3, unit="ms", aim=aim)
 
 
-def _cost(policy: Policy, world: LocalWorld, top: Path, given: Given, clock: Callable[[], float]) -> float:
+def _measure_cost(policy: Policy, world: LocalWorld, top: Path, given: Given, clock: Callable[[], float]) -> float:
     """In processor time where we do all the work: another process must not count. The parser is another process."""
     call = ToolCall(tool=given[0], input=given[1], cwd=str(top))
     begun = clock()
@@ -92,7 +92,7 @@ def _cost(policy: Policy, world: LocalWorld, top: Path, given: Given, clock: Cal
     return clock() - begun
 
 
-def _path(n: int) -> Given:
+def _build_path_call(n: int) -> Given:
     """Writes, reads and searches in turn; no name comes twice."""
     path = f"src/package/deep/er/module_{n}/name of file {n}.py"
     turns: tuple[Given, ...] = (
@@ -105,9 +105,9 @@ def _path(n: int) -> Given:
     return turns[n % len(turns)]
 
 
-def _new_command(n: int) -> Given:
+def _build_new_command(n: int) -> Given:
     return "Bash", {"command": f"git status --short && make test-{n} 2>&1 > src/package/log-{n}.txt"}
 
 
-def _old_command(n: int) -> Given:
-    return _new_command(n % 20)
+def _build_repeated_command(n: int) -> Given:
+    return _build_new_command(n % 20)

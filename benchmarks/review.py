@@ -24,24 +24,24 @@ from blueflame.views.changeset import ChangesetView
 
 FILES, LINES = 100, 200  # 20,000 lines
 ROUNDS = 5
-AIM = 1000.0  # ms, from a built commit to the question
+TARGET = 1000.0  # ms, from a built commit to the question
 
 
 def run() -> Report:
-    with _changed() as (repo, tip):
-        floor = _least(lambda: run_git(repo.root, "diff", "--numstat", repo.base_sha, tip))
-        gate = _least(lambda: _gate(repo, tip))
-        view = _least(lambda: _view(repo, tip))
+    with _make_changed_repository() as (repo, tip):
+        floor = _measure_least(lambda: run_git(repo.root, "diff", "--numstat", repo.base_sha, tip))
+        gate = _measure_least(lambda: _build_gate_view(repo, tip))
+        view = _measure_least(lambda: _build_diff_view(repo, tip))
     figures = (
         Figure(name="git diff --numstat, the floor", value=floor, unit="ms"),
-        Figure(name="evidence and view of the gate", value=gate, unit="ms", aim=AIM),
+        Figure(name="evidence and view of the gate", value=gate, unit="ms", aim=TARGET),
         Figure(name="the same over the floor", value=gate / floor, unit="x"),
         Figure(name="the coloured diff, when it is asked for", value=view, unit="ms"),
     )
     return Report(name="review", about="the gate of a changeset of 20,000 lines, a fifth of it tests", figures=figures)
 
 
-def _gate(repo: Repository, tip: str) -> str:
+def _build_gate_view(repo: Repository, tip: str) -> str:
     risks, weakened = find_hints(repo, repo.base_sha, tip)
     files = list_file_changes(repo, repo.base_sha, tip)
     build = Build(base=repo.base_sha, commit=tip, files=files, risks=risks, weakened=weakened)
@@ -50,20 +50,20 @@ def _gate(repo: Repository, tip: str) -> str:
     return render_text(render_changeset(ChangesetView(session="ses-20260206-143022", record=record)))
 
 
-def _view(repo: Repository, tip: str) -> None:
+def _build_diff_view(repo: Repository, tip: str) -> None:
     diff = render_diff(read_diff(repo, repo.base_sha, tip, max_bytes=50_000_000))
     format_for_pager(diff, Console(force_terminal=True, color_system="standard"))
 
 
 @contextmanager
-def _changed() -> Iterator[tuple[Repository, str]]:
+def _make_changed_repository() -> Iterator[tuple[Repository, str]]:
     with TemporaryDirectory() as name:
         root = Path(name) / "repository"
         root.mkdir()
         env = build_identity_environment(root)
         run_git(root, "init", "-q", "-b", "main")
         for word in ("old", "new"):
-            _write(root, word)
+            _write_files(root, word)
             run_git(root, "add", "-A")
             run_git(root, "commit", "-q", "-m", word, env=env)
             if word == "old":
@@ -71,7 +71,7 @@ def _changed() -> Iterator[tuple[Repository, str]]:
         yield repo, run_git(root, "rev-parse", "HEAD").strip()
 
 
-def _write(root: Path, word: str) -> None:
+def _write_files(root: Path, word: str) -> None:
     """Half of the lines are taken out and as many put in."""
     for n in range(FILES):
         path = root / (f"tests/test_{n}.py" if n % 5 == 0 else f"src/part_{n}.py")
@@ -81,7 +81,7 @@ def _write(root: Path, word: str) -> None:
         path.write_text(tests if n % 5 == 0 else code)
 
 
-def _least(act: Callable[[], object]) -> float:
+def _measure_least(act: Callable[[], object]) -> float:
     """Milliseconds, the least of some rounds: the others were disturbed."""
     spans = []
     for _ in range(ROUNDS):

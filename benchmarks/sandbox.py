@@ -36,15 +36,15 @@ def run() -> Report:
         box = box_at(ground, Path(folder) / "attempt")
         prepared = prepare_sandbox(box, Path(folder) / "attempt")
         making = perf_counter() - began
-        plain, boxed, handed = _measure(box, prepared)
-    return Report(name="sandbox", about=_about(box), figures=_figures(plain, boxed, handed, making))
+        plain, boxed, handed = _measure_starts(box, prepared)
+    return Report(name="sandbox", about=_describe_sandbox(box), figures=_build_figures(plain, boxed, handed, making))
 
 
-def _about(box: SandboxSpec) -> str:
+def _describe_sandbox(box: SandboxSpec) -> str:
     return f"{TRUE} alone and in the full box ({len(box.mounts)} mounts, all namespaces, seccomp), {TURNS} turns"
 
 
-def _figures(
+def _build_figures(
     plain: Sequence[float], boxed: Sequence[float], handed: Sequence[float], making: float
 ) -> tuple[Figure, ...]:
     least = min(boxed) - min(plain)
@@ -62,7 +62,7 @@ def _figures(
     )
 
 
-def _measure(box: SandboxSpec, prepared: PreparedSandbox) -> tuple[list[float], list[float], list[float]]:
+def _measure_starts(box: SandboxSpec, prepared: PreparedSandbox) -> tuple[list[float], list[float], list[float]]:
     """Taken in turns, so that a busy moment of the machine falls on all of them."""
     assert prepared.sandbox is not None
     argv = [*prepared.sandbox["argv"], TRUE]
@@ -79,10 +79,14 @@ def _measure(box: SandboxSpec, prepared: PreparedSandbox) -> tuple[list[float], 
 
     def in_box() -> None:
         os.lseek(program, 0, os.SEEK_SET)
-        _spawn(argv, prepared.env, [(os.POSIX_SPAWN_DUP2, program, FILTER)])
+        _spawn_and_wait(argv, prepared.env, [(os.POSIX_SPAWN_DUP2, program, FILTER)])
 
     rows = [
-        [_timed(lambda: _spawn([TRUE], {}, [])), _timed(in_box), _timed(lambda: _by_warden(launch))]
+        [
+            _measure_time(lambda: _spawn_and_wait([TRUE], {}, [])),
+            _measure_time(in_box),
+            _measure_time(lambda: _start_by_warden(launch)),
+        ]
         for _ in range(TURNS)
     ]
     os.close(program)
@@ -90,13 +94,13 @@ def _measure(box: SandboxSpec, prepared: PreparedSandbox) -> tuple[list[float], 
     return plain, boxed, handed
 
 
-def _spawn(argv: Sequence[str], env: object, actions: Sequence[tuple[int, int, int]]) -> None:
+def _spawn_and_wait(argv: Sequence[str], env: object, actions: Sequence[tuple[int, int, int]]) -> None:
     pid = os.posix_spawn(argv[0], argv, env, file_actions=actions)  # type: ignore[arg-type]  # any mapping will do
     _, status = os.waitpid(pid, 0)
     assert status == 0, f"{argv[0]} ended with {status}"
 
 
-def _by_warden(launch: LaunchFile) -> None:
+def _start_by_warden(launch: LaunchFile) -> None:
     """With the handshake that closes bubblewrap's start-up race."""
     child = start_program(list(launch.argv), launch, stdin="/dev/null", output=(1, 2))
     _, status = os.waitpid(child.pid, 0)
@@ -104,15 +108,15 @@ def _by_warden(launch: LaunchFile) -> None:
     assert status == 0, f"the box ended with {status}"
 
 
-def _timed(act: Callable[[], None]) -> float:
+def _measure_time(act: Callable[[], None]) -> float:
     began = perf_counter()
     act()
     return perf_counter() - began
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import keep, table
+    from benchmarks.__main__ import format_table, save_report
 
     report = run()
-    keep(report)
-    sys.stdout.write(table(report) + "\n")
+    save_report(report)
+    sys.stdout.write(format_table(report) + "\n")

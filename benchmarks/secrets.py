@@ -18,38 +18,47 @@ from blueflame.model.settings.permissions import SecretSettings
 
 MEGABYTE = 1_000_000
 ROUNDS = 5
-AIM = 23.0  # ms; what 17 rules with a prefilter took when this was planned
-LEAST_FILES = 20
+TARGET = 23.0  # ms; what 17 rules with a prefilter took when this was planned
+MIN_FILES = 20
 
 
 def run() -> Report:
-    lines = _lines()
+    lines = _read_source_lines()
     figures = [
-        Figure(name="rules, 1 MB of Python", value=_least(lambda: _search(lines, "a.py")), unit="ms", aim=AIM),
-        Figure(name="rules, 1 MB of settings", value=_least(lambda: _search(lines, "a.yaml")), unit="ms"),
-        Figure(name="rules, 1 MB on one line", value=_least(lambda: _search([" ".join(lines)], "a.js")), unit="ms"),
-        *_in_git(lines),
+        Figure(
+            name="rules, 1 MB of Python",
+            value=_measure_least(lambda: _search_lines(lines, "a.py")),
+            unit="ms",
+            aim=TARGET,
+        ),
+        Figure(name="rules, 1 MB of settings", value=_measure_least(lambda: _search_lines(lines, "a.yaml")), unit="ms"),
+        Figure(
+            name="rules, 1 MB on one line",
+            value=_measure_least(lambda: _search_lines([" ".join(lines)], "a.js")),
+            unit="ms",
+        ),
+        *_measure_in_git(lines),
     ]
     return Report(name="secrets", about="time to search 1 MB of added lines for secrets", figures=tuple(figures))
 
 
-def _search(lines: list[str], path: str) -> None:
+def _search_lines(lines: list[str], path: str) -> None:
     find_secrets(path, enumerate(lines, start=1))
 
 
-def _in_git(lines: list[str]) -> Iterator[Figure]:
-    with _result(lines) as (repo, tip):
+def _measure_in_git(lines: list[str]) -> Iterator[Figure]:
+    with _make_result(lines) as (repo, tip):
         builtin, full = SecretSettings(scanner="builtin"), SecretSettings()
-        spent = _least(lambda: scan_result(repo, repo.base_sha, tip, builtin), perf_counter)
+        spent = _measure_least(lambda: scan_result(repo, repo.base_sha, tip, builtin), perf_counter)
         yield Figure(name="a result of 1 MB, git included", value=spent, unit="ms")
         if find_scanner(full):
             cache = repo.root.parent / "rules"
             scan_changeset(repo, repo.base_sha, tip, full, cache=cache)  # compiles its rules, once and for all
-            spent = _least(lambda: scan_changeset(repo, repo.base_sha, tip, full, cache=cache), perf_counter)
+            spent = _measure_least(lambda: scan_changeset(repo, repo.base_sha, tip, full, cache=cache), perf_counter)
             yield Figure(name="the same with kingfisher, its rules compiled", value=spent, unit="ms")
 
 
-def _lines() -> list[str]:
+def _read_source_lines() -> list[str]:
     """Programs that are everywhere where this runs."""
     text = ""
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
@@ -60,7 +69,7 @@ def _lines() -> list[str]:
 
 
 @contextmanager
-def _result(lines: list[str]) -> Iterator[tuple[Repository, str]]:
+def _make_result(lines: list[str]) -> Iterator[tuple[Repository, str]]:
     with TemporaryDirectory() as name:
         root = Path(name) / "repository"
         root.mkdir()
@@ -68,7 +77,7 @@ def _result(lines: list[str]) -> Iterator[tuple[Repository, str]]:
         run_git(root, "init", "-q", "-b", "main")
         run_git(root, "commit", "-q", "--allow-empty", "-m", "begin", env=env)
         repo = open_repository(root, base_branch="main")
-        size = len(lines) // LEAST_FILES
+        size = len(lines) // MIN_FILES
         for n in range(0, len(lines), size):
             (root / f"file {n}.py").write_text("\n".join(lines[n : n + size]))
         run_git(root, "add", "-A")
@@ -76,12 +85,12 @@ def _result(lines: list[str]) -> Iterator[tuple[Repository, str]]:
         yield repo, run_git(root, "rev-parse", "HEAD").strip()
 
 
-def _least(act: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
+def _measure_least(act: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
     """Milliseconds, the least of some rounds: the others were disturbed."""
-    return min(_once(act, clock) for _ in range(ROUNDS)) * 1000
+    return min(_measure_once(act, clock) for _ in range(ROUNDS)) * 1000
 
 
-def _once(act: Callable[[], object], clock: Callable[[], float]) -> float:
+def _measure_once(act: Callable[[], object], clock: Callable[[], float]) -> float:
     before = clock()
     act()
     return clock() - before

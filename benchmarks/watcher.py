@@ -29,10 +29,10 @@ SOURCE = str(Path(blueflame.__file__).parents[1])
 SERVER = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.watcher.server import Asker
+from blueflame.watcher.server import HookServer
 from blueflame.warden.poll_loop import PollLoop
 poll_loop, listener = PollLoop(), socket.create_server(("127.0.0.1", 0), backlog=128)
-asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
+server = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
 print(listener.getsockname()[1], flush=True)
 while not poll_loop.stops:
     poll_loop.wait(1)
@@ -54,9 +54,9 @@ def run() -> Report:
         raise SystemExit("benchmarks: jq is not installed; it is needed to compare with")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
-        with _watcher(place) as port:
-            took = _measure(_asked(place, port))
-    figures = [figure for name, times in took.items() for figure in _figures(name, times)]
+        with _start_watcher(place) as port:
+            took = _measure_times(_build_contestants(place, port))
+    figures = [figure for name, times in took.items() for figure in _build_figures(name, times)]
     for word, pick in (("least", min), ("median", median)):
         hook, floor = pick(took[HOOK]), pick(took[FLOOR])
         figures.append(
@@ -75,14 +75,14 @@ HOOK = "hook.sh: an edit"
 OTHERS = ("bash and jq", "plain Python")
 
 
-def _figures(name: str, times: list[float]) -> Iterator[Figure]:
+def _build_figures(name: str, times: list[float]) -> Iterator[Figure]:
     ranked = sorted(times)
     yield Figure(name=f"{name}, min", value=ranked[0], unit="ms")
     yield Figure(name=f"{name}, p50", value=median(ranked), unit="ms")
     yield Figure(name=f"{name}, p95", value=ranked[int(len(ranked) * 0.95)], unit="ms")
 
 
-def _measure(contestants: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
+def _measure_times(contestants: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
     """In turn, so that whatever else the machine does hits all alike."""
     took: dict[str, list[float]] = {name: [] for name in contestants}
     for n in range(ROUNDS + 5):
@@ -94,36 +94,38 @@ def _measure(contestants: dict[str, Callable[[], None]]) -> dict[str, list[float
     return took
 
 
-def _asked(place: Path, port: int) -> dict[str, Callable[[], None]]:
+def _build_contestants(place: Path, port: int) -> dict[str, Callable[[], None]]:
     hook, jq, python = str(find_hook()), place / "jq.sh", place / "hook.py"
     jq.write_text(JQ_HOOK)
     jq.chmod(0o755)
     python.write_text(PYTHON_HOOK)
-    edit = _edit(place)
+    edit = _build_edit(place)
     unseen = count()
     env = {"PATH": os.environ["PATH"], "BLUEFLAME_HOOK_PORT": str(port)}
     return {
-        FLOOR: lambda: _spawn(["/bin/true"], b"", env),
-        HOOK: lambda: _spawn([hook], edit, env),
-        "hook.sh: a command seen before": lambda: _spawn([hook], _command(place, "git status --short"), env),
-        "hook.sh: a command never seen": lambda: _spawn([hook], _command(place, f"git log -{next(unseen)}"), env),
-        "a resident agent's own POST": lambda: _post(port, edit),
-        "plain Python": lambda: _spawn([sys.executable, str(python)], edit, env),
-        "bash and jq": lambda: _spawn([str(jq)], edit, env),
+        FLOOR: lambda: _spawn_hook(["/bin/true"], b"", env),
+        HOOK: lambda: _spawn_hook([hook], edit, env),
+        "hook.sh: a command seen before": lambda: _spawn_hook([hook], _build_command(place, "git status --short"), env),
+        "hook.sh: a command never seen": lambda: _spawn_hook(
+            [hook], _build_command(place, f"git log -{next(unseen)}"), env
+        ),
+        "a resident agent's own POST": lambda: _post_question(port, edit),
+        "plain Python": lambda: _spawn_hook([sys.executable, str(python)], edit, env),
+        "bash and jq": lambda: _spawn_hook([str(jq)], edit, env),
     }
 
 
-def _edit(place: Path) -> bytes:
+def _build_edit(place: Path) -> bytes:
     call = {"file_path": str(place / "work" / "src" / "app.py"), "content": "x"}
-    call["content"] *= 450 - len(_question(place, "Write", call))
-    return _question(place, "Write", call)
+    call["content"] *= 450 - len(_build_question(place, "Write", call))
+    return _build_question(place, "Write", call)
 
 
-def _command(place: Path, command: str) -> bytes:
-    return _question(place, "Bash", {"command": command})
+def _build_command(place: Path, command: str) -> bytes:
+    return _build_question(place, "Bash", {"command": command})
 
 
-def _question(place: Path, tool: str, given: object) -> bytes:
+def _build_question(place: Path, tool: str, given: object) -> bytes:
     asked = {
         "session_id": "x" * 36,
         "hook_event_name": "PreToolUse",
@@ -135,7 +137,7 @@ def _question(place: Path, tool: str, given: object) -> bytes:
     return json.dumps(asked).encode()
 
 
-def _spawn(argv: list[str], question: bytes, env: dict[str, str], code: int = 0) -> None:
+def _spawn_hook(argv: list[str], question: bytes, env: dict[str, str], code: int = 0) -> None:
     """As an agent does it: the question on stdin, the answer on stdout to its end, the exit code."""
     (asked, ask), (answered, answer) = os.pipe(), os.pipe()
     os.write(ask, question)
@@ -152,7 +154,7 @@ def _spawn(argv: list[str], question: bytes, env: dict[str, str], code: int = 0)
     assert os.waitstatus_to_exitcode(status) == code, argv
 
 
-def _post(port: int, question: bytes) -> None:
+def _post_question(port: int, question: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port)) as asking:
         asking.sendall(b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(question) + question)
         answer = b""
@@ -162,7 +164,7 @@ def _post(port: int, question: bytes) -> None:
 
 
 @contextmanager
-def _watcher(place: Path) -> Iterator[int]:
+def _start_watcher(place: Path) -> Iterator[int]:
     """In a process of its own, started as a warden is."""
     (place / "work" / "src").mkdir(parents=True)
     policy = compile_policy(
@@ -186,13 +188,13 @@ def _watcher(place: Path) -> Iterator[int]:
         port = int(server.stdout.readline())
         env = {"BLUEFLAME_HOOK_PORT": str(port)}
         subprocess.run(
-            [find_hook()], input=_question(place, CANARY, {}), env=env, stderr=subprocess.DEVNULL, check=False
+            [find_hook()], input=_build_question(place, CANARY, {}), env=env, stderr=subprocess.DEVNULL, check=False
         )
         yield port
         server.terminate()
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import table
+    from benchmarks.__main__ import format_table
 
-    print(table(run()))
+    print(format_table(run()))

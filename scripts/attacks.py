@@ -31,17 +31,17 @@ ABOUT: dict[Group, str] = {
     "tampering": "The watcher, its policy, the audit log, settings, the journal, and whatever runs later.",
 }
 PLACES = {"{tree}": "CHECKOUT", "{main}": "MAIN", "{home}": "HOME", "\\x0a": " ⏎ "}
-LONGEST = 110
+MAX_LENGTH = 110
 
 
-def page() -> str:
+def build_page() -> str:
     parts = {
         "count": f"{len(ATTACKS):,}",
         "biting": str(sum(isinstance(attack.deed, Probe) and attack.deed.bites for attack in ATTACKS)),
         "honest": str(len(CALLS)),
         "works": str(len(WORKS)),
-        "totals": "\n".join(totals()),
-        "groups": "\n".join(line for group in GROUPS for line in table(group)).strip(),
+        "totals": "\n".join(list_totals()),
+        "groups": "\n".join(line for group in GROUPS for line in format_table(group)).strip(),
     }
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, part in parts.items():
@@ -49,20 +49,20 @@ def page() -> str:
     return text
 
 
-def totals() -> Iterator[str]:
+def list_totals() -> Iterator[str]:
     yield f"| group | {' | '.join(WALLS)} | all |"
     yield f"|---|{'---:|' * (len(WALLS) + 1)}"
     for group in GROUPS:
-        yield _total(f"[{group}](#{group})", [attack for attack in ATTACKS if attack.group == group])
-    yield _total("**all**", ATTACKS)
+        yield _format_total(f"[{group}](#{group})", [attack for attack in ATTACKS if attack.group == group])
+    yield _format_total("**all**", ATTACKS)
 
 
-def _total(name: str, rows: Sequence[Attack]) -> str:
+def _format_total(name: str, rows: Sequence[Attack]) -> str:
     counts = [sum(attack.wall == wall for attack in rows) for wall in WALLS]
     return f"| {name} | {' | '.join(str(count or '') for count in counts)} | {len(rows)} |"
 
 
-def table(group: Group) -> Iterator[str]:
+def format_table(group: Group) -> Iterator[str]:
     yield from (
         f"## {group}",
         "",
@@ -73,16 +73,16 @@ def table(group: Group) -> Iterator[str]:
     )
     for attack in sorted(ATTACKS, key=lambda attack: WALLS.index(attack.wall)):
         if attack.group == group:
-            yield f"| `{attack.id}` | {attack.wall} | {_shown(attack)} | {_held(attack)} |"
+            yield f"| `{attack.id}` | {attack.wall} | {_format_attack(attack)} | {_format_verdict(attack)} |"
     yield ""
 
 
-def _shown(attack: Attack) -> str:
+def _format_attack(attack: Attack) -> str:
     """Commands as code; control characters are shown, never written."""
     text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in attack.attack)
     for name, place in PLACES.items():
         text = text.replace(name, place)
-    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    text = text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}…"
     text = text.replace("|", "\\|")
     return (
         f"`` {text} ``"
@@ -91,15 +91,15 @@ def _shown(attack: Attack) -> str:
     )
 
 
-def _held(attack: Attack) -> str:
+def _format_verdict(attack: Attack) -> str:
     return f"`{attack.rule}`" if attack.wall in ("watcher", "postcheck") else attack.rule
 
 
-def differences() -> Iterator[str]:
+def find_differences() -> Iterator[str]:
     """What writing would change, line by line; nothing when the page is what the tables say."""
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     yield from unified_diff(
-        before.splitlines(), page().splitlines(), PAGE.name, f"{PAGE.name} (as the tables are)", lineterm=""
+        before.splitlines(), build_page().splitlines(), PAGE.name, f"{PAGE.name} (as the tables are)", lineterm=""
     )
 
 
@@ -107,10 +107,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 with a diff when the page is stale")
     if not parser.parse_args(arguments).check:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(build_page(), encoding="utf-8")
         print(f"written: {PAGE.relative_to(ROOT)}")
         return 0
-    stale = list(differences())
+    stale = list(find_differences())
     if stale:
         print("\n".join([*stale, "", "docs/reference/attacks.md is stale: run `make docs-write`"]))
     return 1 if stale else 0

@@ -53,102 +53,103 @@ class Parameter:
         return self.info.default is ...
 
 
-def cli_reference() -> str:
-    return "\n".join([*HEAD, *_overview(), *_everywhere(), *_verbs()]) + "\n"
+def build_cli_reference() -> str:
+    return "\n".join([*HEAD, *_format_overview(), *_format_common_options(), *_format_verbs()]) + "\n"
 
 
-def _overview() -> Iterator[str]:
+def _format_overview() -> Iterator[str]:
     for panel, verbs in groupby(COMMANDS, key=lambda verb: verb.panel):
         yield from ("", f"**{panel}**", "")
         yield from (f"- [`blueflame {verb.name}`](#blueflame-{verb.name}): {verb.summary}" for verb in verbs)
 
 
-def _everywhere() -> Iterator[str]:
-    yield from _described(main.blueflame, "blueflame", "##", more=" VERB")
+def _format_common_options() -> Iterator[str]:
+    yield from _format_command(main.blueflame, "blueflame", "##", more=" VERB")
 
 
-def _verbs() -> Iterator[str]:
+def _format_verbs() -> Iterator[str]:
     for verb in COMMANDS:
-        target = _target(verb)
+        target = _load_target(verb)
         if isinstance(target, Typer):
-            yield from ("", f"## blueflame {verb.name}", "", *_sentences(str(target.info.help or verb.summary)))
-            for name, function in _inner(target):
-                yield from _described(function, f"blueflame {verb.name} {name}", "###")
+            yield from ("", f"## blueflame {verb.name}", "", *_split_sentences(str(target.info.help or verb.summary)))
+            for name, function in _list_subcommands(target):
+                yield from _format_command(function, f"blueflame {verb.name} {name}", "###")
         else:
-            yield from _described(target, f"blueflame {verb.name}", "##")
+            yield from _format_command(target, f"blueflame {verb.name}", "##")
 
 
-def _target(verb: CommandEntry) -> Any:  # noqa: ANN401 (a function or a Typer)
+def _load_target(verb: CommandEntry) -> Any:  # noqa: ANN401 (a function or a Typer)
     module, _, attribute = verb.target.partition(":")
     return getattr(import_module(module), attribute)
 
 
-def _inner(app: Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _list_subcommands(app: Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
     for command in app.registered_commands:
         assert command.callback is not None, "a command without a function cannot be called"
         yield command.name or command.callback.__name__.replace("_", "-"), command.callback
 
 
-def _described(function: Callable[..., Any], path: str, heading: str, *, more: str = "") -> Iterator[str]:
-    found = tuple(_parameters(function))
-    arguments = "".join(f" {_placeholder(each)}" for each in found if each.is_argument)
+def _format_command(function: Callable[..., Any], path: str, heading: str, *, more: str = "") -> Iterator[str]:
+    found = tuple(_list_parameters(function))
+    arguments = "".join(f" {_format_placeholder(each)}" for each in found if each.is_argument)
     yield from ("", f"{heading} {path}", "", f"`{path} [OPTIONS]{arguments}{more}`", "")
-    yield from _sentences(inspect.getdoc(function) or "")
+    yield from _split_sentences(inspect.getdoc(function) or "")
     if found:
-        yield from ("", "| name | takes | default | meaning |", "|---|---|---|---|", *map(_row, found))
+        yield from ("", "| name | takes | default | meaning |", "|---|---|---|---|", *map(_format_row, found))
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _split_sentences(text: str) -> Iterator[str]:
     """One a line; a blank line of the code is one here."""
     for n, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
         yield from ("",) if n else ()
         yield from SENTENCE_END.split(" ".join(paragraph.split()))
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+def _list_parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         whole = hints[name]
         hint, *extras = get_args(whole) if get_origin(whole) is Annotated else (whole,)
         info = next((i for i in (*extras, parameter.default) if isinstance(i, ArgumentInfo | OptionInfo)), None)
         if info is not None and not info.hidden:
-            yield Parameter(name=name, hint=_without_none(hint), info=info)
+            yield Parameter(name=name, hint=_strip_none(hint), info=info)
 
 
-def _without_none(hint: Any) -> Any:  # noqa: ANN401 (a type hint can be anything)
+def _strip_none(hint: Any) -> Any:  # noqa: ANN401 (a type hint can be anything)
     kept = [inner for inner in get_args(hint) if inner is not NoneType]
     return kept[0] if len(kept) == 1 and NoneType in get_args(hint) else hint
 
 
-def _placeholder(parameter: Parameter) -> str:
+def _format_placeholder(parameter: Parameter) -> str:
     name = (parameter.info.metavar or parameter.name).upper().strip("[]")
     several = "..." if get_origin(parameter.hint) in (list, tuple) else ""
     return (name if parameter.required else f"[{name}]") + several
 
 
-def _row(parameter: Parameter) -> str:
+def _format_row(parameter: Parameter) -> str:
     info = parameter.info
     env = f" Also read from `{info.envvar}`." if info.envvar else ""
-    return f"| {_names(parameter)} | {_takes(parameter)} | {_default(parameter)} | {_cell((info.help or '') + env)} |"
+    cells = (_format_names(parameter), _format_type(parameter), _format_default(parameter))
+    return f"| {' | '.join(cells)} | {_escape_cell((info.help or '') + env)} |"
 
 
-def _names(parameter: Parameter) -> str:
+def _format_names(parameter: Parameter) -> str:
     if parameter.is_argument:
-        return f"`{_placeholder(parameter)}`"
+        return f"`{_format_placeholder(parameter)}`"
     declared = getattr(parameter.info, "param_decls", None) or ()
     names = [name for name in declared if name.startswith("-")] or [f"--{parameter.name.replace('_', '-')}"]
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _takes(parameter: Parameter) -> str:
+def _format_type(parameter: Parameter) -> str:
     hint = parameter.hint
     if parameter.is_flag:
         return ""
     several = get_origin(hint) in (list, tuple)
-    return _word(get_args(hint)[0] if several else hint, parameter) + (", several" if several else "")
+    return _format_hint(get_args(hint)[0] if several else hint, parameter) + (", several" if several else "")
 
 
-def _word(hint: Any, parameter: Parameter) -> str:  # noqa: ANN401 (a type hint can be anything)
+def _format_hint(hint: Any, parameter: Parameter) -> str:  # noqa: ANN401 (a type hint can be anything)
     choices: tuple[object, ...] = ()
     if get_origin(hint) is Literal:
         choices = get_args(hint)
@@ -159,7 +160,7 @@ def _word(hint: Any, parameter: Parameter) -> str:  # noqa: ANN401 (a type hint 
     return WORDS.get(hint, str(parameter.info.metavar or "text").lower())
 
 
-def _default(parameter: Parameter) -> str:
+def _format_default(parameter: Parameter) -> str:
     if parameter.required:
         return "**needed**"
     default = getattr(parameter.info.default, "value", parameter.info.default)
@@ -167,5 +168,5 @@ def _default(parameter: Parameter) -> str:
     return f"`{default}`" if shown else ""
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())

@@ -10,8 +10,8 @@ from blueflame.config.schema_v1 import MOVES
 from blueflame.model.settings.roles import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
 
 
-def config_reference() -> str:
-    return "\n".join([*HEAD, *_tables(), *_built_in(), *_moved()]) + "\n"
+def build_config_reference() -> str:
+    return "\n".join([*HEAD, *_format_tables(), *_format_built_ins(), *_format_moved_keys()]) + "\n"
 
 
 HEAD = """\
@@ -29,10 +29,10 @@ The file stands at the top of the repository, or where `--config` says.
 """.splitlines()
 
 
-def _tables() -> Iterator[str]:
+def _format_tables() -> Iterator[str]:
     section: tuple[str, ...] | None = None
     top = [key for key in iter_keys() if not key.section and len(key.path) == 1]
-    yield from ("", "## Top level", "", *_header(), *(_row(key) for key in top))
+    yield from ("", "## Top level", "", *_format_header(), *(_format_row(key) for key in top))
     for key in iter_keys():
         if key.section and len(key.path) == 1:
             yield from ("", f"## {key.dotted}", "", key.description)
@@ -40,38 +40,38 @@ def _tables() -> Iterator[str]:
         elif not key.section and len(key.path) > 1:
             if key.path[:-1] != section:
                 section = key.path[:-1]
-                yield from ("", *_header())
-            yield _row(key)
+                yield from ("", *_format_header())
+            yield _format_row(key)
 
 
-def _header() -> tuple[str, str]:
+def _format_header() -> tuple[str, str]:
     return "| key | kind | default | meaning |", "|---|---|---|---|"
 
 
-def _row(key: ConfigKey) -> str:
-    default = "**needed**" if key.required else _shown(key.default)
-    return f"| `{key.dotted}` | {_cell(key.kind)} | {default} | {_cell(key.description)} |"
+def _format_row(key: ConfigKey) -> str:
+    default = "**needed**" if key.required else _format_default(key.default)
+    return f"| `{key.dotted}` | {_escape_cell(key.kind)} | {default} | {_escape_cell(key.description)} |"
 
 
-def _shown(default: object) -> str:
+def _format_default(default: object) -> str:
     if default is None:
         return "none"
     text = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
-    return f"`{_cell(text)}`"
+    return f"`{_escape_cell(text)}`"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def _built_in() -> Iterator[str]:
+def _format_built_ins() -> Iterator[str]:
     yield from ("", "## Built-in roles", "", "| role | set to |", "|---|---|")
     yield from (f"| `{name}` | `{json.dumps(dict(role))}` |" for name, role in BUILT_IN_ROLES.items())
     yield from ("", "## Built-in workflows", "", "| workflow | set to |", "|---|---|")
     yield from (f"| `{name}` | `{json.dumps(dict(workflow))}` |" for name, workflow in BUILT_IN_WORKFLOWS.items())
 
 
-def _moved() -> Iterator[str]:
+def _format_moved_keys() -> Iterator[str]:
     yield from ("", "## What moved since schema 1", "")
     yield "A file of schema 1 is read as it is; `blueflame config migrate --write` rewrites it and keeps its comments."
     yield from ("", "| schema 1 | schema 2 |", "|---|---|")
@@ -79,4 +79,4 @@ def _moved() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(config_reference())
+    print(build_config_reference())

@@ -29,10 +29,10 @@ ASKED: Mapping[GateKind, str] = {
 }
 
 
-def exits_reference() -> str:
+def build_exit_codes_reference() -> str:
     codes = [f"| {code.value} | `{code.name}` | {meaning} |" for code, meaning in EXIT_CODE_MEANINGS.items()]
     outcomes = [f"| `{outcome}` | {code.value} |" for outcome, code in EXIT_CODES_BY_OUTCOME.items()]
-    return _page(
+    return _join_page(
         "# Exit codes",
         "",
         f"How every command ends, {MADE}",
@@ -54,8 +54,8 @@ def exits_reference() -> str:
     )
 
 
-def gates_reference() -> str:
-    return _page(
+def build_gates_reference() -> str:
+    return _join_page(
         "# Gates",
         "",
         f"Every question that a session can ask, {MADE}",
@@ -63,23 +63,23 @@ def gates_reference() -> str:
         "or by the entry of a [decisions file](../how-to/answer-without-a-person.md) under the kind's name.",
         "The first valid answer wins.",
         "The safe answer is what the prompt proposes; it is never taken without a person.",
-        *(line for kind in GateKind for line in _gate(kind)),
+        *(line for kind in GateKind for line in _format_gate(kind)),
     )
 
 
-def _gate(kind: GateKind) -> Iterator[str]:
+def _format_gate(kind: GateKind) -> Iterator[str]:
     yield from ("", f"## {kind.value}", "", ASKED[kind], "")
     yield from ("| choice | key | meaning | needs a note | in a decisions file |", "|---|---|---|---|---|")
-    yield from (_choice(kind, option) for option in OPTIONS[kind])
+    yield from (_format_choice(kind, option) for option in OPTIONS[kind])
     yield from ("", f"Safe answer: `{SAFE_ANSWERS[kind]}`.")
 
 
-def _choice(kind: GateKind, option: Option) -> str:
+def _format_choice(kind: GateKind, option: Option) -> str:
     note = "yes" if option.needs_note else ""
-    return f"| `{option.name}` | `{option.key}` | {option.label} | {note} | {_entry(kind, option)} |"
+    return f"| `{option.name}` | `{option.key}` | {option.label} | {note} | {_format_entry(kind, option)} |"
 
 
-def _entry(kind: GateKind, option: Option) -> str:
+def _format_entry(kind: GateKind, option: Option) -> str:
     if option.name in ("edit", "split"):
         more = ", edit: FILE"
     elif kind is GateKind.BUDGET and option.name == "raise":
@@ -89,9 +89,9 @@ def _entry(kind: GateKind, option: Option) -> str:
     return f"`{kind.value}: [{{choose: {option.name}{more}}}]`" if more else f"`{kind.value}: [{option.name}]`"
 
 
-def plan_reference() -> str:
+def build_plan_reference() -> str:
     task = PLAN_SCHEMA["properties"]["tasks"]["items"]
-    return _page(
+    return _join_page(
         "# Plans and verdicts",
         "",
         f"What planners and validators answer with, {MADE}",
@@ -101,24 +101,24 @@ def plan_reference() -> str:
         "",
         "One key, `tasks`: a list of",
         "",
-        *_fields(task),
+        *_format_fields(task),
         "",
         "## Verdict",
         "",
-        *_fields(VERDICT_SCHEMA),
+        *_format_fields(VERDICT_SCHEMA),
         "",
         "Other keys are not part of either schema.",
     )
 
 
-def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
+def _format_fields(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from ("| field | type | needed | meaning |", "|---|---|---|---|")
     for name, field in schema["properties"].items():
         needed = "yes" if name in schema["required"] else ""
-        yield f"| `{name}` | {_type(field)} | {needed} | {field.get('description', '')} |"
+        yield f"| `{name}` | {_format_type(field)} | {needed} | {field.get('description', '')} |"
 
 
-def _type(field: Mapping[str, Any]) -> str:
+def _format_type(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"])
     if field["type"] == "array":
@@ -126,5 +126,5 @@ def _type(field: Mapping[str, Any]) -> str:
     return f"{field['type']} `{field['pattern']}`" if "pattern" in field else str(field["type"])
 
 
-def _page(*lines: str) -> str:
+def _join_page(*lines: str) -> str:
     return "\n".join(lines) + "\n"

@@ -8,40 +8,40 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
-from reference_cli import cli_reference
-from reference_config import config_reference
-from reference_events import events_reference
-from reference_tables import exits_reference, gates_reference, plan_reference
+from reference_cli import build_cli_reference
+from reference_config import build_config_reference
+from reference_events import build_events_reference
+from reference_tables import build_exit_codes_reference, build_gates_reference, build_plan_reference
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli.md": cli_reference,
-    "config.md": config_reference,
-    "events.md": events_reference,
-    "exit-codes.md": exits_reference,
-    "gates.md": gates_reference,
-    "plan.md": plan_reference,
+    "cli.md": build_cli_reference,
+    "config.md": build_config_reference,
+    "events.md": build_events_reference,
+    "exit-codes.md": build_exit_codes_reference,
+    "gates.md": build_gates_reference,
+    "plan.md": build_plan_reference,
 }
 
 
-def write(folder: Path = FOLDER) -> tuple[str, ...]:
+def write_pages(folder: Path = FOLDER) -> tuple[str, ...]:
     """The pages that changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    changed = tuple(name for name, make in PAGES.items() if _present(folder / name) != make())
+    changed = tuple(name for name, make in PAGES.items() if _read_page(folder / name) != make())
     for name in changed:
         (folder / name).write_text(PAGES[name](), encoding="utf-8")
     return changed
 
 
-def differences(folder: Path = FOLDER) -> Iterator[str]:
+def find_differences(folder: Path = FOLDER) -> Iterator[str]:
     """What writing would change, line by line; nothing when every page is what the code says."""
     for name, make in PAGES.items():
-        before, after = _present(folder / name), make()
+        before, after = _read_page(folder / name), make()
         yield from unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (as the code is)", lineterm="")
 
 
-def _present(path: Path) -> str:
+def _read_page(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
@@ -49,9 +49,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 with a diff when a page is stale")
     if not parser.parse_args(arguments).check:
-        print(f"written: {', '.join(write()) or 'nothing, every page is fresh'}")
+        print(f"written: {', '.join(write_pages()) or 'nothing, every page is fresh'}")
         return 0
-    stale = list(differences())
+    stale = list(find_differences())
     if stale:
         print("\n".join([*stale, "", "docs/reference is stale: run `make docs-write`"]))
     return 1 if stale else 0

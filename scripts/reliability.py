@@ -17,13 +17,13 @@ COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost"
 Row = Mapping[str, Any]
 
 
-def page(results: Mapping[str, Any]) -> str:
+def build_page(results: Mapping[str, Any]) -> str:
     rows = results["rows"]
     minutes = max(1, round(results["seconds"] / 60))
     wrong = [violation for row in rows for violation in row["violations"]]
     parts = {
-        "run": f"Run on {results['date']}, {minutes} minutes long, {_machine()}.",
-        "table": "\n".join(table(rows)),
+        "run": f"Run on {results['date']}, {minutes} minutes long, {_describe_machine()}.",
+        "table": "\n".join(format_table(rows)),
         "violations": "".join(["## Violations\n\n", *(f"- {each}\n" for each in wrong), "\n"]) if wrong else "",
         "cases": "\n".join(dict.fromkeys(f"- **{row['case']}**: {row['about']}." for row in rows)),
     }
@@ -33,22 +33,22 @@ def page(results: Mapping[str, Any]) -> str:
     return text
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def format_table(rows: Sequence[Row]) -> Iterator[str]:
     """Rows of one case are added up, and all of them at the end."""
     yield f"| case | {' | '.join(COLUMNS)} | violations |"
     yield f"|---|{'---:|' * (len(COLUMNS) + 1)}"
     for case in dict.fromkeys(row["case"] for row in rows):
-        yield _line(case, [row for row in rows if row["case"] == case])
-    yield _line("**all**", rows)
+        yield _format_line(case, [row for row in rows if row["case"] == case])
+    yield _format_line("**all**", rows)
 
 
-def _line(name: str, rows: Sequence[Row]) -> str:
+def _format_line(name: str, rows: Sequence[Row]) -> str:
     sums = [sum(row[column] for row in rows) for column in COLUMNS]
     numbers = [*sums, sum(len(row["violations"]) for row in rows)]
     return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |"
 
 
-def _machine() -> str:
+def _describe_machine() -> str:
     """In general words: what matters for the timing, and nothing that names anybody's machine."""
     git = subprocess.run(["git", "version"], capture_output=True, text=True, check=True).stdout.split()[2]
     return f"{platform.system()} with {os.cpu_count()} cores, Python {platform.python_version()}, git {git}"
@@ -56,7 +56,7 @@ def _machine() -> str:
 
 def main(arguments: Sequence[str]) -> int:
     results, target = map(Path, arguments)
-    target.write_text(page(json.loads(results.read_text(encoding="utf-8"))), encoding="utf-8")
+    target.write_text(build_page(json.loads(results.read_text(encoding="utf-8"))), encoding="utf-8")
     print(f"written: {target}")
     return 0
 

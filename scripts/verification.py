@@ -38,7 +38,7 @@ class Proof:
     test: str
 
 
-def proofs(root: Path = ROOT) -> Mapping[int, Sequence[Proof]]:
+def find_proofs(root: Path = ROOT) -> Mapping[int, Sequence[Proof]]:
     """The marked tests of each number, found by reading the files: nothing is imported and nothing is run."""
     found: defaultdict[int, list[Proof]] = defaultdict(list)
     for path in sorted((root / "tests").rglob("test_*.py")):
@@ -46,12 +46,12 @@ def proofs(root: Path = ROOT) -> Mapping[int, Sequence[Proof]]:
             continue
         text = path.read_text(encoding="utf-8")
         if "mark.verification" in text:
-            for number, test in _marked(ast.parse(text)):
+            for number, test in _find_marked_tests(ast.parse(text)):
                 found[number].append(Proof(path.relative_to(root), test))
     return found
 
 
-def _marked(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _find_marked_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             for mark in node.decorator_list:
@@ -60,21 +60,21 @@ def _marked(tree: ast.Module) -> Iterator[tuple[int, str]]:
                         yield ast.literal_eval(number), node.name
 
 
-def page() -> str:
-    found = proofs()
-    return HEAD + "".join(f"| {n} | {title} | {_links(found.get(n, ()))} |\n" for n, title in TITLES.items())
+def build_page() -> str:
+    found = find_proofs()
+    return HEAD + "".join(f"| {n} | {title} | {_format_links(found.get(n, ()))} |\n" for n, title in TITLES.items())
 
 
-def _links(those: Sequence[Proof]) -> str:
+def _format_links(those: Sequence[Proof]) -> str:
     by_file: defaultdict[Path, list[str]] = defaultdict(list)
     for proof in those:
         by_file[proof.path].append(proof.test.removeprefix("test_").replace("_", " "))
     return "; ".join(f"[{path.stem}](../../{path}): {', '.join(tests)}" for path, tests in by_file.items())
 
 
-def differences() -> Iterator[str]:
+def find_differences() -> Iterator[str]:
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    yield from unified_diff(before.splitlines(), page().splitlines(), "as it is", "as the tests say", lineterm="")
+    yield from unified_diff(before.splitlines(), build_page().splitlines(), "as it is", "as the tests say", lineterm="")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -104,7 +104,7 @@ class Tally:
         return "passed" if ends["passed"] else "NOT RUN"
 
 
-def table(tally: Tally, found: Mapping[int, Sequence[Proof]]) -> Iterator[str]:
+def format_table(tally: Tally, found: Mapping[int, Sequence[Proof]]) -> Iterator[str]:
     width = max(map(len, TITLES.values()))
     yield f"{'n':>2}  {'what is proven':{width}}  {'tests':>5} {'passed':>6} {'failed':>6} {'skipped':>7}"
     for number, title in TITLES.items():
@@ -115,11 +115,11 @@ def table(tally: Tally, found: Mapping[int, Sequence[Proof]]) -> Iterator[str]:
     yield f"{proven} of {len(TITLES)} are proven"
 
 
-def run(arguments: Sequence[str]) -> int:
-    found, tally = proofs(), Tally()
+def run_tests(arguments: Sequence[str]) -> int:
+    found, tally = find_proofs(), Tally()
     files = sorted({str(ROOT / proof.path) for those in found.values() for proof in those})
     code = pytest.main(["-m", "verification", "-p", "verification", *arguments, *files], plugins=[tally])
-    print("\n".join(table(tally, found)))
+    print("\n".join(format_table(tally, found)))
     return 0 if code == 0 and all(tally.verdict(number) == "passed" for number in TITLES) else 1
 
 
@@ -129,16 +129,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="run nothing; exit 1 with a diff when that page is stale")
     given, rest = parser.parse_known_args(arguments)
     if given.write:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(build_page(), encoding="utf-8")
         return 0
     if given.check:
-        stale = list(differences())
+        stale = list(find_differences())
         print(
             "\n".join([*stale, "", "docs/evidence/verification.md is stale: run `make docs-write`"] if stale else []),
             end="",
         )
         return 1 if stale else 0
-    return run(rest)
+    return run_tests(rest)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.repositories import GIT_IDENTITY, git, make_repository
+from support.repositories import GIT_IDENTITY, make_repository, run_git
 
 # no assertions about time: a busy machine is not a failure
 settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,7 +42,7 @@ def own_home(worker_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 @pytest.fixture(name="git")
 def git_fixture() -> Callable[..., str]:
-    return git
+    return run_git
 
 
 @pytest.fixture

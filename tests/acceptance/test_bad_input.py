@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.command_line import CONFIG, YES, Said, configure, here, task, write
-from support.repositories import git
+from support.repositories import run_git
 
 RUN = ("run", "--task", "Add a greeting", "--quiet")
 
@@ -20,7 +20,7 @@ def state_of(root: Path) -> tuple[list[str], str, str]:
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if ".git/" not in str(path))
     if not (root / ".git").exists():
         return files, "", ""
-    return files, git(root, "status", "--porcelain", "--ignored"), git(root, "for-each-ref")
+    return files, run_git(root, "status", "--porcelain", "--ignored"), run_git(root, "for-each-ref")
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def test_a_folder_that_is_no_repository(tmp_path: Path, refused: Callable[..., S
 
 
 def test_a_bare_repository(tmp_path: Path, refused: Callable[..., Said]) -> None:
-    git(tmp_path, "init", "-q", "--bare", "голый.git")
+    run_git(tmp_path, "init", "-q", "--bare", "голый.git")
     configure(tmp_path / "голый.git")
     refused(tmp_path / "голый.git", *RUN, code=3, words=("bare repository", "clone it"))
 
 
 def test_a_branch_without_commits(tmp_path: Path, refused: Callable[..., Said]) -> None:
-    git(tmp_path, "init", "-q", "-b", "main")
+    run_git(tmp_path, "init", "-q", "-b", "main")
     configure(tmp_path)
     refused(tmp_path, *RUN, code=3, words=("has no commits yet", "git commit"))
 
@@ -230,4 +230,4 @@ def test_changes_are_left_alone_when_they_are_allowed(
     said = here(capsys, *RUN, "--allow-dirty", "--workflow", "direct", "--decisions-file", decisions)
     assert said.code == 0, said
     assert (repo / "мои заметки.txt").read_text() == "mine"
-    assert "мои заметки.txt" in git(repo, "-c", "core.quotePath=false", "status", "--porcelain")
+    assert "мои заметки.txt" in run_git(repo, "-c", "core.quotePath=false", "status", "--porcelain")

@@ -19,7 +19,7 @@ import pytest
 from blueflame.demo import create_demo
 from blueflame.paths.locks import do_locks_overlap
 from support.command_line import at_terminal, here
-from support.repositories import git
+from support.repositories import run_git
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_its_plan_has_dependencies_and_overlapping_locks(
     assert any(task["dependencies"] for task in tasks)
     pairs = combinations(tasks, 2)
     assert any(do_locks_overlap(a, b) for one, two in pairs for a in one["file_locks"] for b in two["file_locks"])
-    assert git(laid.repo, "status", "--porcelain") == ""
+    assert run_git(laid.repo, "status", "--porcelain") == ""
 
 
 def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_it_asks_a_person_who_may_reject_the_plan(tmp_path: Path) -> None:
         screen.type("q\n")
         screen.expect("nothing has been touched")
         assert screen.end() == 5
-    assert git(folder / "tally", "log", "--format=%s") == "Begin tally\n"
+    assert run_git(folder / "tally", "log", "--format=%s") == "Begin tally\n"
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, Said, configure, here, task, write
-from support.repositories import git
+from support.repositories import run_git
 
 ONE_GO: Mapping[str, Any] = {"limits": {"max_retries": 0, "agent_timeout": "1s"}}
 
@@ -51,7 +51,7 @@ CASES: Mapping[str, tuple[object, str, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_caught_told_and_does_not_land(name: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worker, ending, words = CASES[name]
-    before = git(project, "rev-parse", "main")
+    before = run_git(project, "rev-parse", "main")
     said = play(project, capsys, worker)
     assert said.code == 1, said.err
     (record,) = [each for each in said.json["attempts"] if each["role"] == "worker"]
@@ -59,8 +59,8 @@ def test_it_is_caught_told_and_does_not_land(name: str, project: Path, capsys: p
     (left,) = said.json["tasks"]
     assert left["state"] == "failed"
     assert words in left["reason"]
-    assert git(project, "rev-parse", "main") == before
-    assert git(project, "status", "--porcelain") == "?? blueflame.yaml\n"
+    assert run_git(project, "rev-parse", "main") == before
+    assert run_git(project, "status", "--porcelain") == "?? blueflame.yaml\n"
     assert ending.replace("_", " ") in here(capsys, "status").out.replace("_", " ")
 
 

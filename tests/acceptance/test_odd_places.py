@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import YES, Said, configure, here, write
-from support.repositories import git, make_repository
+from support.repositories import make_repository, run_git
 
 
 def play(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
@@ -20,11 +20,11 @@ def play(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 def test_a_detached_head_stays_where_it_is(
     repo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git(repo, "checkout", "-q", "--detach")
-    before = git(repo, "rev-parse", "HEAD")
+    run_git(repo, "checkout", "-q", "--detach")
+    before = run_git(repo, "rev-parse", "HEAD")
     assert play(repo, capsys, monkeypatch).code == 0
-    assert git(repo, "rev-parse", "HEAD") == before
-    assert git(repo, "rev-parse", "main") != before
+    assert run_git(repo, "rev-parse", "HEAD") == before
+    assert run_git(repo, "rev-parse", "main") != before
     assert "detached HEAD" in here(capsys, "doctor").out
 
 
@@ -32,21 +32,21 @@ def test_submodules_are_named_and_left_alone(
     repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_repository(tmp_path / "другой")
-    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "vendor/other lib")
-    git(repo, "commit", "-q", "-m", "feat(task-000): vendor")
+    run_git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "vendor/other lib")
+    run_git(repo, "commit", "-q", "-m", "feat(task-000): vendor")
     said = play(repo, capsys, monkeypatch)
     assert said.code == 0, said.err
     assert "submodules are left empty in agents' checkouts: vendor/other lib" in said.err
     assert (repo / "vendor" / "other lib" / "README.md").exists()
-    assert git(repo, "status", "--porcelain") == "?? blueflame.yaml\n"
+    assert run_git(repo, "status", "--porcelain") == "?? blueflame.yaml\n"
 
 
 def test_a_shallow_clone_will_do(
     repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git(repo, "commit", "-q", "--allow-empty", "-m", "feat(task-000): more")
+    run_git(repo, "commit", "-q", "--allow-empty", "-m", "feat(task-000): more")
     shallow = tmp_path / "мелкий"
-    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), str(shallow))
+    run_git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), str(shallow))
     assert play(shallow, capsys, monkeypatch).code == 0
     assert "shallow clone" in here(capsys, "doctor").out
 

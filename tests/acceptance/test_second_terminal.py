@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, configure, finish, found_in, here, launched, look, task, until, write
-from support.repositories import git
+from support.repositories import run_git
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def test_a_wave_goes_on_with_what_is_done(project: Path, capsys: pytest.CaptureF
         done = finish(process)
     assert done.code == 1  # the second task has not landed
     assert [each["state"] for each in done.json["tasks"]] == ["merged", "requeued"]
-    assert "(task-001)" in git(project, "log", "-1", "--format=%s", "main")
+    assert "(task-001)" in run_git(project, "log", "-1", "--format=%s", "main")
 
 
 def test_agents_that_are_left_at_work_are_adopted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

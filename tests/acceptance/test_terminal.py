@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, look, task, until, write
-from support.repositories import git
+from support.repositories import run_git
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_a_whole_session_at_the_terminal(project: Path) -> None:
         screen.type("a\n")
         screen.expect("completed: everything has landed")
         assert screen.end() == 0
-    assert "Добавь приветствие" in git(project, "log", "-1", "--format=%s", "main")
+    assert "Добавь приветствие" in run_git(project, "log", "-1", "--format=%s", "main")
 
 
 def test_an_answer_from_a_second_terminal_wins(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

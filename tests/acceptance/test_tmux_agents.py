@@ -17,7 +17,7 @@ from blueflame.testing import LoopbackModel
 from support.command_line import YES, configure, finish, found_in, launched, until, write
 from support.model_scripts import KEY, build_model_script, build_worker_scenario, build_write_turns
 from support.real_agents import needs_claude
-from support.repositories import git
+from support.repositories import run_git
 
 pytestmark = [
     pytest.mark.slow,
@@ -65,7 +65,7 @@ def test_a_worker_is_watched_in_tmux_and_its_work_lands(
     assert said.code == 0, said.err
     (attempt,) = said.json["attempts"]
     assert attempt["ending"] == "passed"
-    assert git(repo, "show", "main:src/barn.txt") == "crimson\n"
+    assert run_git(repo, "show", "main:src/barn.txt") == "crimson\n"
     until(lambda: "cc-worker-2" not in tmux("list-sessions"), what="the window is closed with its agent")
     assert "cc-worker:" in tmux("list-sessions")
     folder = repo / ".blueflame" / "attempts" / attempt["id"]

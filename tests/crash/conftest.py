@@ -21,7 +21,7 @@ from crash.fork_server import start_fork_server
 from crash.harness import SHORT, Harness
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from reliability import table
+from reliability import format_table
 
 TALLIES: list[Tally] = []
 BEGAN = time.monotonic()
@@ -53,7 +53,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     rows = [each.as_json() for each in TALLIES]
     terminalreporter.section("torture")
-    terminalreporter.write("\n".join([*table(rows), ""]))
+    terminalreporter.write("\n".join([*format_table(rows), ""]))
     if path := os.environ.get("BLUEFLAME_TORTURE_RESULTS"):
         date, seconds = f"{datetime.now(UTC):%Y-%m-%d}", round(time.monotonic() - BEGAN)
         results = {"date": date, "seconds": seconds, "rows": rows}

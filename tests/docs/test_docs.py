@@ -101,15 +101,15 @@ def test_words_of_the_glossary_are_words_of_the_code(word: str, place: str) -> N
 
 
 def test_the_references_are_what_the_code_says(references: ModuleType) -> None:
-    assert "\n".join(references.differences()) == ""
+    assert "\n".join(references.find_differences()) == ""
 
 
 def test_a_stale_reference_is_told_and_then_written(references: ModuleType, tmp_path: Path) -> None:
-    references.write(tmp_path)
+    references.write_pages(tmp_path)
     (tmp_path / "gates.md").write_text("# Gates\n\nThere are none.\n", encoding="utf-8")
-    assert "-There are none." in list(references.differences(tmp_path))
-    assert references.write(tmp_path) == ("gates.md",)
-    assert list(references.differences(tmp_path)) == []
+    assert "-There are none." in list(references.find_differences(tmp_path))
+    assert references.write_pages(tmp_path) == ("gates.md",)
+    assert list(references.find_differences(tmp_path)) == []
 
 
 def test_every_dependency_is_explained() -> None:

@@ -23,13 +23,13 @@ def verification(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_every_number_has_a_title_and_a_test_and_there_are_no_others(verification: ModuleType) -> None:
     numbers = list(range(1, 59))
     assert list(verification.TITLES) == numbers
-    assert sorted(verification.proofs()) == numbers
+    assert sorted(verification.find_proofs()) == numbers
 
 
 def test_a_test_that_is_named_after_a_number_proves_it(verification: ModuleType) -> None:
     named = {
         (proof.test, number)
-        for number, those in verification.proofs().items()
+        for number, those in verification.find_proofs().items()
         for proof in those
         if re.match(rf"test_v{number:02d}_", proof.test)
     }
@@ -42,7 +42,7 @@ def test_a_test_that_is_named_after_a_number_proves_it(verification: ModuleType)
 
 
 def test_the_page_about_them_is_what_the_tests_say(verification: ModuleType) -> None:
-    assert "\n".join(verification.differences()) == ""
+    assert "\n".join(verification.find_differences()) == ""
 
 
 def test_a_number_counts_as_proven_only_when_all_that_ran_passed(verification: ModuleType) -> None:
@@ -51,7 +51,10 @@ def test_a_number_counts_as_proven_only_when_all_that_ran_passed(verification: M
         tally.ends[number][ends] += 1
     tally.ends[2]["passed"] += 1
     assert [tally.verdict(n) for n in (1, 2, 3, 4)] == ["passed", "FAILED", "NOT RUN", "NOT RUN"]
-    assert [line.split("  ")[-1] for line in verification.table(tally, {1: ["one"]})][1:3] == ["passed", "NO TEST"]
+    assert [line.split("  ")[-1] for line in verification.format_table(tally, {1: ["one"]})][1:3] == [
+        "passed",
+        "NO TEST",
+    ]
 
 
 def test_every_finding_has_its_answer_in_order() -> None:

@@ -16,7 +16,7 @@ from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, as
 from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
 from blueflame.session.replay import replay
 from blueflame.testing.simulation import build_opening
-from support.random_merges import commit_file, git, small_repository
+from support.random_merges import commit_file, make_small_repository, run_git
 
 NAME = "make test"
 
@@ -86,7 +86,7 @@ def test_a_stop_says_nothing_about_the_tree() -> None:
 
 @pytest.mark.parametrize("culprit", [1, 6, 16])
 def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: int) -> None:
-    repo = small_repository(tmp_path)
+    repo = make_small_repository(tmp_path)
     session = replay([build_opening()])
     names = tuple(f"task-{n:03d}" for n in range(1, 17))
     for n, name in enumerate(names, start=1):
@@ -102,7 +102,7 @@ def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: i
 
     async def run(commit: str, again: bool) -> tuple[Check, ...]:
         examined.append("" if again else commit)
-        return (check(green="red" not in git(repo.root, "grep", "-h", "-e", "red", "-e", "line", commit)),)
+        return (check(green="red" not in run_git(repo.root, "grep", "-h", "-e", "red", "-e", "line", commit)),)
 
     async def trace() -> object:
         scene = MergeInputs(repo, session, record, repo.base_sha)

@@ -14,7 +14,7 @@ from blueflame.model.event import ChangesetBuilt, ChangesetJudged, GateAnswered
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import TaskState
 from blueflame.session.state import Session
-from support.random_merges import MergeWorld, git, mark, marks_in, small_repository
+from support.random_merges import MergeWorld, build_mark, find_marks, make_small_repository, run_git
 from support.random_sessions import Dice, Odds, plans
 
 rates = st.sampled_from((0.0, 0.2, 0.5))
@@ -44,7 +44,7 @@ def test_the_base_holds_only_what_was_verified_and_approved_and_each_of_it_once(
     workflow = Workflow(stages=("plan", "work", "check", "merge"), barrier=barrier)
     limits = Limits(workers=3, max_cycles=3, max_retries=1, on_conflict=on_conflict, allowed_paths=("**",))
     with TemporaryDirectory() as folder:
-        world = MergeWorld(lot, small_repository(Path(folder)), mode=mode, limits=limits, workflow=workflow)
+        world = MergeWorld(lot, make_small_repository(Path(folder)), mode=mode, limits=limits, workflow=workflow)
         while world.step():
             assert_only_approved(world)
         assert_only_approved(world)
@@ -54,17 +54,17 @@ def test_the_base_holds_only_what_was_verified_and_approved_and_each_of_it_once(
 def assert_only_approved(world: MergeWorld) -> None:
     repo, session = world.repo, world.session
     landed = {name: session.changesets[name].build for name in session.landings}
-    head, walked = git(repo.root, "rev-parse", "main").strip(), []
+    head, walked = run_git(repo.root, "rev-parse", "main").strip(), []
     for build in reversed(list(landed.values())):
         assert build is not None
         while head != build.commit:  # what is between two landings is the person's own
             assert head in world.own
-            head = git(repo.root, "rev-parse", f"{head}^").strip()
+            head = run_git(repo.root, "rev-parse", f"{head}^").strip()
         walked.append(build.commit)
         head = build.base
     while head != world.start:
         assert head in world.own
-        head = git(repo.root, "rev-parse", f"{head}^").strip()
+        head = run_git(repo.root, "rev-parse", f"{head}^").strip()
     green, approved = verified(world), judged(session, world)
     for name, build in landed.items():
         assert build is not None
@@ -101,11 +101,11 @@ def assert_each_once(world: MergeWorld) -> None:
         if loss.kind == LOST
         for line in loss.lines
     }
-    there = Counter(marks_in(world.repo, "main"))
+    there = Counter(find_marks(world.repo, "main"))
     assert set(there.values()) <= {1}
     for name in tasks:
         result = session.tasks[name].result
         assert result is not None
-        line = mark(name, int(result.attempt.rpartition(".")[2]))
+        line = build_mark(name, int(result.attempt.rpartition(".")[2]))
         assert there[line] == 1 or (name, line) in reported or any(line == lost for _, lost in reported)
     assert len(there) <= len(tasks), "nothing of what was sent back is there"

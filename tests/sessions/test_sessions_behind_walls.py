@@ -14,7 +14,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
-from support.fake_secrets import MAKERS, Dice
+from support.fake_secrets import MAKERS, SecretGenerator
 from support.sessions import Stage, Told, make_stage, plan_of, start_orchestrator, task, writes
 
 needs_box = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
@@ -157,7 +157,7 @@ def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
 @needs_box
 def test_a_secret_that_was_taken_back_in_the_next_commit_is_found(walled: Stage) -> None:
     leak = [
-        {"write": {"path": "src/1.txt", "text": f"{MAKERS['aws-access-key-id'](Dice())}\n"}},
+        {"write": {"path": "src/1.txt", "text": f"{MAKERS['aws-access-key-id'](SecretGenerator())}\n"}},
         {"commit": "feat({task}): a"},
     ]
     clean = [{"write": {"path": "src/1.txt", "text": "nothing\n"}}, {"commit": "fix({task}): b"}]

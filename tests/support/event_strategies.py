@@ -38,5 +38,5 @@ st.register_type_strategy(
 st.register_type_strategy(Answer, lambda _: st.builds(Answer, payload=json_objects))
 
 
-def events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
+def build_events(kind: type[Event]) -> st.SearchStrategy[Event]:
     return st.from_type(kind)

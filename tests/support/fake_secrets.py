@@ -13,7 +13,7 @@ BASE64 = ALNUM + "+/"
 HEX = "0123456789abcdef"
 
 
-class Dice:
+class SecretGenerator:
     def __init__(self, seed: int = 7) -> None:
         self.random = Random(seed)
 
@@ -27,18 +27,18 @@ class Dice:
         return "-".join(self(n, HEX) for n in (8, 4, 4, 4, 12))
 
 
-def pem(d: Dice, kind: str = "RSA ", lines: int = 4, between: str = "\n") -> str:
+def build_pem(d: SecretGenerator, kind: str = "RSA ", lines: int = 4, between: str = "\n") -> str:
     marks = (f"-----BEGIN {kind}PRIVATE KEY-----", f"-----END {kind}PRIVATE KEY-----")
     return between.join([marks[0], *(d(64, BASE64) for _ in range(lines)), marks[1]])
 
 
-def jwt(d: Dice) -> str:
+def build_jwt(d: SecretGenerator) -> str:
     return "eyJ" + d(30, URL) + ".eyJ" + d(60, URL) + "." + d(43, URL)
 
 
-MAKERS: Mapping[str, Callable[[Dice], str]] = {
-    "private-key": pem,
-    "private-key-base64": lambda d: "key: " + base64.b64encode(pem(d, "EC ").encode()).decode(),
+MAKERS: Mapping[str, Callable[[SecretGenerator], str]] = {
+    "private-key": build_pem,
+    "private-key-base64": lambda d: "key: " + base64.b64encode(build_pem(d, "EC ").encode()).decode(),
     "putty-key": lambda d: f"Private-Lines: 14\n{d(64, BASE64)}",
     "age-key": lambda d: "AGE-SECRET-KEY-1" + d(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"),
     "kube-client-key": lambda d: "    client-key-data: " + d(120, BASE64),
@@ -74,7 +74,7 @@ MAKERS: Mapping[str, Callable[[Dice], str]] = {
     "azure-shared-key": lambda d: f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKey={d(43, BASE64)}=",
     "azure-signature": lambda d: f"https://x.blob.core.windows.net/c?sv=2026-01-01&sig={d(43)}%3D",
     "azure-client-secret": lambda d: f"{d(3)}8Q~{d(34)}",
-    "jwt": jwt,
+    "jwt": build_jwt,
     "url-password": lambda d: f"postgres://app:{d(14)}@db.internal:5432/main",
     "telegram-token": lambda d: f"{d(9, digits)}:AA{d(33, URL)}",
     "discord-webhook": lambda d: f"https://discord.com/api/webhooks/{d(18, digits)}/{d(68, URL)}",

@@ -42,7 +42,7 @@ GROUND = "".join(f"line {n}\n" for n in range(6))
 IDENTITY = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
-def git(root: Path, *args: str, stdin: str | None = None, **env: str) -> str:
+def run_git(root: Path, *args: str, stdin: str | None = None, **env: str) -> str:
     variables = {**os.environ, **IDENTITY, **env}
     done = subprocess.run(
         ["git", *args], cwd=root, input=stdin, capture_output=True, text=True, check=True, env=variables
@@ -50,24 +50,24 @@ def git(root: Path, *args: str, stdin: str | None = None, **env: str) -> str:
     return done.stdout
 
 
-def small_repository(root: Path) -> Repository:
-    git(root, "init", "-q", "-b", "main")
+def make_small_repository(root: Path) -> Repository:
+    run_git(root, "init", "-q", "-b", "main")
     for name in SHARED:
         (root / name).write_text(GROUND)
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "begin")
-    git(root, "checkout", "-q", "--detach")  # the base is not checked out: only refs move
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-q", "-m", "begin")
+    run_git(root, "checkout", "-q", "--detach")  # the base is not checked out: only refs move
     return open_repository(root, base_branch="main")
 
 
 def commit_file(repo: Repository, parent: str, path: str, text: str, subject: str) -> str:
     """A commit on top of another with one file changed, without a work tree."""
     index = {"GIT_INDEX_FILE": str(repo.git_dir / "index-of-the-lot")}
-    git(repo.root, "read-tree", parent, **index)
-    blob = git(repo.root, "hash-object", "-w", "--stdin", stdin=text).strip()
-    git(repo.root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", **index)
-    tree = git(repo.root, "write-tree", **index).strip()
-    return git(repo.root, "commit-tree", tree, "-p", parent, "-m", subject).strip()
+    run_git(repo.root, "read-tree", parent, **index)
+    blob = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=text).strip()
+    run_git(repo.root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", **index)
+    tree = run_git(repo.root, "write-tree", **index).strip()
+    return run_git(repo.root, "commit-tree", tree, "-p", parent, "-m", subject).strip()
 
 
 class MergeWorld(Simulation):
@@ -103,7 +103,7 @@ class MergeWorld(Simulation):
         path = self.lot.pick((*SHARED, f"{attempt.subject}.txt"), "path", attempt.id)
         lines = read_files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
         at = int(self.lot.roll("line", attempt.id) * (len(lines) + 1))
-        lines.insert(at, mark(attempt.subject, attempt.n))
+        lines.insert(at, build_mark(attempt.subject, attempt.n))
         tip = commit_file(self.repo, base.sha, path, "".join(f"{line}\n" for line in lines), attempt.id)
         return AttemptOutcome(ending=Ending.PASSED, base=base.sha, tip=tip, commits=1)
 
@@ -116,7 +116,7 @@ class MergeWorld(Simulation):
         tip = prepare_merge(self.repo, self.session, attempt.subject)
         careless = self.lot.roll("careless", attempt.id) < 0.3
         for path, data in read_files_at(self.repo, tip, conflict.paths).items():
-            tip = commit_file(self.repo, tip, path, united(data.decode(), careless=careless), "fix: both")
+            tip = commit_file(self.repo, tip, path, resolve_conflict(data.decode(), careless=careless), "fix: both")
         ours = find_tree(self.repo, conflict.ours)
         found = Resolution(ours=ours, theirs=conflict.theirs, commit=tip, by=attempt.agent_id, paths=conflict.paths)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
@@ -134,7 +134,7 @@ class MergeWorld(Simulation):
 
     def is_red(self, commit: str) -> bool:
         """Some pairs do not go together, always the same ones."""
-        there = sorted(marks_in(self.repo, commit))
+        there = sorted(find_marks(self.repo, commit))
         pairs = ((one, other) for n, one in enumerate(there) for other in there[n + 1 :])
         return any(hash_to_fraction(self.lot.seed, "red", *pair) < self.lot.odds.red / 2 for pair in pairs)
 
@@ -148,7 +148,7 @@ class MergeWorld(Simulation):
             self.own.append(
                 commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")
             )
-            git(self.repo.root, "update-ref", "refs/heads/main", self.own[-1])
+            run_git(self.repo.root, "update-ref", "refs/heads/main", self.own[-1])
         done = advance_branch(self.repo, "main", old=made.base, new=made.commit)
         self.head = read_branch_head(self.repo, "main")
         if isinstance(done, Advanced):
@@ -156,18 +156,18 @@ class MergeWorld(Simulation):
         return [BaseMoved(changeset=changeset, expected=made.base, found=self.head)]
 
 
-def mark(task: str, n: int) -> str:
+def build_mark(task: str, n: int) -> str:
     return f"by {task} in attempt {n}"
 
 
-def marks_in(repo: Repository, commit: str) -> list[str]:
+def find_marks(repo: Repository, commit: str) -> list[str]:
     """Every line of every file that a task wrote."""
-    names = git(repo.root, "ls-tree", "-r", "--name-only", commit).split()
+    names = run_git(repo.root, "ls-tree", "-r", "--name-only", commit).split()
     files = read_files_at(repo, commit, names).values()
     return [line for data in files for line in data.decode().splitlines() if line.startswith("by task-")]
 
 
-def united(text: str, *, careless: bool) -> str:
+def resolve_conflict(text: str, *, careless: bool) -> str:
     """Both sides of each conflict one below the other; without the lower one if the merger is careless."""
     kept: list[str] = []
     lower = False

@@ -13,16 +13,16 @@ GIT_IDENTITY = {
 }
 
 
-def git(repo: Path, *args: str) -> str:
+def run_git(repo: Path, *args: str) -> str:
     return subprocess.run(["git", *args], cwd=repo, check=True, capture_output=True, text=True).stdout
 
 
 def make_repository(path: Path) -> Path:
     path.mkdir(parents=True)
-    git(path, "init", "-q", "-b", "main")
+    run_git(path, "init", "-q", "-b", "main")
     (path / "README.md").write_text("# sample\n")
     (path / "src").mkdir()
     (path / "src" / "app.py").write_text("def answer():\n    return 42\n")
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "-m", "feat(task-000): begin")
+    run_git(path, "add", "-A")
+    run_git(path, "commit", "-q", "-m", "feat(task-000): begin")
     return path

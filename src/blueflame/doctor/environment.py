@@ -43,12 +43,12 @@ class DoctorFinding:
 
 def examine_machine() -> Iterator[DoctorFinding]:
     yield DoctorFinding("python", FindingState.OK, f"{platform.python_version()} at {sys.executable}")
-    yield _git()
+    yield _examine_git()
     memory = psutil.virtual_memory()
     yield DoctorFinding("memory", FindingState.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
 
 
-def _git() -> DoctorFinding:
+def _examine_git() -> DoctorFinding:
     try:
         found = read_git_version()
     except BlueFlameError as error:
@@ -69,16 +69,16 @@ def examine_project(
     runtimes: Mapping[str, Runtime | None] | None = None,
 ) -> Iterator[DoctorFinding]:
     yield DoctorFinding("repository", FindingState.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
-    yield from _peculiarities(repo)
+    yield from _examine_repository(repo)
     reasons = tuple(find_blockers(repo, places, settings, allow_dirty=False, config=config))
     for reason in reasons:
         yield DoctorFinding("start", FindingState.WARNING, reason)
-    yield from _agents(repo, places, settings)
+    yield from _examine_slots(repo, places, settings)
     yield from examine_runtimes(runtimes or {})
-    yield from _journal(repo, places, settings, now)
+    yield from _examine_journal(repo, places, settings, now)
 
 
-def _peculiarities(repo: Repository) -> Iterator[DoctorFinding]:
+def _examine_repository(repo: Repository) -> Iterator[DoctorFinding]:
     if repo.shallow:
         yield DoctorFinding(
             "shallow clone", FindingState.WARNING, "works; history before the cut is not there to be merged with"
@@ -90,7 +90,7 @@ def _peculiarities(repo: Repository) -> Iterator[DoctorFinding]:
         yield DoctorFinding("submodules", FindingState.WARNING, words)
 
 
-def _agents(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[DoctorFinding]:
+def _examine_slots(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[DoctorFinding]:
     capacity = measure_capacity(settings, 0, measure_free(places.worktrees), measure_tree(repo, repo.base_sha))
     slots = min(settings.concurrency.development, capacity.agents)
     state = FindingState.OK if slots == settings.concurrency.development else FindingState.WARNING
@@ -114,9 +114,9 @@ def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[DoctorF
             yield DoctorFinding(f"runtime {name}", FindingState.OK, words or "ready")
 
 
-def _journal(repo: Repository, places: ProjectPaths, settings: Settings, now: float) -> Iterator[DoctorFinding]:
+def _examine_journal(repo: Repository, places: ProjectPaths, settings: Settings, now: float) -> Iterator[DoctorFinding]:
     held = flock.read_lock_holder(places.lock) if places.lock.exists() else None
-    yield DoctorFinding("orchestrator", FindingState.OK, _at_work(held))
+    yield DoctorFinding("orchestrator", FindingState.OK, _describe_orchestrator(held))
     if not places.journal.exists():
         yield DoctorFinding("journal", FindingState.OK, "none yet")
         return
@@ -134,7 +134,7 @@ def _journal(repo: Repository, places: ProjectPaths, settings: Settings, now: fl
     open_ones = [info.id for info in sessions if info.ended is None]
     if open_ones and held is None:
         yield DoctorFinding("unfinished", FindingState.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
-    yield from _left_behind(found)
+    yield from _examine_leftovers(found)
 
 
 def examine_level(guards: GuardReport) -> DoctorFinding:
@@ -156,14 +156,14 @@ def examine_level(guards: GuardReport) -> DoctorFinding:
     return DoctorFinding("level", FindingState.OK, f"{asked} is asked for; this machine can hold {held}")
 
 
-def _at_work(held: str | None) -> str:
+def _describe_orchestrator(held: str | None) -> str:
     if held is None:
         return "none at work"
     pid, _start, since, *_ = [*held.split(), "unknown", "", "unknown"]
     return f"at work: pid {pid} since {since}"
 
 
-def _left_behind(found: tuple[Leftover, ...]) -> Iterator[DoctorFinding]:
+def _examine_leftovers(found: tuple[Leftover, ...]) -> Iterator[DoctorFinding]:
     """Refs of landed work cost nothing and are no cause to nag; commits that never landed are worth knowing of."""
     litter = [each for each in found if each.kind in (LeftoverKind.CHECKOUT, LeftoverKind.FOLDER, LeftoverKind.LOGS)]
     unmerged = sum(each.kind is LeftoverKind.UNMERGED for each in found)

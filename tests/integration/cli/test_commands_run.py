@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, Said, configure, found_in, here, task, write
-from support.repositories import git
+from support.repositories import run_git
 
 SESSION_KEYS = {
     "session",
@@ -70,8 +70,8 @@ def test_run_lands_what_is_approved_and_sums_up(bench: Bench) -> None:
     assert "✓ completed" in said.out
     assert "Landed on main" in said.out
     assert "1 of 1 landed" in said.out
-    assert "Добавь" in git(bench.root, "log", "-1", "--format=%s", "main")
-    assert git(bench.root, "status", "--porcelain") == "?? blueflame.yaml\n"
+    assert "Добавь" in run_git(bench.root, "log", "-1", "--format=%s", "main")
+    assert run_git(bench.root, "status", "--porcelain") == "?? blueflame.yaml\n"
 
 
 def test_run_quietly_prints_only_the_summary(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, Said, call, configure, found_in, here, task, write
-from support.repositories import git
+from support.repositories import run_git
 
 REJECT: Mapping[str, Any] = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
 
@@ -32,7 +32,7 @@ def play(
 
 
 def kept_refs(project: Path) -> list[str]:
-    return git(project, "for-each-ref", "--format=%(refname)", "refs/blueflame").splitlines()
+    return run_git(project, "for-each-ref", "--format=%(refname)", "refs/blueflame").splitlines()
 
 
 def test_refs_of_landed_work_are_removed_and_its_commits_stay(
@@ -49,7 +49,7 @@ def test_refs_of_landed_work_are_removed_and_its_commits_stay(
     assert said.code == 0
     assert said.out.splitlines()[0].startswith(f"removed  {name}  ")
     assert kept_refs(project) == []
-    assert "Добавь" in git(project, "log", "-1", "--format=%s", "main")
+    assert "Добавь" in run_git(project, "log", "-1", "--format=%s", "main")
     assert here(capsys, "cleanup").out == "nothing to clean up\n"
     assert found_in(project)["outcome"] == "completed"  # the journal stays
 
@@ -60,7 +60,7 @@ def test_commits_that_are_on_no_branch_are_kept_until_a_person_says_otherwise(
     commit = play(project, capsys, REJECT).json["tasks"][0]["commit"]
     assert commit is None  # the task has none any more, but the work is not lost
     (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
-    sha = git(project, "rev-parse", ref).strip()
+    sha = run_git(project, "rev-parse", ref).strip()
     said = here(capsys, "cleanup", "--json")
     assert [each["name"] for each in said.json["kept"]] == [ref]
     assert kept_refs(project) == [ref]
@@ -71,7 +71,7 @@ def test_commits_that_are_on_no_branch_are_kept_until_a_person_says_otherwise(
     assert kept_refs(project) == [ref]
     assert here(capsys, "cleanup", "--drop-unmerged").code == 0
     assert kept_refs(project) == []
-    assert git(project, "cat-file", "-t", sha) == "commit\n"  # git keeps it until it collects garbage
+    assert run_git(project, "cat-file", "-t", sha) == "commit\n"  # git keeps it until it collects garbage
 
 
 def test_commits_that_the_person_put_on_a_branch_are_not_unmerged(
@@ -79,11 +79,11 @@ def test_commits_that_the_person_put_on_a_branch_are_not_unmerged(
 ) -> None:
     play(project, capsys, REJECT)
     (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
-    git(project, "branch", "спасено", ref)
+    run_git(project, "branch", "спасено", ref)
     said = here(capsys, "cleanup", "--json").json
     assert said["kept"] == []
     assert kept_refs(project) == []
-    assert git(project, "log", "-1", "--format=%s", "спасено")
+    assert run_git(project, "log", "-1", "--format=%s", "спасено")
 
 
 def test_an_unfinished_session_keeps_everything(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

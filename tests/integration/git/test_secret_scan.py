@@ -16,7 +16,7 @@ from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_change
 from blueflame.model.errors import GitFailed, ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
-from support.fake_secrets import MAKERS, Dice
+from support.fake_secrets import MAKERS, SecretGenerator
 
 Git = Callable[..., str]
 BUILTIN = SecretSettings(scanner="builtin")
@@ -43,7 +43,7 @@ def places(found: tuple[Violation, ...]) -> list[tuple[str, int | None]]:
 
 
 def token(seed: int = 7) -> str:
-    return f"ghp_{Dice(seed)(36)}"
+    return f"ghp_{SecretGenerator(seed)(36)}"
 
 
 # --- the built-in rules
@@ -204,7 +204,7 @@ needs_kingfisher = pytest.mark.skipif(find_scanner(SecretSettings()) is None, re
 @needs_kingfisher
 @pytest.mark.slow
 def test_the_real_scanner_knows_more_and_comments_do_not_silence_it(ours: Repository, git: Git, cache: Path) -> None:
-    known, unknown = token(1), f"figd_{Dice(2)(40)}"
+    known, unknown = token(1), f"figd_{SecretGenerator(2)(40)}"
     commit(
         git, ours, {"src/мой.py": f"a = 1\nT = '{known}'  # kingfisher:ignore\nF = '{unknown}'  # kingfisher:ignore\n"}
     )
@@ -220,7 +220,7 @@ def test_the_real_scanner_knows_more_and_comments_do_not_silence_it(ours: Reposi
 @pytest.mark.slow
 def test_what_the_allow_file_lets_through_is_let_through_here_as_well(ours: Repository, git: Git, cache: Path) -> None:
     base = commit(git, ours, {".blueflame-secrets": "docs/**\nsrc/**:kingfisher.figma-personal-access-token\n"})
-    leak = f"figd_{Dice(2)(40)}\n"
+    leak = f"figd_{SecretGenerator(2)(40)}\n"
     tip = commit(git, ours, {"docs/a.md": token(), "src/a.py": leak, "b.py": leak})
     assert places(scan_changeset(ours, base, tip, SecretSettings(), cache=cache)) == [("b.py", 1)]
 
@@ -245,7 +245,7 @@ def test_a_result_of_odd_files_is_scanned_whole(ours: Repository, git: Git, cach
 def test_an_allowed_builtin_finding_is_not_found_again_under_another_name(
     ours: Repository, git: Git, cache: Path
 ) -> None:
-    leak = MAKERS["github-token"](Dice())
+    leak = MAKERS["github-token"](SecretGenerator())
     (result,) = scan_result(ours, ours.base_sha, commit(git, ours, {"a.sh": leak}), BUILTIN)
     git(ours.root, "reset", "-q", "--hard", ours.base_sha)
     base = commit(git, ours, {".blueflame-secrets": f"{result.detail.rpartition(' ')[2]}\n"})

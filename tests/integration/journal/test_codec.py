@@ -28,14 +28,14 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import Spend
 from blueflame.model.task import Task
 from blueflame.session.budget import compute_reservation
-from support.event_strategies import KINDS, events_of
+from support.event_strategies import KINDS, build_events
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=25)
 @given(data=st.data())
 def test_every_event_comes_back_as_it_went(kind: type[Event], data: st.DataObject) -> None:
-    event = data.draw(events_of(kind))
+    event = data.draw(build_events(kind))
     name, body = encode_event(event)
     back = decode_event(name, body)
     assert type(back) is kind

@@ -19,7 +19,7 @@ from blueflame.checks.secrets.scan import (
     scan_lines,
 )
 from blueflame.model.changes import Commit
-from support.fake_secrets import BASE64, HEX, MAKERS, Dice, jwt, pem
+from support.fake_secrets import BASE64, HEX, MAKERS, SecretGenerator, build_jwt, build_pem
 
 
 def found(text: str, path: str = "src/мой файл.py") -> list[tuple[str, int]]:
@@ -37,7 +37,7 @@ def test_every_rule_has_an_example_here_and_a_name_of_its_own() -> None:
 @pytest.mark.parametrize("rule", MAKERS)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_secret_of_each_kind_is_found_by_its_rule_and_line(rule: str, seed: int) -> None:
-    text = f"# первая строка\n{MAKERS[rule](Dice(seed))}\n"
+    text = f"# первая строка\n{MAKERS[rule](SecretGenerator(seed))}\n"
     path = "deploy/.env" if rule == "configured-secret" else "src/app.py"
     assert [(name, line if rule not in MULTILINE else 2) for name, line in found(text, path)] == [(rule, 2)]
 
@@ -50,22 +50,24 @@ def test_a_secret_is_found_in_the_middle_of_a_minified_file(rule: str) -> None:
     if rule in ("configured-secret", *MULTILINE):
         return  # these need line ends
     filler = "var a=function(b,c){return b?c:0};" * 5000
-    assert [name for name, _ in found(f"{filler} {MAKERS[rule](Dice())} {filler}")] == [rule]
+    assert [name for name, _ in found(f"{filler} {MAKERS[rule](SecretGenerator())} {filler}")] == [rule]
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED "])
 @pytest.mark.parametrize("between", ["\n", "\\n", '\\n" +\n    "', "\n# "])
 def test_private_keys_of_all_kinds_are_found_in_files_and_in_strings(kind: str, between: str) -> None:
-    assert [name for name, _ in found(pem(Dice(), kind, between=between))] == ["private-key"]
+    assert [name for name, _ in found(build_pem(SecretGenerator(), kind, between=between))] == ["private-key"]
 
 
 def test_a_private_key_with_headers_is_found() -> None:
-    text = pem(Dice()).replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n", 1)
+    text = build_pem(SecretGenerator()).replace(
+        "KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n", 1
+    )
     assert [name for name, _ in found(text)] == ["private-key"]
 
 
 def test_a_service_account_is_found_by_its_key() -> None:
-    text = '{"type": "service_account", "private_key": "' + pem(Dice(), "", between="\\n") + '\\n"}'
+    text = '{"type": "service_account", "private_key": "' + build_pem(SecretGenerator(), "", between="\\n") + '\\n"}'
     assert [name for name, _ in found(text, "account.json")] == ["private-key"]
 
 
@@ -86,35 +88,35 @@ def test_a_service_account_is_found_by_its_key() -> None:
     "name", ["password", "DB_PASSWORD", "apiKey", "api-key", "clientSecret", "auth_token", "access_key"]
 )
 def test_values_that_are_given_to_secret_names_are_found(form: str, name: str) -> None:
-    assert [rule for rule, _ in found(form.format(name=name, value=Dice()(24)))] == ["assigned-secret"]
+    assert [rule for rule, _ in found(form.format(name=name, value=SecretGenerator()(24)))] == ["assigned-secret"]
 
 
 @pytest.mark.parametrize(
     "path", [".env", "deploy/.env.production", "a.yaml", "x.ini", "Dockerfile", "setup.cfg", ".npmrc"]
 )
 def test_in_settings_files_a_value_needs_no_quotes(path: str) -> None:
-    assert [rule for rule, _ in found(f"SERVICE_TOKEN={Dice()(32)}", path)] == ["configured-secret"]
+    assert [rule for rule, _ in found(f"SERVICE_TOKEN={SecretGenerator()(32)}", path)] == ["configured-secret"]
 
 
 def test_the_most_telling_rule_names_what_several_see() -> None:
-    assert [rule for rule, _ in found(f'api_key = "ghp_{Dice()(36)}"')] == ["github-token"]
-    assert [rule for rule, _ in found(f'password = "{jwt(Dice())}"')] == ["jwt"]
+    assert [rule for rule, _ in found(f'api_key = "ghp_{SecretGenerator()(36)}"')] == ["github-token"]
+    assert [rule for rule, _ in found(f'password = "{build_jwt(SecretGenerator())}"')] == ["jwt"]
 
 
 def test_a_secret_that_stands_there_twice_is_told_once_where_it_is_first() -> None:
-    secret = MAKERS["stripe-key"](Dice())
+    secret = MAKERS["stripe-key"](SecretGenerator())
     assert found(f"a\n{secret}\nb\n{secret}") == [("stripe-key", 2)]
 
 
 def test_letters_that_grow_when_made_small_move_nothing() -> None:
-    text = "İ" * 50 + f'\nPASSWORD = "{Dice()(24)}"'
+    text = "İ" * 50 + f'\nPASSWORD = "{SecretGenerator()(24)}"'
     assert found(text) == [("assigned-secret", 2)]
 
 
 def test_files_larger_than_one_piece_are_searched_whole() -> None:
     lines = ["nothing to see here, only words"] * 80_000
     for at in (0, 40_000, 79_999):
-        lines[at] = MAKERS["npm-token"](Dice(at))
+        lines[at] = MAKERS["npm-token"](SecretGenerator(at))
     assert found("\n".join(lines)) == [("npm-token", 1), ("npm-token", 40_001), ("npm-token", 80_000)]
 
 
@@ -123,7 +125,7 @@ def test_files_larger_than_one_piece_are_searched_whole() -> None:
 def test_no_words_around_a_secret_hide_it(seed: int, rule: str, data: st.DataObject) -> None:
     words = st.lists(st.sampled_from(["def", "return", "# слово", "x = 1", "{}", "<p>", "'a'"]), max_size=20)
     before, after = data.draw(words), data.draw(words)
-    text = "\n".join([*before, MAKERS[rule](Dice(seed)), *after])
+    text = "\n".join([*before, MAKERS[rule](SecretGenerator(seed)), *after])
     assert rule in [name for name, _ in found(text)]
 
 
@@ -206,7 +208,7 @@ def test_own_source_holds_nothing_that_looks_like_a_secret() -> None:
 def test_a_megabyte_on_one_line_made_to_confuse_is_read_to_its_end(piece: str) -> None:
     """No clock: a pattern that needs quadratic time here would not finish while anybody is watching."""
     text = piece * (1_000_000 // len(piece))
-    secret = MAKERS["npm-token"](Dice())
+    secret = MAKERS["npm-token"](SecretGenerator())
     assert "npm-token" in [rule for rule, _ in found(f"{text}\n{secret}")]
 
 
@@ -214,7 +216,7 @@ def test_a_megabyte_on_one_line_made_to_confuse_is_read_to_its_end(piece: str) -
 
 
 def test_a_finding_never_carries_the_secret() -> None:
-    secret = Dice()(36)
+    secret = SecretGenerator()(36)
     (finding,) = find_secrets("a.py", [(3, f"ghp_{secret}")])
     assert secret[:8] not in repr(finding)
     (violation,) = judge_findings(scan_lines([AddedLine("a.py", 3, f"ghp_{secret}")]), SecretAllowList())
@@ -230,13 +232,15 @@ def test_control_characters_of_a_secret_do_not_reach_the_screen() -> None:
 
 
 def test_the_fingerprint_is_the_secrets_own_wherever_it_stands() -> None:
-    secret = f"ghp_{Dice()(36)}"
+    secret = f"ghp_{SecretGenerator()(36)}"
     one, other = (find_secrets(path, [(n, f"x {secret}")])[0] for path, n in (("a", 1), ("б", 9)))
-    assert one.fingerprint == other.fingerprint != find_secrets("a", [(1, f"ghp_{Dice(8)(36)}")])[0].fingerprint
+    assert (
+        one.fingerprint == other.fingerprint != find_secrets("a", [(1, f"ghp_{SecretGenerator(8)(36)}")])[0].fingerprint
+    )
 
 
 def test_what_the_result_still_has_is_told_there_and_not_once_more_for_its_history() -> None:
-    secret = f"ghp_{Dice()(36)}"
+    secret = f"ghp_{SecretGenerator()(36)}"
     looked = scan_lines(
         [
             AddedLine("a.py", 5, secret),
@@ -250,7 +254,7 @@ def test_what_the_result_still_has_is_told_there_and_not_once_more_for_its_histo
 
 
 def test_commit_messages_and_authors_are_searched() -> None:
-    secret = f"ghp_{Dice()(36)}"
+    secret = f"ghp_{SecretGenerator()(36)}"
     commit = Commit(sha="abc123", author="ада", subject="feat: x", message=f"feat: x\n\nuse {secret}")
     signed = Commit(sha="def456", author=secret, subject="feat: y", message="feat: y")
     result = judge_findings(scan_lines([], [commit, signed]), SecretAllowList())
@@ -263,7 +267,7 @@ def test_a_file_that_nobody_looked_through_is_a_violation() -> None:
 
 
 def test_of_very_many_secrets_the_first_hundred_are_listed_and_the_others_counted() -> None:
-    lines = [AddedLine("a.py", n, f"ghp_{Dice(n)(36)}") for n in range(1, 151)]
+    lines = [AddedLine("a.py", n, f"ghp_{SecretGenerator(n)(36)}") for n in range(1, 151)]
     result = judge_findings(scan_lines(lines), SecretAllowList())
     assert len(result) == 101
     assert (result[-1].line, result[-1].detail) == (101, "and 50 more secrets, from here on")
@@ -282,7 +286,7 @@ def covers(allowed: SecretAllowList, one: SecretFinding) -> bool:
 
 
 def test_findings_are_let_through_by_fingerprint_path_or_path_and_rule() -> None:
-    one = finding(f"ghp_{Dice()(36)}")
+    one = finding(f"ghp_{SecretGenerator()(36)}")
     assert covers(parse_allow_file(f"# наш\n\n{one.fingerprint}  # made by dice\n"), one)
     assert covers(parse_allow_file("tests/fixtures/**"), one)
     assert covers(parse_allow_file("tests/fixtures/**:github-token"), one)
@@ -326,5 +330,5 @@ def test_any_text_at_all_can_be_searched(text: str) -> None:
 
 def test_unicode_forms_of_paths_do_not_matter_to_finding() -> None:
     path = unicodedata.normalize("NFD", "й/.env")
-    assert found(f"API_TOKEN={Dice()(32, HEX)}", path) == [("configured-secret", 1)]
-    assert found(f"API_TOKEN={Dice()(32, BASE64)}", "й.py") == []
+    assert found(f"API_TOKEN={SecretGenerator()(32, HEX)}", path) == [("configured-secret", 1)]
+    assert found(f"API_TOKEN={SecretGenerator()(32, BASE64)}", "й.py") == []

@@ -9,7 +9,7 @@ from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
 from blueflame.model.task import TaskState
 from blueflame.session.replay import apply_event, open_session, replay
 from blueflame.testing.simulation import Simulation
-from support.fake_secrets import Dice, pem
+from support.fake_secrets import SecretGenerator, build_pem
 from support.random_sessions import worlds
 
 MOST_STEPS = 5_000
@@ -51,11 +51,11 @@ def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Si
 
 
 def test_lines_that_look_like_secrets_are_left_out() -> None:
-    token = f"ghp_{Dice()(36)}"
+    token = f"ghp_{SecretGenerator()(36)}"
     kept = clean_note(f"the first line\nexport TOKEN={token}\nthe last line", 500)
     assert token not in kept
     assert kept == f"the first line {SECRET} the last line"
-    key = pem(Dice())
+    key = build_pem(SecretGenerator())
     assert not any(line in clean_note(f"see:\n{key}\nso", 500) for line in key.splitlines())
 
 

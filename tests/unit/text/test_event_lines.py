@@ -13,7 +13,7 @@ from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
 from blueflame.text.event_lines import MOVED, SENTENCES, EventLine, describe_event, format_log_lines
-from support.event_strategies import KINDS, events_of
+from support.event_strategies import KINDS, build_events
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
 
@@ -32,7 +32,7 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 @settings(max_examples=15)
 @given(data=st.data())
 def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
-    recorded = JournalEntry(1, 1_770_388_222.0, data.draw(events_of(kind)))
+    recorded = JournalEntry(1, 1_770_388_222.0, data.draw(build_events(kind)))
     (text,) = format_log_lines([recorded])
     assert len(text.splitlines()) == 1
     assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}

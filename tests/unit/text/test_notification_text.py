@@ -28,7 +28,7 @@ from blueflame.text.notifications import (
     clean_title,
     find_settled_gates,
 )
-from support.fake_secrets import MAKERS, Dice
+from support.fake_secrets import MAKERS, SecretGenerator
 from support.session_examples import Told, begun, reported, task
 
 
@@ -108,7 +108,7 @@ def test_gates_that_are_settled_are_known() -> None:
 
 @pytest.mark.parametrize("secret", ["github-token", "anthropic-key", "slack-webhook"])
 def test_a_title_that_looks_like_a_secret_is_withheld(secret: str) -> None:
-    assert "withheld" in clean_title(f"Use {MAKERS[secret](Dice())} for now")
+    assert "withheld" in clean_title(f"Use {MAKERS[secret](SecretGenerator())} for now")
 
 
 def test_a_title_is_one_harmless_line() -> None:
