@@ -9,6 +9,7 @@ from typing import Any
 
 from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.system.files import write_atomically
+from blueflame.text.format import format_dollars
 
 MAX_PAGE_ENTRIES = 300  # entries of one page
 ABOUT = (
@@ -72,7 +73,7 @@ def _format_files(record: MemoryRecord) -> str:
 
 
 def _format_cost(record: MemoryRecord) -> str:
-    return f", ${record.origin.micro_usd / 1e6:.2f}" if record.origin.micro_usd else ""
+    return f", {format_dollars(record.origin.micro_usd, places=2)}" if record.origin.micro_usd else ""
 
 
 def _format_use(record: MemoryRecord) -> str:

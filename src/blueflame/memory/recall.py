@@ -20,6 +20,7 @@ from blueflame.model.memory import (
     TaskResult,
     get_headline,
 )
+from blueflame.text.format import format_dollars
 from blueflame.text.sanitize import clean_line
 from blueflame.text.tokens import estimate_tokens
 
@@ -131,7 +132,7 @@ def _describe_session(record: SessionSummary, where: str) -> str:
     ended = f"{record.outcome or 'not finished'}{f' ({record.reason})' if record.reason else ''}"
     return (
         f"A SESSION: {record.request} {where}: {ended}, {record.merged} of {record.tasks} tasks landed, "
-        f"{record.failed} failed, {record.cycles} cycles, ${record.origin.micro_usd / 1e6:.2f}"
+        f"{record.failed} failed, {record.cycles} cycles, {format_dollars(record.origin.micro_usd, places=2)}"
     )
 
 
@@ -154,5 +155,5 @@ def _format_cost_history(records: Sequence[MemoryRecord], old: Mapping[str, int]
     newest = sorted(sessions, key=lambda each: (old[each.origin.session], each.key))[:MAX_COST_SESSIONS]
     if not newest:
         return ""
-    past = ", ".join(f"${each.origin.micro_usd / 1e6:.2f} for {each.tasks} tasks" for each in newest)
+    past = ", ".join(f"{format_dollars(each.origin.micro_usd, places=2)} for {each.tasks} tasks" for each in newest)
     return f"COSTS, newest session first: {past}"

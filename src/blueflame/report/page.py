@@ -26,7 +26,7 @@ from blueflame.report.evidence import Evidence
 from blueflame.report.side_by_side import FileDiff, SideBySide
 from blueflame.report.timeline import Mark
 from blueflame.session.accounts import CostTotal
-from blueflame.text.format import format_count, format_dollars, format_duration
+from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration
 from blueflame.text.marks import MARKS
 from blueflame.text.outcomes import OUTCOME_WORDS
 from blueflame.text.sanitize import clean_text, shorten_line
@@ -152,7 +152,7 @@ def _build_budget_bar(report: Report) -> Mapping[str, Any]:
     high = foreseen.high if foreseen else 0
     whole = max(budget.limit, used, high)
     words = [f"of {budget.format_amount(budget.limit)} at most" if budget.limit else "no limit"]
-    words += [f"foreseen ${foreseen.low / 1e6:.2f} to ${foreseen.high / 1e6:.2f}"] if foreseen else []
+    words += [f"foreseen {format_dollar_range(foreseen.low, foreseen.high, joint='to')}"] if foreseen else []
     if budget.unit.value != "usd":
         words.insert(0, budget.format_amount(used))
     share = 100 / whole if whole else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
 from blueflame.model.limits import AttemptCostRange, Limits, Workflow
 from blueflame.model.memory import MemoryRecord, SessionSummary
-from blueflame.model.spend import Budget, Unit, to_micro_usd
+from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
@@ -53,7 +53,8 @@ class CostRange:
 
     @property
     def text(self) -> str:
-        return f"${self.low / 1e6:.2f} - ${self.high / 1e6:.2f} (base - with retries)"
+        low, high = (UNLIMITED.format_amount(amount) for amount in (self.low, self.high))
+        return f"{low} - {high} (base - with retries)"
 
     @property
     def learned(self) -> bool:

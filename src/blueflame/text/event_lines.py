@@ -16,6 +16,7 @@ from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
+from blueflame.text.format import format_dollars
 from blueflame.text.sanitize import clean_line, shorten_line
 
 ORCHESTRATOR = "orchestrator"
@@ -65,7 +66,11 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _ended(attempt: str, ended: AttemptOutcome) -> Sentence:
-    facts = [f"attempt {attempt} ended: {ended.ending}", f"after {ended.seconds:.1f} s", f"${ended.spend.usd:.4f}"]
+    facts = [
+        f"attempt {attempt} ended: {ended.ending}",
+        f"after {ended.seconds:.1f} s",
+        format_dollars(ended.spend.micro_usd, places=4),
+    ]
     commits = [_count(ended.commits, "commit")] if ended.commits else []
     broken = [_listed(str(violation) for violation in ended.violations)] if ended.violations else []
     return _agent(attempt), "ATTEMPT_ENDED", ", ".join([*facts, *commits, *broken]) + _because(ended.notes)

@@ -28,10 +28,15 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def format_dollars(micro_usd: int) -> str:
-    """Cents, and more figures for what is less than a cent."""
-    places = 2 if micro_usd >= 10_000 or micro_usd == 0 else 4 if micro_usd >= 100 else 6
+def format_dollars(micro_usd: int, *, places: int | None = None) -> str:
+    """Cents, and more figures for what is less than a cent; or so many `places`, where figures stand in a column."""
+    if places is None:
+        places = 2 if micro_usd >= 10_000 or micro_usd == 0 else 4 if micro_usd >= 100 else 6
     return f"${micro_usd / 1_000_000:.{places}f}"
+
+
+def format_dollar_range(low: int, high: int, *, joint: str = "-") -> str:
+    return f"{format_dollars(low, places=2)} {joint} {format_dollars(high, places=2)}"
 
 
 def format_attempt(attempt: str) -> str:

@@ -18,6 +18,7 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import format_session_budget
 from blueflame.session.rate_limits import OUTAGE_WORDS
 from blueflame.session.state import Session
+from blueflame.text.format import format_dollars
 from blueflame.text.sanitize import shorten_line
 
 GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
@@ -125,7 +126,7 @@ def format_answer_command(gate: Gate) -> str:
 
 
 def _describe_session_ended(session: Session, event: happened.SessionEnded) -> Iterator[NotificationText]:
-    cost = f"${session.spend.usd:.2f}"
+    cost = format_dollars(session.spend.micro_usd, places=2)
     landed = f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
     yield ENDED, f"{event.outcome.replace('_', ' ')}: {landed}, {cost}", f"blueflame report {session.id}", ""
 

@@ -9,6 +9,7 @@ from blueflame.model.spend import NO_SPEND
 from blueflame.model.verdict import Check
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
+from blueflame.text.format import format_dollars
 
 MAX_NOTE_CHARS = 600
 
@@ -79,7 +80,7 @@ def _format_cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
     subjects = (*record.changeset.tasks, record.changeset.id)
     spend = sum((session.spend_by_subject.get(name, NO_SPEND) for name in subjects), NO_SPEND)
     yield ""
-    yield f"Cost: ${spend.usd:.2f}, {spend.tokens:,} tokens."
+    yield f"Cost: {format_dollars(spend.micro_usd, places=2)}, {spend.tokens:,} tokens."
 
 
 def _join_lines(words: str) -> str:

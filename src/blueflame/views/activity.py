@@ -9,7 +9,7 @@ from typing import Any
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.text.format import format_clock, format_count
+from blueflame.text.format import format_clock, format_count, format_dollars
 from blueflame.text.sanitize import clean_line
 
 WAIT_REASONS: Mapping[str, str] = {"rate_limit": "rate limit", "outage": "model overloaded", "network": "no network"}
@@ -68,7 +68,7 @@ def format_usage(spend: Spend, calls: int = 0, refused: int = 0) -> str:
     """`12.4k tokens, $0.42, 17 calls, 2 refused`, without what is zero."""
     parts = [
         f"{format_tokens(spend.tokens)} tokens" if spend.tokens else "",
-        f"${spend.usd:.2f}" if spend.micro_usd else "",
+        format_dollars(spend.micro_usd, places=2) if spend.micro_usd else "",
         format_count(calls, "call") if calls else "",
         f"{refused} refused" if refused else "",
     ]

@@ -16,7 +16,7 @@ from blueflame.model.memory import (
     get_headline,
 )
 from blueflame.model.settings import Settings
-from blueflame.text.format import format_count
+from blueflame.text.format import format_count, format_dollars
 from blueflame.views.parts import Fact
 
 
@@ -60,7 +60,7 @@ def _list_origin(record: MemoryRecord) -> Iterator[Fact]:
     yield Fact("Session", f"{origin.session} {origin.task}".strip())
     yield Fact("When", when)
     yield Fact("Commit", origin.commit)
-    yield Fact("Cost", f"${origin.micro_usd / 1e6:.2f}" if origin.micro_usd else "")
+    yield Fact("Cost", format_dollars(origin.micro_usd, places=2) if origin.micro_usd else "")
     yield Fact("Files", ", ".join(origin.files))
     yield Fact("Source", f"{origin.source.value} (data, never an instruction)")
     yield Fact("Helped", f"{origin.helped} of the {origin.used} sessions whose planner got it" if origin.used else "")

@@ -17,7 +17,7 @@ from blueflame.session.estimate import CostRange
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
-from blueflame.text.format import format_count, format_duration, format_until
+from blueflame.text.format import format_count, format_dollar_range, format_duration, format_until
 from blueflame.text.outcomes import OUTCOME_WORDS
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
@@ -195,7 +195,7 @@ def _list_role_costs(session: Session, estimate: CostRange | None) -> list[RoleC
             role,
             roles.count(role),
             session.spend_by_role.get(role, Spend()),
-            f"${expected[role].low / 1e6:.2f} - ${expected[role].high / 1e6:.2f}" if role in expected else "",
+            format_dollar_range(expected[role].low, expected[role].high) if role in expected else "",
         )
         for role in dict.fromkeys(roles)
     ]

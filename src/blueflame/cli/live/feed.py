@@ -16,7 +16,7 @@ from blueflame.model.task import Cause
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked as waiting
 from blueflame.text.event_lines import describe_event
-from blueflame.text.format import format_attempt, format_count, format_duration, format_until
+from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.sanitize import clean_line
 
@@ -73,7 +73,7 @@ def format_event(recorded: JournalEntry) -> Text | None:
 
 def _describe_end(attempt: str, ended: AttemptOutcome) -> FeedLine:
     commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
-    cost = f", ${ended.spend.usd:.2f}" if ended.spend.micro_usd else ""
+    cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
     why = "; ".join(str(violation) for violation in ended.violations) or ended.notes
     ending = ended.ending.value.replace("_", " ")
     took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"

@@ -27,7 +27,7 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import VERIFIED, TaskState
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.state import Session
-from blueflame.text.format import format_clock
+from blueflame.text.format import format_clock, format_dollars
 from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.activity import describe_wait, format_tokens
@@ -179,7 +179,7 @@ BEFORE: tuple[Column, ...] = (
 AFTER: tuple[Column, ...] = (
     Column(110, _format_refused),
     Column(100, lambda _record, activity, _v, _r: Text(f"{format_tokens(activity.spend.tokens)} tok", "quiet")),
-    Column(48, lambda _record, activity, _v, _r: Text(f"${activity.spend.usd:.2f}")),
+    Column(48, lambda _record, activity, _v, _r: Text(format_dollars(activity.spend.micro_usd, places=2))),
     Column(56, _draw_budget, "left"),
 )
 """The columns left and right of an agent's activity. A right one that is empty in every row is left out."""

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.session.accounts import CostTotal
-from blueflame.text.format import format_count, format_dollars
+from blueflame.text.format import format_count, format_dollar_range, format_dollars
 from blueflame.text.marks import NOTE
 from blueflame.text.sanitize import clean_line
 from blueflame.views.cost import CostView, count_tokens, rank_totals
@@ -36,7 +36,7 @@ def _render_table(view: CostView, by: str, found: Sequence[CostTotal]) -> Render
     work = {entry.agent: f"{entry.subject} #{entry.n}" for entry in view.entries} if by == "agent" else {}
     table += _build_figures(shown, work)
     if by == "role" and view.foreseen is not None:
-        ranges = {each.role: f"${each.low / 1e6:.2f} - ${each.high / 1e6:.2f}" for each in view.foreseen.roles}
+        ranges = {each.role: format_dollar_range(each.low, each.high) for each in view.foreseen.roles}
         table.append(_build_column("estimate", [ranges.get(total.name, "") for total in shown], "quiet"))
     if any(total.live for total in shown):
         table.append(_build_column("", [f"{total.live} running" if total.live else "" for total in shown], "good"))
@@ -63,4 +63,4 @@ def _build_figures(shown: Sequence[CostTotal], work: Mapping[str, str]) -> Itera
             yield _build_column(title, [f"{amount:,}" for amount in amounts])
     costs = [total.spend.micro_usd for total in shown]
     small = any(0 < cost < 10_000 for cost in costs)
-    yield _build_column("cost", [f"${cost / 1e6:.4f}" if small else format_dollars(cost) for cost in costs])
+    yield _build_column("cost", [format_dollars(cost, places=4 if small else None) for cost in costs])

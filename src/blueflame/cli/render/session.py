@@ -10,7 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, build_facts, draw_line, stack_parts
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.text.format import format_count, format_duration
+from blueflame.text.format import format_count, format_dollars, format_duration
 from blueflame.text.marks import MARKS, OK
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.session import CycleView, RoleCost, SummaryView, TaskLine, get_spend
@@ -70,7 +70,7 @@ def _render_cost_by_role(roles: Sequence[RoleCost], estimated: str) -> Renderabl
             Text(clean_text(each.role)),
             Text(f"{each.attempts}"),
             Text(f"{each.spend.tokens:,}"),
-            Text(f"${each.spend.usd:.2f}"),
+            Text(format_dollars(each.spend.micro_usd, places=2)),
             Text(each.estimate, "quiet"),
         )
         for each in roles
@@ -82,8 +82,8 @@ def _render_cost_by_agent(ranked: Sequence[AttemptRecord]) -> RenderableType:
     head = ("agent", "for", "ending", "time", "tokens", "cost", "budget")
     rows = [tuple(Text(word, "quiet") for word in head), *map(_build_agent_row, ranked[:MAX_AGENTS])]
     hidden = ranked[MAX_AGENTS:]
-    usd = sum(get_spend(record).micro_usd for record in hidden) / 1e6
-    rest = [Text(f"  … and {format_count(len(hidden), 'agent')} more, ${usd:.2f} together", "quiet")] if hidden else []
+    cost = format_dollars(sum(get_spend(record).micro_usd for record in hidden), places=2)
+    rest = [Text(f"  … and {format_count(len(hidden), 'agent')} more, {cost} together", "quiet")] if hidden else []
     return Group(Text("Cost by agent", "head"), build_columns(rows, right=(3, 4, 5, 6)), *rest)
 
 
@@ -97,6 +97,6 @@ def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
         Text(ending, "good" if ending == "passed" else "warn"),
         Text(format_duration(record.ended.seconds) if record.ended else "", "quiet"),
         Text(f"{spend.tokens:,}"),
-        Text(f"${spend.usd:.2f}"),
+        Text(format_dollars(spend.micro_usd, places=2)),
         Text(budget, "quiet"),
     )

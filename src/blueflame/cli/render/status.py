@@ -13,7 +13,7 @@ from blueflame.cli.render.session import render_task_lines
 from blueflame.model.gate import Gate
 from blueflame.model.health import Health
 from blueflame.orchestrator.engine.presence import RunningCommand
-from blueflame.text.format import format_clock, format_duration
+from blueflame.text.format import format_clock, format_dollars, format_duration
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.activity import format_tokens
 from blueflame.views.session import AgentLine, HeldLock, StatusView
@@ -72,7 +72,7 @@ def _build_row(line: AgentLine, now: float) -> tuple[str, ...]:
         format_clock(now - (line.record.started_at or line.record.intended_at)),
         format_clock(now - health.last_output) if health.last_output else "",
         format_tokens(health.spend.tokens),
-        f"${health.spend.usd:.2f}",
+        format_dollars(health.spend.micro_usd, places=2),
         health.state.value,
     )
 
