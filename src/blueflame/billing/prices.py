@@ -144,17 +144,7 @@ def _scale_row(row: PriceRow, model: str, factor: Fraction) -> PriceRow:
 
 def _build_listed_row(line: PriceLine) -> PriceRow:
     _vendor, model, above, *dollars = line
-    input_, output, cache_read, cache_write, cache_write_1h, web_search = map(_to_micro_usd, dollars)
-    return PriceRow(
-        model=model,
-        above=above,
-        input=input_,
-        output=output,
-        cache_read=cache_read,
-        cache_write=cache_write,
-        cache_write_1h=cache_write_1h,
-        web_search=web_search,
-    )
+    return PriceRow(model=model, above=above, **dict(zip(COLUMNS, map(_to_micro_usd, dollars), strict=True)))
 
 
 def _to_micro_usd(dollars: float) -> int:

@@ -5,9 +5,13 @@ Any chunking gives the same parts, nothing raises, and a part of any size takes 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
 
 MAX_PART_BYTES = 8 * 1024 * 1024  # of a larger part only both ends are kept
 KEPT_HEAD_BYTES, KEPT_TAIL_BYTES = 64 * 1024, 256 * 1024
@@ -212,3 +216,11 @@ class AnswerParser:
     def finish(self) -> Iterator[AnswerPart]:
         if self._reader is not None:
             yield from self._reader.finish()
+
+
+def parse_json(data: str | bytes) -> Json:
+    """Parse JSON; None if it is invalid."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.billing.sse import MAX_PART_BYTES, AnswerParser, AnswerPart
+from blueflame.billing.sse import MAX_PART_BYTES, AnswerParser, AnswerPart, parse_json
 from blueflame.billing.usage_formats import EVENT_READERS, UsageCount
 
 APIS = tuple(EVENT_READERS)
@@ -84,17 +84,10 @@ class UsageReader:
         elif part.data.strip() == _DONE:
             self._count.ended = self._count.ended or self._api == "openai-chat"
         elif part.name == "message_stop" or any(mark in part.data for mark in self._marks):
-            self._take(self._count, part.name, _parse_object(part.data))
+            event = parse_json(part.data)
+            self._take(self._count, part.name, event if isinstance(event, Mapping) else {})
         if self._parts.is_json and self._api != "gemini":  # Gemini streams a list of objects, too
             self._count.ended = self._count.reported
-
-
-def _parse_object(data: bytes) -> Mapping[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, Mapping) else {}
 
 
 def _read_cut_part(part: AnswerPart) -> Mapping[str, Any]:

@@ -20,9 +20,7 @@ from blueflame.gateway.request import (
 )
 
 HTTP_PORT = 80
-DROPPED_HEADERS = frozenset(
-    ("connection", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection")
-) | {"te", "trailer", "upgrade"}
+
 _LENGTH = re.compile(rb"[0-9]{1,12}")
 
 
@@ -69,11 +67,7 @@ def _read_content_length(head: RequestHead) -> int:
 
 
 def _format_request(head: RequestHead, authority: str, path: str) -> bytes:
-    listed = {
-        name.strip().lower() for value in head.get_all("connection") for name in value.decode("latin-1").split(",")
-    }
-    dropped = (DROPPED_HEADERS | listed) - {"content-length"}  # without it the body would be read as a second request
-    kept = [f"{name}: {value.decode('latin-1')}" for name, value in head.headers if name not in dropped]
+    kept = [f"{name}: {value}" for name, value in head.list_forwarded("host")]
     lines = (f"{head.method} {path} HTTP/1.1", f"host: {authority}", *kept, "connection: close", "", "")
     return "\r\n".join(lines).encode("latin-1")
 

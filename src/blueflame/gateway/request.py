@@ -9,6 +9,9 @@ from blueflame.gateway.options import normalize_host
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 200
+HOP_BY_HOP_HEADERS = frozenset(
+    ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection")
+) | {"te", "trailer", "transfer-encoding", "upgrade"}
 _FIRST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,16384}) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\\]+)(?::([1-9][0-9]{0,4}))?")
@@ -39,6 +42,15 @@ class RequestHead:
 
     def get_all(self, name: str) -> list[bytes]:
         return [value for key, value in self.headers if key == name]
+
+    def list_forwarded(self, *dropped: str) -> list[tuple[str, str]]:
+        """List the headers to forward: not those for one connection, nor `dropped`."""
+        listed = {
+            name.strip().lower() for value in self.get_all("connection") for name in value.decode("latin-1").split(",")
+        }
+        listed -= {"content-length"}  # without it the body would be read as a second request
+        removed = HOP_BY_HOP_HEADERS | listed | set(dropped)
+        return [(name, value.decode("latin-1")) for name, value in self.headers if name not in removed]
 
 
 def parse_head(data: bytes) -> RequestHead:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blueflame.billing.sse import Json
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.cassette.match import (
-    Json,
     Placeholders,
     RequestPosition,
     format_chunks,

@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blueflame.billing.sse import parse_json
 from blueflame.gateway.cassette.match import (
     Placeholders,
     RequestPosition,
     format_chunks,
     locate_request,
-    parse_json,
     parse_streamed_answer,
     parse_whole_answer,
 )

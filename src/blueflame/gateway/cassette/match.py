@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from blueflame.billing.sse import AnswerParser
+from blueflame.billing.sse import AnswerParser, Json, parse_json
 from blueflame.gateway.cassette.merge import merge_pieces
 
-Json: TypeAlias = Any
 TextChange: TypeAlias = Callable[[str], str]
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -88,14 +87,6 @@ def _replace_in_text(text: str, change: TextChange) -> str:
             changed = _replace_everywhere(inside, change)
             return text if changed == inside else json.dumps(changed)
     return change(text)
-
-
-def parse_json(data: str | bytes) -> Json:
-    """Parse JSON; None if it is invalid."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

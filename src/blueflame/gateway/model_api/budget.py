@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from blueflame.billing.sse import parse_json
 from blueflame.billing.usage import Usage, UsageReader
 from blueflame.gateway.model_api.errors import BUDGET_STATUS, CallDenied
 from blueflame.gateway.model_api.status_events import StatusReporter
@@ -32,10 +32,7 @@ class OpenCall:
     @cached_property
     def content(self) -> dict[str, Any]:
         """The request as JSON, parsed only when needed: it may be large."""
-        try:
-            found = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
+        found = parse_json(self.body)
         return found if isinstance(found, dict) else {}
 
     @property

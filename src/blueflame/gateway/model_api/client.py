@@ -16,15 +16,10 @@ from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.usage_log import CallRecord
 from blueflame.gateway.options import ProviderApi
 from blueflame.gateway.relay import Stream
-from blueflame.gateway.request import RequestHead
+from blueflame.gateway.request import HOP_BY_HOP_HEADERS, RequestHead
 
 T = TypeVar("T")
-DROPPED_RESPONSE_HEADERS = frozenset(
-    (
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
-        *("transfer-encoding", "upgrade", "content-length", "set-cookie", "alt-svc"),
-    )
-)
+DROPPED_RESPONSE_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "set-cookie", "alt-svc"}
 DRAIN_SECONDS = 5.0  # after a disconnect: the provider's usage is still to be read
 DRAIN_SECONDS_AT_END = 1.5
 

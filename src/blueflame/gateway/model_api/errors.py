@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from blueflame.billing.sse import parse_json
+
 ANTHROPIC = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -70,10 +72,7 @@ def format_ping(wire: str) -> bytes:
 def format_error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
     """Format an error in a stream that has begun. `body` is the provider's error, if any."""
     api = wire.partition("-")[0]
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        content = None
+    content = parse_json(body)
     if not isinstance(content, dict) or "error" not in content:
         content = dict(_build_error(api, status, words))
     if wire == "openai-responses":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from blueflame.billing.sse import parse_json
 from blueflame.gateway.model_api.response import ProviderAnswer
 
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
@@ -68,13 +68,7 @@ def _read_openai_reset(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _read_reset_in_body(body: bytes, now: float) -> float | None:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(content, list) and content:  # Gemini streams a list
-        content = content[0]
-    error = content.get("error") if isinstance(content, dict) else None
+    error = _parse_error(body)
     if not isinstance(error, dict):
         return None
     seconds, at = _to_seconds(error.get("resets_in_seconds")), _to_seconds(error.get("resets_at"))
@@ -151,12 +145,13 @@ def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> Provide
 
 def _extract_message(body: bytes) -> str:
     """Extract the provider's message; every API has it at the same place."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    if isinstance(found, list) and found:
-        found = found[0]
-    error = found.get("error") if isinstance(found, dict) else None
+    error = _parse_error(body)
     words = error.get("message") if isinstance(error, dict) else error
     return " ".join(str(words).split())[:MAX_REASON_LENGTH] if words else ""
+
+
+def _parse_error(body: bytes) -> object:
+    content = parse_json(body)
+    if isinstance(content, list) and content:  # Gemini streams a list
+        content = content[0]
+    return content.get("error") if isinstance(content, dict) else None

@@ -8,19 +8,14 @@ import time
 from typing import Any
 from urllib.parse import unquote
 
+from blueflame.billing.sse import parse_json
 from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.errors import CallDenied
 from blueflame.gateway.options import ProviderApi
 from blueflame.gateway.request import RequestHead
 
 TOKEN_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
-DROPPED_REQUEST_HEADERS = frozenset(
-    (
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
-        *("transfer-encoding", "upgrade", "host", "content-length", "expect", "accept-encoding", "cookie"),
-        *TOKEN_HEADERS,
-    )
-)
+REPLACED_HEADERS = ("host", "content-length", "expect", "accept-encoding", "cookie", *TOKEN_HEADERS)
 OAUTH_BETA = "oauth-2025-04-20"
 
 
@@ -35,13 +30,7 @@ def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
 
 def format_provider_request(head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes) -> bytes:
     """Format the request, for each try again: a login may have been renewed meanwhile."""
-    listed = {
-        name.strip().lower() for value in head.get_all("connection") for name in value.decode("latin-1").split(",")
-    }
-    kept = [
-        (name, value.decode("latin-1")) for name, value in head.headers if name not in DROPPED_REQUEST_HEADERS | listed
-    ]
-    headers = _add_credential(kept, api)
+    headers = _add_credential(head.list_forwarded(*REPLACED_HEADERS), api)
     upstream = api.upstream
     host = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
     port = "" if upstream.port == (443 if upstream.tls else 80) else f":{upstream.port}"
@@ -104,10 +93,7 @@ def prepare_body(route: ModelRoute, body: bytes) -> bytes:
 
 
 def _parse_json_object(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
+    found = parse_json(body)
     if not isinstance(found, dict):
         raise CallDenied(400, "malformed_request", "the body of the request is not a JSON object")
     return found
