@@ -62,17 +62,17 @@ class WatchedAttempt:
         listener = listener or socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = listener.getsockname()[1]
         self.env = {"BLUEFLAME_HOOK_PORT": str(self.port), "BLUEFLAME_HOOK": watch["hook"]}
-        self.asker = HookServer(watch, listener, ATTEMPT, self.poll_loop, decide=decide)
+        self.server = HookServer(watch, listener, ATTEMPT, self.poll_loop, decide=decide)
         self.folder = folder
 
     def during(self, work: Callable[[], T]) -> T:
-        """Answer while somebody else does this."""
+        """Answer requests while `work` runs in a thread."""
         done: list[T] = []
         thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
         thread.start()
         give_up = time.monotonic() + TIMEOUT
         while thread.is_alive():
-            assert time.monotonic() < give_up, "waited in vain for whoever asks"
+            assert time.monotonic() < give_up, "timed out waiting for the client"
             self.poll_loop.wait(0.01)
         return done[0]
 
@@ -103,17 +103,17 @@ def build_question(tool: str, tool_input: object, *, cwd: str, call: str = "tool
 
 
 def send_and_receive(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as asking:
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as server_module:
         try:
-            asking.sendall(data)
-            return receive_all(asking)
+            server_module.sendall(data)
+            return receive_all(server_module)
         except OSError:
             return b""  # closed on us
 
 
-def receive_all(asking: socket.socket) -> bytes:
+def receive_all(server_module: socket.socket) -> bytes:
     parts = []
-    while part := asking.recv(65536):
+    while part := server_module.recv(65536):
         parts.append(part)
     return b"".join(parts)
 
@@ -162,7 +162,7 @@ def run_hook_server(
         yield watch
     finally:
         if watch.poll_loop.answers:
-            watch.asker.close()
+            watch.server.close()
 
 
 MALFORMED_CALLS = {

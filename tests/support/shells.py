@@ -114,7 +114,7 @@ def run_in_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
     work = folder / "w"
     work.mkdir(exist_ok=True)
     (folder / "script").write_bytes(script.encode())
-    (folder / "record").unlink(missing_ok=True)  # somebody in the background may still write to the last one
+    (folder / "record").unlink(missing_ok=True)  # a background process may still write to the last one
     with (folder / "record").open("wb") as record:
         try:
             subprocess.run(

@@ -232,7 +232,7 @@ def test_prose_instead_of_an_answer_is_no_answer(network: ClosedNetwork, tmp_pat
 
 def test_a_watcher_that_is_gone_means_no(network: ClosedNetwork, tmp_path: Path) -> None:
     with stage(network, tmp_path, using("Write", file_path="src/a.txt", content="x"), DONE) as here:
-        here.watch.asker.close()
+        here.watch.server.close()
         ran = here.ended(here.play())
 
         assert ran.failure == ""

@@ -27,7 +27,7 @@ SCRIPTS = int(os.environ.get("BLUEFLAME_EXAMPLES", "250"))
 SEED = int(os.environ.get("BLUEFLAME_SEED", "1"))
 
 
-class Maker:
+class ScriptMaker:
     """Scripts with a taste for the odd: quotes, escapes, braces, tildes, substitutions, here-documents, jumps."""
 
     def __init__(self, seed: int) -> None:
@@ -368,12 +368,12 @@ def is_reported(found: list[SimpleCommand], argv: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.slow
-def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
+def test_the_reader_reports_every_command_that_bash_runs(tmp_path: Path) -> None:
     world = LocalWorld(str(tmp_path), shfmt=find_shfmt())
     count: Counter[str] = Counter()
     missed: list[str] = []
     for number in range(SCRIPTS):
-        script = Maker(SEED * 1_000_003 + number).script()
+        script = ScriptMaker(SEED * 1_000_003 + number).script()
         try:
             found = [each for each in read_commands(world.parse(script), script) if isinstance(each, SimpleCommand)]
         except (UnparsableCommand, UnreadableSyntax):

@@ -70,7 +70,7 @@ def test_gemini_is_understood_in_its_own_words_after_the_canary_in_ours(repo: Pa
 
 
 def test_the_hook_can_allow_without_a_word(repo: Path) -> None:
-    """Codex takes our JSON for a fault, and goes on as if nobody had been asked."""
+    """Codex takes our JSON for an error and continues as if there were no hook."""
     question = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": f"{repo}/README.md"}}
     with run_hook_server(repo, dialect="codex") as watch:
         watch.prove()

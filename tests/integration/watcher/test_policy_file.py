@@ -42,7 +42,9 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_siz
 
 
 @given(texts=TEXTS, flags=st.booleans(), scope=st.none() | st.just(("a/b",)))
-def test_any_policy_survives_the_journey(texts: tuple[str, ...], flags: bool, scope: tuple[str, ...] | None) -> None:
+def test_any_policy_is_loaded_as_it_was_saved(
+    texts: tuple[str, ...], flags: bool, scope: tuple[str, ...] | None
+) -> None:
     policy = Policy(
         role="".join(texts),
         worktree="/" + "".join(texts),
@@ -95,7 +97,7 @@ def test_a_damaged_policy_allows_nothing(tmp_path: Path, text: str, why: str) ->
     assert str(path) in str(caught.value)
 
 
-def test_a_key_less_is_a_rule_less_and_refused(tmp_path: Path) -> None:
+def test_a_policy_with_a_missing_key_is_refused(tmp_path: Path) -> None:
     said = json.loads(format_policy(compiled()))
     for name in said:
         without = {key: value for key, value in said.items() if key != name}
@@ -103,7 +105,7 @@ def test_a_key_less_is_a_rule_less_and_refused(tmp_path: Path) -> None:
             parse_policy(json.dumps(without), "here")
 
 
-def test_a_policy_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_binary_policy_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="cannot be read"):
         load_policy(tmp_path / "none.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
@@ -121,13 +123,13 @@ def program(folder: Path) -> Path:
     return path
 
 
-def test_the_parser_of_our_own_installation_is_taken() -> None:
+def test_the_shfmt_of_the_installation_is_found() -> None:
     found = Path(find_shfmt())
     assert found.is_absolute() and os.access(found, os.X_OK)
     assert found.parent == Path(sys.executable).parent
 
 
-def test_else_one_on_the_path_and_else_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otherwise_shfmt_is_searched_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path / "nothing here"))
     (tmp_path / "not a program").mkdir()

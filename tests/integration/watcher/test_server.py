@@ -22,8 +22,8 @@ from blueflame.model.policy import Decision, ToolCall
 from blueflame.policy.tool_calls import MAX_CALL_BYTES
 from blueflame.telemetry.audit import read_audit
 from blueflame.watcher import audit_log
-from blueflame.watcher import decision as judging
-from blueflame.watcher import server as asking
+from blueflame.watcher import decision as decision_module
+from blueflame.watcher import server as server_module
 from blueflame.watcher.http import ALLOWED
 from support.command_line import MAIN
 from support.hook_servers import (
@@ -39,19 +39,19 @@ from support.hook_servers import (
 from support.wardens import ROOT
 
 
-def yes(call: ToolCall) -> Decision:
+def allow_everything(call: ToolCall) -> Decision:
     return Decision(True, "allowed")
 
 
 @pytest.mark.verification(11, 12, 13)
-def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path) -> None:
+def test_a_call_is_decided_by_the_policy_and_recorded(repo: Path) -> None:
     with run_hook_server(repo) as watch:
         watch.prove()
         allowed = watch.ask("Write", file_path=str(repo / "src" / "новый.py"), content="x\n")
         denied = watch.ask("Write", file_path=str(repo / ".env"), content="x\n")
         ran = watch.ask("Bash", command="git status")
         refused = watch.ask("Bash", command="git status; curl example.org")
-        closed = watch.asker.close()
+        closed = watch.server.close()
 
     assert [said["permissionDecision"] for said in (allowed, denied, ran, refused)] == [
         "allow",
@@ -103,13 +103,13 @@ def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
     assert (allowed.returncode, large.returncode, denied.returncode) == (0, 0, 2)
     assert json.loads(allowed.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
     assert b"outside_worktree" in denied.stderr
-    assert (denied.stdout, watch.asker.problem) == (b"", "")
+    assert (denied.stdout, watch.server.problem) == (b"", "")
 
 
 def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         before = watch.ask("Read", file_path=str(repo / "README.md"))
-        assert not watch.asker.proven
+        assert not watch.server.proven
         watch.prove()
         after = watch.ask("Read", file_path=str(repo / "README.md"))
 
@@ -117,26 +117,26 @@ def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
     assert [line["rule"] for line in watch.lines()] == ["canary", "canary", "allowed"]
 
 
-def test_the_canary_is_never_allowed_whoever_decides(repo: Path) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+def test_the_canary_is_refused_even_if_the_policy_allows_it(repo: Path) -> None:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         watch.prove()
 
 
 def test_an_attempt_without_a_canary_has_a_problem(repo: Path) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
-        assert "canary" in str(watch.asker.close()["problem"])
+    with run_hook_server(repo, decide=allow_everything) as watch:
+        assert "canary" in str(watch.server.close()["problem"])
 
 
 @pytest.mark.parametrize("body", MALFORMED_CALLS.values(), ids=MALFORMED_CALLS.keys())
-def test_what_is_not_a_call_is_refused_and_written_down(repo: Path, body: bytes) -> None:
+def test_a_malformed_call_is_refused_and_recorded(repo: Path, body: bytes) -> None:
     with run_hook_server(repo, decide=lambda call: Decision(False, "malformed_call", "not even then")) as watch:
         watch.prove()
         answer = watch.post(body)
 
     assert b"X-Blueflame-Decision: deny\r\n" in answer
     assert (watch.lines()[-1]["decision"], watch.lines()[-1]["rule"]) == ("block", "malformed_call")
-    assert watch.asker.problem == ""
+    assert watch.server.problem == ""
 
 
 def test_policy_check_refuses_malformed_calls_with_the_words_of_the_hook_server(repo: Path) -> None:
@@ -156,7 +156,7 @@ def test_policy_check_refuses_malformed_calls_with_the_words_of_the_hook_server(
     assert all(answer["decision"] == "deny" for answer in answers)
 
 
-NOT_ASKED = {
+BAD_REQUESTS = {
     "another path": "POST /hook2 HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
     "the root": "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
     "a query": "POST /hook?x HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
@@ -175,9 +175,9 @@ NOT_ASKED = {
 }
 
 
-@pytest.mark.parametrize("head", NOT_ASKED.values(), ids=NOT_ASKED.keys())
-def test_what_is_not_a_question_is_never_an_allowance(repo: Path, head: str) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+@pytest.mark.parametrize("head", BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
+def test_a_bad_request_is_never_allowed(repo: Path, head: str) -> None:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         body = build_question("Read", {}, cwd="/")
         sent = head.replace("{0:.0s}", "").format(len(body)).encode() + body
@@ -188,7 +188,7 @@ def test_what_is_not_a_question_is_never_an_allowance(repo: Path, head: str) -> 
     assert len(watch.lines()) == 1
 
 
-def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
+def test_requests_may_come_in_pieces_and_in_parallel(repo: Path) -> None:
     body = build_question("Read", {"file_path": "x"}, cwd="/")
     whole = b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
@@ -202,38 +202,38 @@ def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
             one.close()
         return answers
 
-    with run_hook_server(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         answers = watch.during(lambda: ask_in_turns(watch.port))
 
     assert answers == [ALLOWED] * 5
 
 
-def test_half_a_question_and_a_hung_up_one_are_nobodys_business(repo: Path) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+def test_incomplete_and_closed_requests_are_not_recorded(repo: Path) -> None:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         for part in (b"", b"POST /ho", b"POST /hook HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"):
-            with socket.create_connection(("127.0.0.1", watch.port)) as asking:
-                asking.sendall(part)
+            with socket.create_connection(("127.0.0.1", watch.port)) as server_module:
+                server_module.sendall(part)
             assert watch.ask("Read", file_path="x")["permissionDecision"] == "allow"
 
     assert len(watch.lines()) == 4
 
 
-def test_a_crowd_of_silent_ones_is_shown_out_and_others_are_refused_meanwhile(
+def test_silent_connections_are_closed_and_others_refused_meanwhile(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
-        crowd = [socket.create_connection(("127.0.0.1", watch.port)) for _ in range(asking.MAX_CONNECTIONS)]
+        crowd = [socket.create_connection(("127.0.0.1", watch.port)) for _ in range(server_module.MAX_CONNECTIONS)]
         assert watch.post(build_question("Read", {}, cwd="/")) == b""
-        monkeypatch.setattr(asking, "CONNECTION_TIMEOUT", 0.0)
+        monkeypatch.setattr(server_module, "CONNECTION_TIMEOUT", 0.0)
         assert watch.ask("Read")["permissionDecision"] == "allow"
         for one in crowd:
             one.close()
 
 
-def test_one_who_does_not_listen_holds_nobody_up(repo: Path) -> None:
+def test_a_client_that_does_not_read_delays_no_other(repo: Path) -> None:
     with run_hook_server(repo, decide=lambda call: Decision(False, "blocked_path", "no " * 2000)) as watch:
         watch.prove()
         with socket.socket() as deaf:
@@ -263,7 +263,7 @@ def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
 
 
 def test_a_decision_that_takes_too_long_is_a_refusal(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "DECISION_TIMEOUT", 0.1)
+    monkeypatch.setattr(decision_module, "DECISION_TIMEOUT", 0.1)
 
     def slow(call: ToolCall) -> Decision:
         if call.tool == "Bash":
@@ -295,14 +295,14 @@ def test_a_policy_that_cannot_be_used_allows_nothing_and_is_a_problem(
         Path(given["policy"]).write_text(text)
         with closing_in_the_end(WatchedAttempt(repo, given, None)) as watch:
             watch.prove()
-            assert "policy" in watch.asker.problem
+            assert "policy" in watch.server.problem
             assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
 
 
 @contextmanager
 def closing_in_the_end(watch: WatchedAttempt) -> Iterator[WatchedAttempt]:
     yield watch
-    watch.asker.close()
+    watch.server.close()
 
 
 def test_a_policy_changed_before_it_is_read_allows_nothing(repo: Path) -> None:
@@ -310,15 +310,15 @@ def test_a_policy_changed_before_it_is_read_allows_nothing(repo: Path) -> None:
         watch.policy.write_text(watch.policy.read_text().replace(".env*", ".nothing"))
         watch.prove()
         assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
-        assert "changed" in watch.asker.problem
+        assert "changed" in watch.server.problem
 
 
-def test_whatever_is_changed_while_the_agent_runs_is_told_at_the_end(repo: Path, tmp_path: Path) -> None:
+def test_changes_of_watched_files_are_reported_at_the_end(repo: Path, tmp_path: Path) -> None:
     own = tmp_path / "hook.sh"
     own.write_bytes(find_hook().read_bytes())
 
     def tampered(how: str) -> str:
-        with run_hook_server(repo, hook=str(own), decide=yes) as watch:
+        with run_hook_server(repo, hook=str(own), decide=allow_everything) as watch:
             watch.prove()
             watch.ask("Read", file_path="x")
             if how == "policy":
@@ -336,7 +336,7 @@ def test_whatever_is_changed_while_the_agent_runs_is_told_at_the_end(repo: Path,
                 text = watch.audit.read_text()
                 watch.audit.unlink()
                 watch.audit.write_text(text)
-            problem = str(watch.asker.close()["problem"])
+            problem = str(watch.server.close()["problem"])
         watch.audit.unlink(missing_ok=True)
         return problem
 
@@ -351,38 +351,36 @@ def test_a_log_that_cannot_be_opened_means_nothing_is_allowed(repo: Path, tmp_pa
     (tmp_path / "a file").touch()
     (tmp_path / "a link").symlink_to(tmp_path / "elsewhere")
     for place in (tmp_path / "a file" / "log", tmp_path / "a link", tmp_path):
-        with run_hook_server(repo, audit=str(place), decide=yes) as watch:
-            assert "audit log" in watch.asker.problem
+        with run_hook_server(repo, audit=str(place), decide=allow_everything) as watch:
+            assert "audit log" in watch.server.problem
             watch.prove()
             assert watch.ask("Read", file_path="x")["permissionDecision"] == "deny"
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> None:
-    with run_hook_server(repo, audit="/dev/full", decide=yes) as watch:
+    with run_hook_server(repo, audit="/dev/full", decide=allow_everything) as watch:
         watch.prove()
         said = watch.ask("Read", file_path="x")
 
         assert said["permissionDecision"] == "deny"
         assert "recorded" in said["permissionDecisionReason"]
-        assert "/dev/full" in watch.asker.problem
+        assert "/dev/full" in watch.server.problem
 
 
-def test_an_agent_that_asks_without_end_is_refused_before_the_disk_is_full(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_fills_the_audit_log_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "MAX_BYTES", 2000)
-    with run_hook_server(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         answers = [watch.ask("Read", file_path="x")["permissionDecision"] for _ in range(10)]
 
     assert answers[0] == "allow"
     assert answers[-1] == "deny"
-    assert "full" in watch.asker.problem
+    assert "full" in watch.server.problem
     assert watch.audit.stat().st_size <= 2000
 
 
-def test_the_log_is_the_persons_alone_and_plain_ascii_and_bounded(repo: Path) -> None:
+def test_the_audit_log_is_private_ascii_and_bounded(repo: Path) -> None:
     with run_hook_server(repo, decide=lambda call: Decision(False, "blocked_path", "нет\x1b[31m" * 1000)) as watch:
         watch.prove()
         watch.ask("Write", file_path="\x1b]0;title\x07\x7f\x9b\ud800ж" * 1000, content="\0")
@@ -394,9 +392,9 @@ def test_the_log_is_the_persons_alone_and_plain_ascii_and_bounded(repo: Path) ->
     assert read_audit(watch.audit).findings == ()
 
 
-def test_a_log_that_is_there_already_is_gone_on_with(repo: Path) -> None:
+def test_an_existing_audit_log_is_continued(repo: Path) -> None:
     for _ in range(3):
-        with run_hook_server(repo, decide=yes) as watch:
+        with run_hook_server(repo, decide=allow_everything) as watch:
             watch.prove()
             watch.ask("Read", file_path="x")
 
@@ -405,7 +403,7 @@ def test_a_log_that_is_there_already_is_gone_on_with(repo: Path) -> None:
 
 
 def test_nothing_of_the_hooks_files_leaks_to_children(repo: Path) -> None:
-    with run_hook_server(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=allow_everything) as watch:
         watch.prove()
         left = subprocess.run(
             ["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True, close_fds=False
@@ -420,12 +418,12 @@ sys.path.insert(0, sys.argv[1])
 from blueflame.watcher.server import HookServer
 from blueflame.warden.poll_loop import PollLoop
 poll_loop, listener = PollLoop(), socket.create_server(("127.0.0.1", 0))
-asker = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
+server = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", poll_loop)
 print(listener.getsockname()[1], flush=True)
 while not poll_loop.stops:
     poll_loop.wait(1)
 heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "typer"} & set(sys.modules)
-print(json.dumps({**asker.close(), "heavy": sorted(heavy)}), flush=True)
+print(json.dumps({**server.close(), "heavy": sorted(heavy)}), flush=True)
 """
 
 

@@ -14,7 +14,7 @@ from support.hook_servers import build_watch
 from support.wardens import run_warden, write_launch
 
 
-class Ended(NamedTuple):
+class WatchedRun(NamedTuple):
     outcome: dict[str, Any]
     audit: Audit
     gathered: AgentOutput
@@ -24,7 +24,7 @@ class Ended(NamedTuple):
         return find_unaudited_calls(self.gathered.calls, self.audit.lines, unread=self.gathered.is_incomplete)
 
 
-def worked(repo: Path, steps: str, **changes: object) -> Ended:
+def worked(repo: Path, steps: str, **changes: object) -> WatchedRun:
     runtime = ScriptedRuntime(parse_script(f"defaults: {{worker: {steps}}}", source="play.yaml"))
     folder = repo.parent / "attempts" / "ses-1.task-001.worker.1"
     brief = AgentBrief(
@@ -41,7 +41,7 @@ def worked(repo: Path, steps: str, **changes: object) -> Ended:
     watch = {**build_watch(repo), "port": 61130, **changes}
     env = {"PATH": "/usr/bin:/bin", **launch.env}
     outcome = run_warden(write_launch(folder, *launch.argv, env=env, cwd=str(repo), watch=watch))
-    return Ended(outcome, read_audit(Path(watch["audit"])), read_spool(runtime, folder / "stdout.log"))
+    return WatchedRun(outcome, read_audit(Path(watch["audit"])), read_spool(runtime, folder / "stdout.log"))
 
 
 def test_a_good_agent_is_watched_from_the_canary_to_the_end(repo: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_climb_behind_a_link_is_taken_as_the_kernel_takes_it(top: Path, tmp_pa
     assert world_of(top).resolve("/../../x") == "/x"
 
 
-def test_a_loop_leads_nowhere(top: Path) -> None:
+def test_a_loop_of_links_resolves_to_nothing(top: Path) -> None:
     (top / "one").symlink_to("two")
     (top / "two").symlink_to("one")
     (top / "self").symlink_to("self/self")
@@ -64,12 +64,12 @@ def test_a_long_chain_is_followed_as_far_as_the_kernel_would(top: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "src", "./x", "/x\0y", "/\ud800", "/" + "a" * 300])
-def test_what_is_no_path_leads_nowhere(top: Path, path: str) -> None:
+def test_an_invalid_path_resolves_to_nothing(top: Path, path: str) -> None:
     assert world_of(top).resolve(path) == NOWHERE
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into every folder")
-def test_what_cannot_be_looked_at_leads_nowhere(top: Path) -> None:
+def test_an_unreadable_path_resolves_to_nothing(top: Path) -> None:
     (top / "closed").mkdir()
     (top / "closed").chmod(0)
     assert world_of(top).resolve(f"{top}/closed/x") == NOWHERE
@@ -147,7 +147,7 @@ def test_a_small_file_is_read(top: Path) -> None:
     assert world.read_text("binary") == "\ufffd\0"
 
 
-def test_what_is_no_small_file_of_the_worktree_is_not(top: Path, tmp_path: Path) -> None:
+def test_other_files_are_not_read(top: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     (top / "out").symlink_to(tmp_path / "secret")
     (top / "large").write_bytes(b"x" * 1_000_001)
@@ -174,7 +174,7 @@ def test_what_a_shell_could_not_read_is_unreadable(top: Path, command: str) -> N
         world_of(top).parse(command)
 
 
-def test_the_reason_is_told(top: Path) -> None:
+def test_the_reason_of_the_parser_is_reported(top: Path) -> None:
     with pytest.raises(UnparsableCommand, match=r"1:6: .*closing quote"):
         world_of(top).parse("echo 'x")
 

@@ -1,4 +1,4 @@
-"""A command that was judged before is judged the same, and anew as soon as anything it depends on is different."""
+"""A judged command is not judged again until something that it depends on changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from blueflame.model.policy import Decision, Policy, ToolCall
 from blueflame.model.settings.permissions import BashRules, PermissionSettings, ValidationSettings
-from blueflame.policy import decision_cache as policy_memory
+from blueflame.policy import decision_cache
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.policy.decision_cache import DecisionCache, QuestionRecorder
@@ -56,20 +56,20 @@ def run(policy: Policy, world: LocalWorld, command: str, cwd: Path) -> Decision:
     return decide(policy, ToolCall(tool="Bash", input={"command": command}, cwd=str(cwd)), world)
 
 
-def test_a_command_that_was_judged_is_not_judged_again(top: Path, world: CountingWorld) -> None:
+def test_a_judged_command_is_not_judged_again(top: Path, world: CountingWorld) -> None:
     policy = make(top)
     answers = [run(policy, world, "git status > src/x.txt", top) for _ in range(5)]
     assert answers[0].allowed and set(answers) == {answers[0]}
     assert world.parsed == 1
 
 
-def test_elsewhere_it_is_another_command(top: Path, world: CountingWorld) -> None:
+def test_in_another_folder_it_is_judged_again(top: Path, world: CountingWorld) -> None:
     policy = make(top)
     assert run(policy, world, "git status > x.txt", top / "src").allowed
     assert run(policy, world, "git status > x.txt", top).rule == "path_not_allowed"
 
 
-def test_a_link_that_was_bent_since_is_seen(top: Path, world: CountingWorld, tmp_path: Path) -> None:
+def test_a_changed_link_is_noticed(top: Path, world: CountingWorld, tmp_path: Path) -> None:
     policy = make(top)
     assert run(policy, world, "touch src/out/x", top).allowed
     (top / "src" / "out").symlink_to(tmp_path)
@@ -78,7 +78,7 @@ def test_a_link_that_was_bent_since_is_seen(top: Path, world: CountingWorld, tmp
     assert run(policy, world, "touch src/out/x", top).allowed
 
 
-def test_another_policy_remembers_for_itself(top: Path, world: CountingWorld) -> None:
+def test_each_policy_has_its_own_cache(top: Path, world: CountingWorld) -> None:
     assert run(make(top), world, "make all", top).allowed
     strict = compile_policy(
         permissions=PermissionSettings(bash_rules=BashRules(allowed_commands=("git status",))),
@@ -91,8 +91,8 @@ def test_another_policy_remembers_for_itself(top: Path, world: CountingWorld) ->
     assert run(strict, world, "make all", top).rule == "command_not_allowed"
 
 
-class Everything:
-    """Paths of which all may be read and none written."""
+class ReadablePaths:
+    """All paths may be read, none written."""
 
     def check_read(self, path: str) -> Decision:
         return Decision(True, "allowed")
@@ -101,23 +101,23 @@ class Everything:
         return Decision(False, "read_only_role", path)
 
 
-def test_it_forgets_the_oldest_and_never_keeps_the_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_memory, "MAX_ENTRIES", 2)
-    memory, paths = DecisionCache(), Everything()
+def test_the_oldest_entry_is_dropped_and_large_ones_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_cache, "MAX_ENTRIES", 2)
+    cache, paths = DecisionCache(), ReadablePaths()
     yes = Decision(True, "allowed")
 
     def known(command: str) -> bool:
-        return memory.find(command, "/", paths) is not None
+        return cache.find(command, "/", paths) is not None
 
     for command in ("a", "b"):
-        memory.store(command, "/", yes, QuestionRecorder(paths))
+        cache.store(command, "/", yes, QuestionRecorder(paths))
     assert known("a")
-    memory.store("c", "/", yes, QuestionRecorder(paths))
+    cache.store("c", "/", yes, QuestionRecorder(paths))
     assert [known(command) for command in "abc"] == [True, False, True]
-    memory.store("x" * 10_000, "/", yes, QuestionRecorder(paths))
+    cache.store("x" * 10_000, "/", yes, QuestionRecorder(paths))
     assert not known("x" * 10_000)
     restless = QuestionRecorder(paths)
     for n in range(100):
         restless.check_read(str(n))
-    memory.store("e", "/", yes, restless)
+    cache.store("e", "/", yes, restless)
     assert not known("e")

@@ -18,7 +18,7 @@ SAME: dict[str, tuple[str, str, dict[str, Any], tuple[ToolUse, ...]]] = {
     "codex patches": (CODEX, "apply_patch", {"command": PATCH}, TOUCHED),
     "codex patches in a shell": (CODEX, "Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, TOUCHED),
     "codex looks": (CODEX, "view_image", {"path": "a.png"}, (ToolUse("Read", {"file_path": "a.png"}),)),
-    "codex and a tool nobody knows": (CODEX, "spawn_agent", {"x": 1}, (ToolUse("spawn_agent", {"x": 1}),)),
+    "codex and an unknown tool": (CODEX, "spawn_agent", {"x": 1}, (ToolUse("spawn_agent", {"x": 1}),)),
     "gemini runs": (
         GEMINI,
         "run_shell_command",
@@ -52,14 +52,12 @@ SAME: dict[str, tuple[str, str, dict[str, Any], tuple[ToolUse, ...]]] = {
         (ToolUse("WebFetch", {"url": "https://example.org/a", "prompt": "sum up https://example.org/a please"}),),
     ),
     "gemini asks a helper": (GEMINI, "invoke_agent", {"prompt": "x"}, (ToolUse("invoke_agent", {"prompt": "x"}),)),
-    "gemini and a tool nobody knows": (GEMINI, "nonsense", {"x": 1}, (ToolUse("nonsense", {"x": 1}),)),
+    "gemini and an unknown tool": (GEMINI, "nonsense", {"x": 1}, (ToolUse("nonsense", {"x": 1}),)),
 }
 
 
 @pytest.mark.parametrize(("dialect", "tool", "given", "expected"), SAME.values(), ids=SAME.keys())
-def test_a_call_is_said_in_our_words(
-    dialect: str, tool: str, given: dict[str, Any], expected: tuple[ToolUse, ...]
-) -> None:
+def test_a_call_is_translated(dialect: str, tool: str, given: dict[str, Any], expected: tuple[ToolUse, ...]) -> None:
     assert translate_call(dialect, tool, given, CWD) == expected
     for each in expected:
         if each.tool in INPUT_SHAPES:
@@ -78,7 +76,7 @@ UNCLEAR: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("dialect", "tool", "given"), UNCLEAR.values(), ids=UNCLEAR.keys())
-def test_what_is_unclear_is_not_guessed(dialect: str, tool: str, given: dict[str, Any]) -> None:
+def test_an_unclear_call_is_refused(dialect: str, tool: str, given: dict[str, Any]) -> None:
     with pytest.raises(UntranslatableCall):
         translate_call(dialect, tool, given, CWD)
 

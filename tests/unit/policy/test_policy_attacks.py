@@ -26,7 +26,7 @@ PERMISSIONS = PermissionSettings(allowed_tools=TOOLS)
 NO_PARSER = "/bin/false"
 
 
-class Ground:
+class TrapWorktree:
     """A worktree `wt`, a neighbour `wt-evil`, a private `tmp`, a `secret` beside them, and links of every kind."""
 
     def __init__(self, base: Path) -> None:
@@ -94,8 +94,8 @@ class Ground:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    return Ground(tmp_path_factory.mktemp("ground"))
+def worktree(tmp_path_factory: pytest.TempPathFactory) -> TrapWorktree:
+    return TrapWorktree(tmp_path_factory.mktemp("ground"))
 
 
 OUT, BLOCKED, NOT_ALLOWED = "outside_worktree", "blocked_path", "path_not_allowed"
@@ -263,8 +263,8 @@ WRITES = [
 @pytest.mark.verification(11)
 @pytest.mark.parametrize("tool", ["Write", "Edit", "MultiEdit", "Delete"])
 @pytest.mark.parametrize(("path", "rule"), WRITES, ids=[repr(path)[:60] for path, _ in WRITES])
-def test_a_write_that_must_not_be_is_refused(ground: Ground, tool: str, path: str, rule: str) -> None:
-    answer = ground.ask(tool, file_path=path)
+def test_a_forbidden_write_is_refused(worktree: TrapWorktree, tool: str, path: str, rule: str) -> None:
+    answer = worktree.ask(tool, file_path=path)
     assert (answer.allowed, answer.rule) == (False, rule), answer
     assert answer.details
 
@@ -303,15 +303,15 @@ READS = [
 
 @pytest.mark.parametrize(("tool", "key"), [("Read", "file_path"), ("LS", "path"), ("NotebookRead", "notebook_path")])
 @pytest.mark.parametrize(("path", "rule"), READS, ids=[repr(path)[:60] for path, _ in READS])
-def test_a_read_that_must_not_be_is_refused(ground: Ground, tool: str, key: str, path: str, rule: str) -> None:
-    answer = ground.call(tool, {key: path}, ground.policy)
+def test_a_forbidden_read_is_refused(worktree: TrapWorktree, tool: str, key: str, path: str, rule: str) -> None:
+    answer = worktree.call(tool, {key: path}, worktree.policy)
     assert (answer.allowed, answer.rule) == (False, rule), answer
 
 
 @pytest.mark.parametrize(("path", "rule"), READS, ids=[repr(path)[:60] for path, _ in READS])
 @pytest.mark.parametrize("tool", ["Grep", "Glob"])
-def test_nor_is_it_searched(ground: Ground, tool: str, path: str, rule: str) -> None:
-    answer = ground.ask(tool, pattern="*", path=path)
+def test_a_search_of_a_forbidden_path_is_refused(worktree: TrapWorktree, tool: str, path: str, rule: str) -> None:
+    answer = worktree.ask(tool, pattern="*", path=path)
     assert (answer.allowed, answer.rule) == (False, rule), answer
 
 
@@ -366,8 +366,10 @@ GLOBS = [
 
 
 @pytest.mark.parametrize(("pattern", "rule"), GLOBS, ids=[repr(pattern)[:60] for pattern, _ in GLOBS])
-def test_a_pattern_that_leads_away_or_asks_for_the_blocked_is_refused(ground: Ground, pattern: str, rule: str) -> None:
-    answer = ground.ask("Glob", pattern=pattern)
+def test_a_glob_that_leaves_the_worktree_or_aims_at_blocked_files_is_refused(
+    worktree: TrapWorktree, pattern: str, rule: str
+) -> None:
+    answer = worktree.ask("Glob", pattern=pattern)
     assert (answer.allowed, answer.rule) == (False, rule), answer
 
 
@@ -375,30 +377,30 @@ FILTERS = [pattern for pattern, rule in GLOBS if rule == BLOCKED and not pattern
 
 
 @pytest.mark.parametrize("pattern", [*FILTERS, "*.py .env", "*.py,.env", "!x .env*", "/.env"])
-def test_grep_is_not_narrowed_down_to_the_blocked(ground: Ground, pattern: str) -> None:
-    assert ground.ask("Grep", pattern="API", glob=pattern).rule == BLOCKED
+def test_grep_is_not_narrowed_down_to_the_blocked(worktree: TrapWorktree, pattern: str) -> None:
+    assert worktree.ask("Grep", pattern="API", glob=pattern).rule == BLOCKED
 
 
 @pytest.mark.parametrize(
     "glob", ["," * 3000, "{" * 1900, "*.py " * 2_000_000, "a\n.env", "{a,b" * 400, "}" * 1000, "\0"]
 )
-def test_a_filter_without_end_is_refused_at_once(ground: Ground, glob: str) -> None:
-    assert ground.ask("Grep", pattern="x", glob=glob).rule in ("malformed_call", "allowed")
+def test_a_filter_without_end_is_refused_at_once(worktree: TrapWorktree, glob: str) -> None:
+    assert worktree.ask("Grep", pattern="x", glob=glob).rule in ("malformed_call", "allowed")
 
 
-def test_a_name_that_a_pattern_would_think_about_for_ever_is_refused(ground: Ground) -> None:
-    policy = ground.make(permissions=replace_paths(blocked=("a/**/b/**/c/**/d/**/e",)))
-    assert ground.ask("Read", policy, file_path="a/" + "b/c/d/" * 600 + "x").rule == "malformed_call"
-    assert ground.ask("Read", policy, file_path="a/" + "b/c/d/" * 15 + "x").allowed
-    assert ground.ask("Read", policy, file_path="a/" + "b/c/d/" * 15 + "e").rule == BLOCKED
+def test_a_name_that_takes_too_long_to_match_is_refused(worktree: TrapWorktree) -> None:
+    policy = worktree.make(permissions=replace_paths(blocked=("a/**/b/**/c/**/d/**/e",)))
+    assert worktree.ask("Read", policy, file_path="a/" + "b/c/d/" * 600 + "x").rule == "malformed_call"
+    assert worktree.ask("Read", policy, file_path="a/" + "b/c/d/" * 15 + "x").allowed
+    assert worktree.ask("Read", policy, file_path="a/" + "b/c/d/" * 15 + "e").rule == BLOCKED
 
 
-def test_an_anchored_rule_is_not_passed_by_its_last_name(ground: Ground) -> None:
-    policy = ground.make(permissions=replace_paths(blocked=("config/prod.yaml",)))
-    assert ground.ask("Grep", policy, pattern="x", glob="prod.yaml").rule == BLOCKED
-    assert ground.ask("Grep", policy, pattern="x", glob="**/prod.yam?").rule == BLOCKED
-    assert ground.ask("Glob", policy, pattern="src/**/prod.yaml").allowed
-    assert ground.ask("Glob", policy, pattern="config/*.yaml").allowed
+def test_an_anchored_rule_is_not_passed_by_its_last_name(worktree: TrapWorktree) -> None:
+    policy = worktree.make(permissions=replace_paths(blocked=("config/prod.yaml",)))
+    assert worktree.ask("Grep", policy, pattern="x", glob="prod.yaml").rule == BLOCKED
+    assert worktree.ask("Grep", policy, pattern="x", glob="**/prod.yam?").rule == BLOCKED
+    assert worktree.ask("Glob", policy, pattern="src/**/prod.yaml").allowed
+    assert worktree.ask("Glob", policy, pattern="config/*.yaml").allowed
 
 
 CWDS = [
@@ -419,18 +421,18 @@ CWDS = [
 
 
 @pytest.mark.parametrize(("cwd", "rule"), CWDS)
-def test_a_call_from_elsewhere_is_refused(ground: Ground, cwd: str, rule: str) -> None:
-    assert ground.ask("Read", file_path="$WT/src/app.py", cwd=cwd).rule == rule
-    assert ground.ask("Bash", command="ls", cwd=cwd).rule == rule
+def test_a_call_from_elsewhere_is_refused(worktree: TrapWorktree, cwd: str, rule: str) -> None:
+    assert worktree.ask("Read", file_path="$WT/src/app.py", cwd=cwd).rule == rule
+    assert worktree.ask("Bash", command="ls", cwd=cwd).rule == rule
 
 
-def test_relative_paths_are_taken_from_where_the_agent_stands(ground: Ground) -> None:
-    assert ground.ask("Write", file_path="../x.py", cwd="$WT/src/deep").allowed
-    assert ground.ask("Write", file_path="../../x.py", cwd="$WT/src/deep").rule == NOT_ALLOWED
-    assert ground.ask("Write", file_path="../../../x.py", cwd="$WT/src/deep").rule == OUT
-    assert ground.ask("Write", file_path="x.txt", cwd="$TMP").allowed
-    assert ground.ask("Glob", pattern="../*.py", cwd="$WT/src/deep").allowed
-    assert ground.ask("Glob", pattern="../../../*", cwd="$WT/src/deep").rule == OUT
+def test_relative_paths_are_taken_from_where_the_agent_stands(worktree: TrapWorktree) -> None:
+    assert worktree.ask("Write", file_path="../x.py", cwd="$WT/src/deep").allowed
+    assert worktree.ask("Write", file_path="../../x.py", cwd="$WT/src/deep").rule == NOT_ALLOWED
+    assert worktree.ask("Write", file_path="../../../x.py", cwd="$WT/src/deep").rule == OUT
+    assert worktree.ask("Write", file_path="x.txt", cwd="$TMP").allowed
+    assert worktree.ask("Glob", pattern="../*.py", cwd="$WT/src/deep").allowed
+    assert worktree.ask("Glob", pattern="../../../*", cwd="$WT/src/deep").rule == OUT
 
 
 HONEST = [
@@ -492,8 +494,8 @@ HONEST = [
 
 @pytest.mark.verification(12)
 @pytest.mark.parametrize(("tool", "given"), HONEST, ids=[f"{tool} {given!r}"[:70] for tool, given in HONEST])
-def test_an_honest_call_gets_through(ground: Ground, tool: str, given: dict[str, Any]) -> None:
-    answer = ground.call(tool, given, ground.policy)
+def test_an_honest_call_gets_through(worktree: TrapWorktree, tool: str, given: dict[str, Any]) -> None:
+    answer = worktree.call(tool, given, worktree.policy)
     assert answer.allowed, answer
 
 
@@ -502,52 +504,52 @@ def replace_paths(*, allowed: tuple[str, ...] = ("src/**",), blocked: tuple[str,
 
 
 @pytest.mark.verification(12)
-def test_the_scope_of_a_task_is_compared_as_locks_are(ground: Ground) -> None:
-    policy = ground.make(scope=("src/Café", "docs/**", "./tests//test_app.py"))
-    assert ground.ask("Write", policy, file_path="src/cafe\u0301/x.py").allowed
-    assert ground.ask("Write", policy, file_path="src/café").allowed
-    assert ground.ask("Write", policy, file_path="tests/TEST_APP.py").allowed
-    assert ground.ask("Write", policy, file_path="docs/deep/x.md").allowed
-    assert ground.ask("Write", policy, file_path="src/cafés/x.py").rule == "outside_file_scope"
-    assert ground.ask("Write", policy, file_path="tests/test_app.pyc").rule == "outside_file_scope"
-    assert ground.ask("Read", policy, file_path="src/app.py").allowed
+def test_the_scope_of_a_task_is_compared_as_locks_are(worktree: TrapWorktree) -> None:
+    policy = worktree.make(scope=("src/Café", "docs/**", "./tests//test_app.py"))
+    assert worktree.ask("Write", policy, file_path="src/cafe\u0301/x.py").allowed
+    assert worktree.ask("Write", policy, file_path="src/café").allowed
+    assert worktree.ask("Write", policy, file_path="tests/TEST_APP.py").allowed
+    assert worktree.ask("Write", policy, file_path="docs/deep/x.md").allowed
+    assert worktree.ask("Write", policy, file_path="src/cafés/x.py").rule == "outside_file_scope"
+    assert worktree.ask("Write", policy, file_path="tests/test_app.pyc").rule == "outside_file_scope"
+    assert worktree.ask("Read", policy, file_path="src/app.py").allowed
 
 
-def test_no_locks_are_the_whole_repository_and_switched_off_is_no_scope(ground: Ground) -> None:
-    assert ground.ask("Write", ground.make(scope=()), file_path="src/x.py").allowed
+def test_no_locks_are_the_whole_repository_and_switched_off_is_no_scope(worktree: TrapWorktree) -> None:
+    assert worktree.ask("Write", worktree.make(scope=()), file_path="src/x.py").allowed
     off = ValidationSettings.model_validate({"file_scope": {"enforce": False}})
-    assert ground.ask("Write", ground.make(scope=("docs",), validation=off), file_path="src/x.py").allowed
+    assert worktree.ask("Write", worktree.make(scope=("docs",), validation=off), file_path="src/x.py").allowed
 
 
-def test_a_refusal_says_what_the_task_may_write(ground: Ground) -> None:
-    policy = ground.make(scope=("src/a.py",))
-    assert "src/a.py" in ground.ask("Write", policy, file_path="src/b.py").details
-    assert "src/**" in ground.ask("Write", file_path="README.md").details
-    assert "BadName" not in ground.ask("Write", file_path="README.md").details
+def test_a_refusal_says_what_the_task_may_write(worktree: TrapWorktree) -> None:
+    policy = worktree.make(scope=("src/a.py",))
+    assert "src/a.py" in worktree.ask("Write", policy, file_path="src/b.py").details
+    assert "src/**" in worktree.ask("Write", file_path="README.md").details
+    assert "BadName" not in worktree.ask("Write", file_path="README.md").details
 
 
-def test_only_new_files_are_held_to_the_naming_style(ground: Ground) -> None:
+def test_only_new_files_are_held_to_the_naming_style(worktree: TrapWorktree) -> None:
     validation = ValidationSettings(file_naming=FileNaming(style="snake_case", enforce_for=("src/**/*.py",)))
-    policy = ground.make(validation=validation)
-    assert ground.ask("Write", policy, file_path="src/NewName.py").rule == "file_naming"
-    assert ground.ask("Write", policy, file_path="src/new_name.py").allowed
-    assert ground.ask("Write", policy, file_path="src/BadName.py").allowed  # is there already
-    assert ground.ask("Write", policy, file_path="src/NewName.ts").allowed
+    policy = worktree.make(validation=validation)
+    assert worktree.ask("Write", policy, file_path="src/NewName.py").rule == "file_naming"
+    assert worktree.ask("Write", policy, file_path="src/new_name.py").allowed
+    assert worktree.ask("Write", policy, file_path="src/BadName.py").allowed  # is there already
+    assert worktree.ask("Write", policy, file_path="src/NewName.ts").allowed
 
 
-def test_a_role_that_reads_only_writes_to_its_scratch_alone(ground: Ground) -> None:
-    policy = ground.make(role="validator", schema=True)
-    assert ground.ask("Write", policy, file_path="src/x.py").rule == "read_only_role"
-    assert ground.ask("Edit", policy, file_path=".git/config").rule == "read_only_role"
-    assert ground.ask("Write", policy, file_path="$TMP/notes").allowed
-    assert ground.ask("Read", policy, file_path="src/app.py").allowed
+def test_a_role_that_reads_only_writes_to_its_scratch_alone(worktree: TrapWorktree) -> None:
+    policy = worktree.make(role="validator", schema=True)
+    assert worktree.ask("Write", policy, file_path="src/x.py").rule == "read_only_role"
+    assert worktree.ask("Edit", policy, file_path=".git/config").rule == "read_only_role"
+    assert worktree.ask("Write", policy, file_path="$TMP/notes").allowed
+    assert worktree.ask("Read", policy, file_path="src/app.py").allowed
 
 
-def test_a_private_folder_above_the_worktree_does_not_open_it(ground: Ground) -> None:
-    policy = replace(ground.policy, scratch=(str(ground.base),), readable=("/",))
-    assert ground.ask("Write", policy, file_path=".env").rule == BLOCKED
-    assert ground.ask("Read", policy, file_path="src/env.txt").rule == BLOCKED
-    assert ground.ask("Read", policy, file_path="src/loop1").rule == OUT  # leads nowhere that anybody could name
+def test_a_private_folder_above_the_worktree_does_not_open_it(worktree: TrapWorktree) -> None:
+    policy = replace(worktree.policy, scratch=(str(worktree.base),), readable=("/",))
+    assert worktree.ask("Write", policy, file_path=".env").rule == BLOCKED
+    assert worktree.ask("Read", policy, file_path="src/env.txt").rule == BLOCKED
+    assert worktree.ask("Read", policy, file_path="src/loop1").rule == OUT  # leads nowhere that anybody could name
 
 
 LINKS = [
@@ -566,14 +568,16 @@ CWD = st.sampled_from(["$WT", "$WT/src", "$WT/src/deep", "$TMP", "$WT/src/inner"
 
 @settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
-def test_whatever_may_be_written_is_where_it_seems_to_be_and_allowed_there(ground: Ground, path: str, cwd: str) -> None:
-    if not ground.ask("Write", file_path=path, cwd=cwd).allowed:
+def test_an_allowed_write_stays_in_the_worktree_and_in_allowed_paths(
+    worktree: TrapWorktree, path: str, cwd: str
+) -> None:
+    if not worktree.ask("Write", file_path=path, cwd=cwd).allowed:
         return
-    there = f"{ground.fill(cwd)}/{ground.fill(path)}" if path[0] not in "/$" else ground.fill(path)
+    there = f"{worktree.fill(cwd)}/{worktree.fill(path)}" if path[0] not in "/$" else worktree.fill(path)
     for real in (os.path.realpath(there), os.path.realpath(os.path.normpath(there)), os.path.normpath(there)):
-        inner = os.path.relpath(real, ground.top)
+        inner = os.path.relpath(real, worktree.top)
         if inner.startswith(".."):
-            assert os.path.commonpath([real, ground.scratch]) == str(ground.scratch)
+            assert os.path.commonpath([real, worktree.scratch]) == str(worktree.scratch)
             continue
         assert Globs(PERMISSIONS.allowed_paths).matches(inner)
         assert not Globs(PERMISSIONS.blocked_paths).touches(inner)
@@ -594,21 +598,21 @@ def broken(path: str) -> Iterator[str]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
-def test_whatever_may_be_read_is_inside_and_not_blocked(ground: Ground, path: str, cwd: str) -> None:
-    if not ground.ask("Read", file_path=path, cwd=cwd).allowed:
+def test_whatever_may_be_read_is_inside_and_not_blocked(worktree: TrapWorktree, path: str, cwd: str) -> None:
+    if not worktree.ask("Read", file_path=path, cwd=cwd).allowed:
         return
-    there = f"{ground.fill(cwd)}/{ground.fill(path)}" if path[0] not in "/$" else ground.fill(path)
+    there = f"{worktree.fill(cwd)}/{worktree.fill(path)}" if path[0] not in "/$" else worktree.fill(path)
     real = os.path.realpath(there)
-    inner = os.path.relpath(real, ground.top)
+    inner = os.path.relpath(real, worktree.top)
     if inner.startswith(".."):
-        assert real.startswith((str(ground.scratch), "/usr"))
+        assert real.startswith((str(worktree.scratch), "/usr"))
     else:
         assert not Globs(PERMISSIONS.blocked_paths).touches(inner)
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.text(max_size=40))
-def test_no_text_at_all_confuses_it(ground: Ground, path: str) -> None:
+def test_any_text_gets_a_decision(worktree: TrapWorktree, path: str) -> None:
     for tool, key in (("Write", "file_path"), ("Glob", "pattern"), ("Grep", "glob")):
-        answer = ground.call(tool, {key: path} if tool == "Write" else {"pattern": "x", key: path}, ground.policy)
+        answer = worktree.call(tool, {key: path} if tool == "Write" else {"pattern": "x", key: path}, worktree.policy)
         assert answer.rule

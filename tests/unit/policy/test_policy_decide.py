@@ -66,17 +66,17 @@ def ask(rules: Policy, tool: str, given: Mapping[str, Any], cwd: str = "/дер�
 
 
 @pytest.mark.parametrize("role", [WORKER, VALIDATOR, PLANNER, MERGER])
-def test_the_canary_is_never_let_through(role: str) -> None:
+def test_the_canary_is_always_refused(role: str) -> None:
     answer = decide(policy(role=role), ToolCall(tool=CANARY, input={}, cwd="/"), NoWorld())
     assert (answer.allowed, answer.rule) == (False, "canary")
 
 
-def test_the_canary_is_not_let_through_when_somebody_allows_it() -> None:
+def test_the_canary_is_refused_even_if_a_policy_allows_it() -> None:
     assert ask(policy(PermissionSettings(allowed_tools=(CANARY,))), CANARY, {}).rule == "canary"
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
-def test_an_agent_starts_another_only_where_a_person_has_listed_that(tool: str) -> None:
+def test_an_agent_starts_another_only_if_the_configuration_lists_that(tool: str) -> None:
     errand = {"prompt": "x", "description": "y", "subagent_type": "general-purpose"}
     assert ask(policy(), tool, errand).rule == "tool_blocked"
     assert (
@@ -95,7 +95,7 @@ def test_an_unknown_tool_is_refused_even_where_it_is_allowed(tool: str) -> None:
     assert ask(policy(EVERY_TOOL), tool, {}).rule == "tool_not_allowed"
 
 
-def test_a_refused_tool_is_told_which_there_are() -> None:
+def test_the_refusal_of_a_tool_lists_the_allowed_ones() -> None:
     answer = ask(policy(), "Monitor", {})
     assert "Read, Write, Edit, Glob, Grep, Bash" in answer.details
 
@@ -111,7 +111,7 @@ def test_a_role_has_no_more_tools_than_its_own_list() -> None:
     assert ask(few, "Write", {"file_path": "src/a"}).rule == "tool_not_allowed"
 
 
-def test_a_skill_is_loaded_only_by_whom_it_is_meant_for() -> None:
+def test_a_skill_is_loaded_only_by_the_roles_that_have_it() -> None:
     skilled = policy(skills=("brainstorming",))
 
     assert ask(skilled, "Skill", {"skill": "brainstorming", "args": "now"}).allowed
@@ -125,7 +125,7 @@ def test_a_skill_is_loaded_only_by_whom_it_is_meant_for() -> None:
     assert ask(skilled, "Skill", {"skill": "brainstorming", "run": "ls"}).rule == "malformed_call"
 
 
-def test_without_skills_nobody_loads_one_whatever_tools_are_allowed() -> None:
+def test_without_skills_the_skill_tool_is_refused_even_if_allowed() -> None:
     for rules in (policy(), policy(PermissionSettings(allowed_tools=("Skill",)))):
         assert ask(rules, "Skill", {"skill": "brainstorming"}).rule == "tool_not_allowed"
     blocked = policy(PermissionSettings(blocked_tools=("Skill",)), skills=("brainstorming",))
@@ -182,7 +182,7 @@ def test_inputs_that_are_not_understood_are_refused(tool: str, given: dict[str, 
     assert (answer.allowed, answer.rule) == (False, "malformed_call")
 
 
-def test_numbers_and_switches_that_a_new_version_adds_are_no_hole() -> None:
+def test_new_numbers_and_switches_of_a_tool_are_accepted() -> None:
     assert ask(policy(), "Read", {"file_path": "src/a", "offset": 3, "new_switch": True, "none": None}).allowed
 
 
@@ -192,7 +192,7 @@ def test_numbers_and_switches_that_a_new_version_adds_are_no_hole() -> None:
         st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=10),
     )
 )
-def test_whatever_the_inputs_are_there_is_an_answer(given: dict[str, Any]) -> None:
+def test_any_input_gets_a_decision(given: dict[str, Any]) -> None:
     for tool in ("Read", "Write", "Glob", "Grep", "MultiEdit"):
         assert ask(policy(EVERY_TOOL), tool, given).rule
 
@@ -211,7 +211,7 @@ def test_whatever_the_inputs_are_there_is_an_answer(given: dict[str, Any]) -> No
         "git log --oneline -5 2>/dev/null",
     ],
 )
-def test_a_command_that_is_allowed_runs(command: str) -> None:
+def test_an_allowed_command_runs(command: str) -> None:
     answer = ask(policy(), "Bash", {"command": command, "description": "d", "timeout": 1000})
     assert answer.allowed, answer
 
@@ -236,12 +236,12 @@ def test_a_command_that_is_allowed_runs(command: str) -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_a_command_that_is_not_allowed_does_not(command: str, rule: str) -> None:
+def test_a_command_that_is_not_allowed_is_refused(command: str, rule: str) -> None:
     answer = ask(policy(), "Bash", {"command": command})
     assert (answer.allowed, answer.rule) == (False, rule), answer
 
 
-def test_nobody_leaves_the_sandbox_by_asking() -> None:
+def test_an_option_that_disables_the_sandbox_is_refused() -> None:
     assert ask(policy(), "Bash", {"command": "git status", "dangerouslyDisableSandbox": True}).rule == "option_refused"
     assert ask(policy(), "Bash", {"command": "git status", "dangerouslyDisableSandbox": False}).allowed
 
@@ -275,7 +275,7 @@ def test_a_new_file_made_in_the_shell_is_named_as_any_other() -> None:
 @pytest.mark.parametrize(
     "command", ["make test", "cd src && pytest -q | tail -5", "git diff HEAD~1", "ls -la src", "grep -rn x src"]
 )
-def test_a_validator_runs_the_diagnostics_and_looks_around(command: str) -> None:
+def test_a_validator_runs_the_diagnostics_and_reads(command: str) -> None:
     answer = ask(policy(role=VALIDATOR), "Bash", {"command": command})
     assert answer.allowed, answer
 
@@ -348,7 +348,7 @@ def test_a_lock_that_leads_out_is_refused(lock: str) -> None:
 # --- calls as hooks tell them ------------------------------------------------------------------------------------
 
 
-def test_a_call_is_read_from_what_the_hook_says() -> None:
+def test_a_call_is_parsed_from_the_json_of_a_hook() -> None:
     said = '{"tool_name":"Read","tool_input":{"file_path":"é"},"cwd":"/x","tool_use_id":"t1","session_id":"s"}'
     assert read_calls(said.encode(), cwd="/wt") == (ToolCall(tool="Read", input={"file_path": "é"}, cwd="/x", id="t1"),)
     assert read_calls(b'{"tool_name":"Read","tool_input":{}}', cwd="/wt") == (
@@ -389,25 +389,25 @@ def test_a_call_is_read_from_what_the_hook_says() -> None:
     ],
     ids=lambda said: repr(said)[:50],
 )
-def test_what_is_no_call_is_malformed(said: bytes) -> None:
+def test_other_json_is_a_malformed_call(said: bytes) -> None:
     with pytest.raises(MalformedCall):
         read_calls(said, cwd="/wt")
 
 
-def test_a_huge_call_is_not_even_read() -> None:
+def test_a_call_that_is_too_large_is_not_parsed() -> None:
     with pytest.raises(MalformedCall, match="at most"):
         read_calls(b" " * (MAX_CALL_BYTES + 1), cwd="/wt")
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_confuse_the_reader(said: bytes) -> None:
+def test_any_bytes_are_a_call_or_malformed(said: bytes) -> None:
     try:
         read_calls(said, cwd="/wt")
     except MalformedCall as error:
         assert str(error)
 
 
-def test_the_rules_that_are_named_are_documented() -> None:
+def test_every_rule_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     for rule in (
         *("tool_not_allowed", "tool_blocked", "malformed_call", "outside_worktree", "blocked_path", "path_not_allowed"),

@@ -100,17 +100,17 @@ TOLD: dict[str, tuple[AcpCall, tuple[ToolUse, ...] | None]] = {
     "something is fetched": (heard({"kind": "fetch", "title": "the news"}), None),
     "a command in no form that is known": (heard({"kind": "execute", "raw_input": {"command": ["ls"]}}), None),
     "a command without words": (heard({"kind": "execute", "raw_input": {"script": "ls"}}), None),
-    "a tool nobody knows": (heard({"kind": "other", "title": "launch"}), (ToolUse("launch", {}),)),
+    "an unknown tool": (heard({"kind": "other", "title": "launch"}), (ToolUse("launch", {}),)),
     "nothing at all": (heard({}), (ToolUse("a nameless tool", {}),)),
 }
 
 
 @pytest.mark.parametrize(("known", "expected"), TOLD.values(), ids=TOLD.keys())
-def test_a_call_is_said_in_our_words_or_not_at_all(known: AcpCall, expected: tuple[ToolUse, ...] | None) -> None:
+def test_a_call_is_translated_or_refused(known: AcpCall, expected: tuple[ToolUse, ...] | None) -> None:
     assert translate_acp_call(known, CWD) == expected
 
 
-def test_a_tool_that_the_agents_own_program_does_not_have_is_no_call() -> None:
+def test_a_tool_that_the_agent_does_not_have_is_not_a_call() -> None:
     known = heard(
         {"title": "list", "kind": "other"},
         {"title": "invalid", "kind": "other", "raw_input": {"tool": "list", "error": "unavailable"}},

@@ -54,6 +54,6 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("patch", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_could_be_read_in_two_ways_is_not_read(patch: str) -> None:
+def test_an_ambiguous_patch_is_refused(patch: str) -> None:
     with pytest.raises(BadPatch):
         parse_patch(patch)

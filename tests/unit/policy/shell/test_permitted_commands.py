@@ -609,7 +609,7 @@ HONEST: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+def shell_judge(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
     return build_shell_judge(tmp_path_factory.mktemp("honest"))
 
 
@@ -618,8 +618,8 @@ CASES = [(config, command) for config, commands in HONEST.items() for command in
 
 @pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_an_honest_command_is_allowed(court: ShellJudge, config: str, command: str) -> None:
-    decision = court.judge(command, config)
+def test_an_honest_command_is_allowed(shell_judge: ShellJudge, config: str, command: str) -> None:
+    decision = shell_judge.judge(command, config)
 
     assert decision.allowed, f"{decision.rule}: {decision.details}"
 
@@ -628,16 +628,16 @@ def test_there_are_enough_honest_commands() -> None:
     assert len(CASES) >= 150
 
 
-def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(court: ShellJudge) -> None:
-    below = f"{court.policy.worktree}/sub"
+def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(shell_judge: ShellJudge) -> None:
+    below = f"{shell_judge.policy.worktree}/sub"
 
-    assert court.judge("cat ../README.md", cwd=below).allowed
-    assert court.judge("cat ../../x", cwd=below).rule == "outside_worktree"
-    assert court.judge('cat "$PWD/../README.md"', cwd=below).allowed
+    assert shell_judge.judge("cat ../README.md", cwd=below).allowed
+    assert shell_judge.judge("cat ../../x", cwd=below).rule == "outside_worktree"
+    assert shell_judge.judge('cat "$PWD/../README.md"', cwd=below).allowed
 
 
-def test_a_role_that_only_reads_may_look_but_not_write(court: ShellJudge) -> None:
-    reader = ShellJudge(replace(court.policy, read_only=True), court.world)
+def test_a_role_that_only_reads_may_look_but_not_write(shell_judge: ShellJudge) -> None:
+    reader = ShellJudge(replace(shell_judge.policy, read_only=True), shell_judge.world)
 
     assert reader.judge("git diff | head -20").allowed
     assert reader.judge("git diff > /tmp/agent/patch").allowed

@@ -855,7 +855,7 @@ HOSTILE: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+def shell_judge(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
     return build_shell_judge(tmp_path_factory.mktemp("hostile"))
 
 
@@ -864,8 +864,10 @@ CASES = [(config, command, rule) for config, commands in HOSTILE.items() for com
 
 @pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command", "rule"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_a_hostile_command_is_refused_by_its_rule(court: ShellJudge, config: str, command: str, rule: str) -> None:
-    decision = court.judge(command, config)
+def test_a_hostile_command_is_refused_by_its_rule(
+    shell_judge: ShellJudge, config: str, command: str, rule: str
+) -> None:
+    decision = shell_judge.judge(command, config)
 
     assert not decision.allowed
     assert rule == decision.rule, decision.details
@@ -875,17 +877,17 @@ def test_there_are_enough_hostile_commands() -> None:
     assert len(CASES) >= 250
 
 
-def test_a_refusal_names_the_command_and_what_is_allowed_instead(court: ShellJudge) -> None:
-    details = court.judge("git status && python tool.py --now").details
+def test_a_refusal_names_the_command_and_what_is_allowed_instead(shell_judge: ShellJudge) -> None:
+    details = shell_judge.judge("git status && python tool.py --now").details
 
     assert "python tool.py --now" in details
     assert "git diff" in details
     assert "Write tool" in details
 
 
-def test_a_pattern_that_cannot_be_compiled_refuses_everything(court: ShellJudge, tmp_path: Path) -> None:
+def test_a_pattern_that_cannot_be_compiled_refuses_everything(shell_judge: ShellJudge, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    broken = ShellJudge(replace(court.policy, blocked_patterns=("(",)), court.world)
+    broken = ShellJudge(replace(shell_judge.policy, blocked_patterns=("(",)), shell_judge.world)
 
     assert broken.judge("make").rule == "command_blocked"

@@ -119,34 +119,35 @@ trees = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+def shell_judge(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
     return build_shell_judge(tmp_path_factory.mktemp("total"))
 
 
-def _answered(court: ShellJudge, source: str, tree: object) -> None:
-    places = PathAccess(rules=prepare_policy(court.policy), world=court.world, cwd=court.policy.worktree, shell=True)
+def _answered(shell_judge: ShellJudge, source: str, tree: object) -> None:
+    worktree = shell_judge.policy.worktree
+    places = PathAccess(rules=prepare_policy(shell_judge.policy), world=shell_judge.world, cwd=worktree, shell=True)
     for config in ("default", "any"):
-        policy = court.policy.__class__(role="worker", worktree=court.policy.worktree, allowed_commands=CONFIGS[config])
-        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.parse)
+        policy = shell_judge.policy.__class__(role="worker", worktree=worktree, allowed_commands=CONFIGS[config])
+        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, shell_judge.world.parse)
         assert decision.rule
 
 
 @laws
 @given(tree=trees)
-def test_an_invented_tree_is_answered(court: ShellJudge, tree: object) -> None:
-    _answered(court, "ls", {"Type": "File", "Stmts": tree if isinstance(tree, list) else [tree]})
-    _answered(court, "ls", tree)
+def test_an_invented_tree_gets_a_decision(shell_judge: ShellJudge, tree: object) -> None:
+    _answered(shell_judge, "ls", {"Type": "File", "Stmts": tree if isinstance(tree, list) else [tree]})
+    _answered(shell_judge, "ls", tree)
 
 
 @laws
 @given(source=st.sampled_from(REAL), seed=st.integers(0, 10**6))
-def test_a_damaged_tree_is_answered(court: ShellJudge, source: str, seed: int) -> None:
+def test_a_damaged_tree_gets_a_decision(shell_judge: ShellJudge, source: str, seed: int) -> None:
     dice = random.Random(seed)
-    tree = copy.deepcopy(court.world.parse(source))
+    tree = copy.deepcopy(shell_judge.world.parse(source))
     for _ in range(dice.randint(1, 4)):
         _damage(tree, dice)
 
-    _answered(court, source, tree)
+    _answered(shell_judge, source, tree)
 
 
 def _damage(tree: object, dice: random.Random) -> None:
@@ -192,29 +193,36 @@ def _all(tree: object) -> list[Any]:
 
 @laws
 @given(source=st.text(alphabet="ab $'\"`(){}[]<>|&;\\\n~*?#=!-/.1", max_size=40))
-def test_whatever_is_typed_is_answered(court: ShellJudge, source: str) -> None:
-    assert court.judge(source).rule
-    assert court.judge(source, "any").rule
+def test_any_command_gets_a_decision(shell_judge: ShellJudge, source: str) -> None:
+    assert shell_judge.judge(source).rule
+    assert shell_judge.judge(source, "any").rule
 
 
 @pytest.mark.parametrize("depth", [10, 60, 400, 3000])
-def test_a_tree_of_absurd_depth_is_refused_or_read(court: ShellJudge, depth: int) -> None:
+def test_a_tree_of_absurd_depth_is_refused_or_read(shell_judge: ShellJudge, depth: int) -> None:
     stmt: dict[str, Any] = {"Cmd": {"Type": "CallExpr", "Args": [{"Parts": [{"Type": "Lit", "Value": "ls"}]}]}}
     for _ in range(depth):
         stmt = {"Cmd": {"Type": "Subshell", "Stmts": [stmt]}}
 
-    _answered(court, "ls", {"Type": "File", "Stmts": [stmt]})
+    _answered(shell_judge, "ls", {"Type": "File", "Stmts": [stmt]})
 
 
-def test_many_nested_loops_do_not_keep_us_busy(court: ShellJudge) -> None:
+def test_many_nested_loops_are_judged_quickly(shell_judge: ShellJudge) -> None:
     source = "for a in 1; do x=$x; cd a; " * 12 + "ls; " + "done; " * 12
 
-    assert court.judge(source).rule in ("shell_unreadable", "shell_dynamic", "outside_worktree", "command_not_allowed")
+    assert shell_judge.judge(source).rule in (
+        "shell_unreadable",
+        "shell_dynamic",
+        "outside_worktree",
+        "command_not_allowed",
+    )
 
 
-def test_a_slow_pattern_meets_only_a_short_text(court: ShellJudge, tmp_path: Path) -> None:
+def test_a_slow_pattern_meets_only_a_short_text(shell_judge: ShellJudge, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    slow = ShellJudge(replace(court.policy, blocked_patterns=(r"(a|b)*x", r"make\s+(\w+\s?)*!")), court.world)
+    slow = ShellJudge(
+        replace(shell_judge.policy, blocked_patterns=(r"(a|b)*x", r"make\s+(\w+\s?)*!")), shell_judge.world
+    )
 
     assert slow.judge("git commit -m '" + "ab" * 5000 + "'").allowed
