@@ -18,7 +18,7 @@ from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskState
 from blueflame.model.verdict import Check, Verdict
-from blueflame.report.graph import Graph, draw
+from blueflame.report.task_columns import TaskColumns, arrange_by_depth
 from blueflame.report.timeline import Span, Timeline, Wait, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
@@ -130,7 +130,7 @@ class Report:
     incidents: tuple[Incident, ...]
     accounts: Mapping[str, tuple[CostTotal, ...]]
     timeline: Timeline
-    graph: Graph
+    columns: TaskColumns
     left_out: tuple[str, ...] = ()
 
     @property
@@ -191,7 +191,7 @@ def build_report(
             began=session.opened_at,
             until=until,
         ),
-        graph=draw(tuple(record.task for record in session.tasks.values())),
+        columns=arrange_by_depth(tuple(record.task for record in session.tasks.values())),
         left_out=tuple(_list_left_out(walk, len(attempts), len(decisions))),
     )
 

@@ -46,9 +46,9 @@ CONTENTS = (
 LEGEND = (
     ("good", "passed"),
     ("bad", "failed"),
-    ("warn", "out of time, money or words"),
-    ("idle", "ended without blame"),
-    ("live", "at work"),
+    ("warn", "out of time or budget"),
+    ("idle", "ended without fault"),
+    ("live", "running"),
     ("ask", "waits for you"),
 )
 TASK_TONES: Mapping[TaskState, str] = {
@@ -88,7 +88,6 @@ CHOICE_TONES: Mapping[str, str] = {
 
 def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
     style, script = _read_asset("report.css"), _read_asset("report.js")
-    numbers = {node.task: n for n, node in enumerate(report.graph.nodes, start=1)}
     lines = report.request.strip().splitlines() or ["(no request)"]
     template = _build_environment().get_template("report.html.j2")
     return template.render(
@@ -105,12 +104,12 @@ def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
         request_is_long=len(lines) > 1 or len(lines[0]) > 220,
         outcome=_describe_outcome(report),
         landed=report.in_state(TaskState.MERGED),
-        purse=_build_budget_bar(report),
+        budget_bar=_build_budget_bar(report),
         contents=CONTENTS,
         legend=LEGEND,
         titles={task.id: task.title for task in report.tasks},
         tasks_by_id={task.id: task for task in report.tasks},
-        node_number=numbers,
+        task_number={task.id: n for n, task in enumerate(report.tasks, start=1)},
         changeset_number={record.changeset.id: n for n, record in enumerate(report.changesets, start=1)},
         open_gates=[each for each in report.decisions if each.settled is None and not report.ended],
         settled=[each for each in report.decisions if each.settled is not None],
@@ -125,8 +124,8 @@ def _list_not_shown(evidence: Evidence) -> Sequence[str]:
     lines = sum(file.hidden for diff in evidence.diffs.values() for file in diff.files)
     hidden = sum(diff.hidden_files for diff in evidence.diffs.values())
     return [
-        *([f"{format_count(lines, 'line')} of long differences"] if lines else []),
-        *([f"the differences of {format_count(hidden, 'file')}"] if hidden else []),
+        *([f"{format_count(lines, 'line')} of long diffs"] if lines else []),
+        *([f"the diffs of {format_count(hidden, 'file')}"] if hidden else []),
         *(["prompts and output of agents: they are in .blueflame/attempts"] if not evidence.gone else []),
     ]
 
@@ -136,7 +135,7 @@ def _describe_outcome(report: Report) -> Mapping[str, str]:
         tone = "good" if report.outcome == "completed" else "warn"
         name, _, words = OUTCOME_WORDS.get(report.outcome, report.outcome).partition(": ")
         return {"name": name, "tone": tone, "words": report.reason or words}
-    words = "this page shows how it stood when it was made"
+    words = "the state when this page was written"
     waiting = sum(each.settled is None for each in report.decisions)
     return {
         "name": f"waits for {format_count(waiting, 'answer')}" if waiting else "not ended",
@@ -152,7 +151,7 @@ def _build_budget_bar(report: Report) -> Mapping[str, Any]:
     high = foreseen.high if foreseen else 0
     whole = max(budget.limit, used, high)
     words = [f"of {budget.format_amount(budget.limit)} at most" if budget.limit else "no limit"]
-    words += [f"foreseen {format_dollar_range(foreseen.low, foreseen.high, joint='to')}"] if foreseen else []
+    words += [f"estimated {format_dollar_range(foreseen.low, foreseen.high, joint='to')}"] if foreseen else []
     if budget.unit.value != "usd":
         words.insert(0, budget.format_amount(used))
     share = 100 / whole if whole else 0
@@ -258,7 +257,7 @@ def _name_attempt(each: AttemptRow) -> str:
 
 
 def _describe_attempt(each: AttemptRow) -> str:
-    ending = _format_label(each.ending.value) if each.ending else "at work"
+    ending = _format_label(each.ending.value) if each.ending else "running"
     facts = [
         _name_attempt(each),
         f"{ending}, {format_duration(each.seconds)}, {format_dollars(each.spend.micro_usd)}",
@@ -284,16 +283,6 @@ def _describe_landing(mark: Mark) -> str:
 def _describe_task(task: TaskRow) -> str:
     words = f"{task.id}: {shorten_line(task.title, 200)}\n{task.state.value}, {format_count(task.attempts, 'attempt')}"
     return words + (f"\n{shorten_line(task.reason, 200)}" if task.reason else "")
-
-
-def _draw_curve(points: Sequence[tuple[int, int]]) -> str:
-    (x, y), *rest = points
-    parts = [f"M{x} {y}"]
-    for right, down in rest:
-        bend = (right - x) // 2
-        parts.append(f"H{right}" if down == y else f"C{x + bend} {y} {right - bend} {down} {right} {down}")
-        x, y = right, down
-    return "".join(parts)
 
 
 def _index_by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
@@ -334,7 +323,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "asked_tip": _describe_gate,
     "landing_tip": _describe_landing,
     "task_tip": _describe_task,
-    "curve": _draw_curve,
     "by_path": _index_by_path,
     "one_sided": _choose_side,
     "share_of": _compute_share,

@@ -1,1 +1,4 @@
-"""One file for each command."""
+"""One file for each command: its options, its help, and the calls it makes.
+
+Heavy modules are imported inside the functions, so that --help and read-only commands stay fast.
+"""

@@ -1,1 +1,1 @@
-"""The view of a running session."""
+"""The view of a running session: the frame, the feed of events, following from another terminal."""

@@ -1,4 +1,4 @@
-"""The pictures of a report: where things stand, for any session."""
+"""The pictures of a report, for any session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.task import Task
-from blueflame.report.graph import HEIGHT, MOST_TASKS, WIDTH, draw
+from blueflame.report.task_columns import MAX_TASKS, arrange_by_depth
 from blueflame.report.timeline import MOST_LANES, Span, Wait, lay_out
 
 NIGHT = 8 * 3_600.0
@@ -20,52 +20,41 @@ def plan(*needs: tuple[int, ...]) -> tuple[Task, ...]:
     )
 
 
-def test_a_chain_goes_straight_from_left_to_right() -> None:
-    nodes = {node.task: node for node in draw(plan((), (0,), (1,))).nodes}
-    assert nodes["task-000"].x < nodes["task-001"].x < nodes["task-002"].x
-    assert len({node.y for node in nodes.values()}) == 1
+def test_a_chain_has_one_task_per_column() -> None:
+    assert arrange_by_depth(plan((), (0,), (1,))).columns == (("task-000",), ("task-001",), ("task-002",))
 
 
-def test_an_arrow_that_follows_from_others_is_left_out_and_counted() -> None:
-    graph = draw(plan((), (0,), (0, 1)))
-    assert [(arrow.start, arrow.end) for arrow in graph.arrows] == [("task-000", "task-001"), ("task-001", "task-002")]
-    assert graph.implied == 1
+def test_a_task_is_right_of_all_it_depends_on() -> None:
+    assert arrange_by_depth(plan((), (0,), (0, 1), ())).columns == (
+        ("task-000", "task-003"),
+        ("task-001",),
+        ("task-002",),
+    )
 
 
-def test_tasks_that_stand_alone_stand_apart() -> None:
-    graph = draw(plan((), (0,), (), ()))
-    nodes = {node.task: node for node in graph.nodes}
-    assert {nodes["task-002"].y, nodes["task-003"].y} == {max(node.y for node in graph.nodes)}
+def test_a_ring_or_an_unknown_dependency_does_no_harm() -> None:
+    columns = arrange_by_depth(plan((1,), (0,), (9,))).columns
+    assert sorted(name for column in columns for name in column) == ["task-000", "task-001", "task-002"]
 
 
-def test_a_ring_or_a_need_that_is_nowhere_does_no_harm() -> None:
-    graph = draw(plan((1,), (0,), (9,)))
-    assert len(graph.nodes) == 3
-
-
-def test_more_tasks_than_can_be_drawn_are_counted() -> None:
-    graph = draw(plan(*((n - 1,) if n else () for n in range(MOST_TASKS + 7))))
-    assert (len(graph.nodes), graph.hidden) == (MOST_TASKS, 7)
+def test_tasks_beyond_the_limit_are_counted() -> None:
+    found = arrange_by_depth(plan(*((n - 1,) if n else () for n in range(MAX_TASKS + 7))))
+    assert (sum(map(len, found.columns)), found.hidden) == (MAX_TASKS, 7)
 
 
 @st.composite
-def plans(draw_: st.DrawFn) -> tuple[Task, ...]:
-    size = draw_(st.integers(0, 25))
-    pick = [draw_(st.sets(st.integers(0, n - 1), max_size=4)) if n else set() for n in range(size)]
+def plans(draw: st.DrawFn) -> tuple[Task, ...]:
+    size = draw(st.integers(0, 25))
+    pick = [draw(st.sets(st.integers(0, n - 1), max_size=4)) if n else set() for n in range(size)]
     return plan(*(tuple(sorted(own)) for own in pick))
 
 
 @given(plans())
-def test_no_box_covers_another_and_every_arrow_leads_on(tasks: tuple[Task, ...]) -> None:
-    graph = draw(tasks)
-    assert graph == draw(tasks)
-    assert {node.task for node in graph.nodes} == {task.id for task in tasks}
-    boxes = [(node.x, node.y) for node in graph.nodes]
-    assert all(abs(x - a) >= WIDTH or abs(y - b) >= HEIGHT for n, (x, y) in enumerate(boxes) for a, b in boxes[:n])
-    assert all(0 <= x <= graph.width - WIDTH and 0 <= y <= graph.height - HEIGHT for x, y in boxes)
-    for arrow in graph.arrows:
-        across = [x for x, _ in arrow.points]
-        assert across == sorted(across)
+def test_every_task_is_once_in_a_column_right_of_its_dependencies(tasks: tuple[Task, ...]) -> None:
+    columns = arrange_by_depth(tasks).columns
+    place = {name: n for n, column in enumerate(columns) for name in column}
+    assert sorted(name for column in columns for name in column) == sorted(task.id for task in tasks)
+    assert all(place[need] < place[task.id] for task in tasks for need in task.dependencies)
 
 
 def test_a_night_in_which_nobody_worked_is_a_short_gap() -> None:
