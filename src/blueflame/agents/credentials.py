@@ -1,4 +1,4 @@
-"""What the gateway shows a model's provider in the agent's place: found in the person's environment or login.
+"""Credentials that the gateway sends to a model's provider, from the person's environment or login.
 
 The values go through a pipe to the warden (`Order.secrets`) and nowhere else: no file, no environment, no journal.
 """
@@ -19,16 +19,16 @@ CLAUDE_LOGIN_FILE, CODEX_LOGIN_FILE = ".claude/.credentials.json", ".codex/auth.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How one API is reached. `file` is a login that is read anew for each call; else `value` is what is shown."""
+    """How one API is reached. `file` is a login that is read for each call; else `value` is sent."""
 
     upstream: str
     auth: str = "none"  # x-api-key | bearer | oauth | x-goog-api-key | none
     value: str = field(default="", repr=False)
     file: str = ""
-    origin: str = "nothing is shown"  # for people: where the credential comes from
+    origin: str = "no credential"  # for people: where the credential comes from
 
     def build_launch_entry(self, api: str) -> dict[str, str]:
-        """For launch.json, which the value is not in."""
+        """For launch.json, without the value."""
         secret = {"secret": api} if self.value else {}
         return {"upstream": self.upstream, "auth": self.auth, **secret, **({"file": self.file} if self.file else {})}
 
@@ -37,7 +37,7 @@ class Access:
 class Vendor:
     address: str
     address_variables: tuple[str, ...]
-    keys: tuple[tuple[str, str], ...]  # variable -> how it is shown
+    keys: tuple[tuple[str, str], ...]  # variable -> how it is sent
     login: Callable[[Mapping[str, str], Path], tuple[str, str, str] | None]  # auth, value, file
     how: str
 
@@ -49,7 +49,7 @@ def _find_claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str
 
 
 def _find_codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
-    """Only a key: a ChatGPT login speaks to another server, in another way."""
+    """Only a key: a ChatGPT login uses another server and protocol."""
     folder = environ.get("CODEX_HOME")
     path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN_FILE
     try:
@@ -94,7 +94,7 @@ VENDORS: Mapping[str, Vendor] = {
 
 
 def find_access(api: str, runtime: str, options: Mapping[str, Any], environ: Mapping[str, str], home: Path) -> Access:
-    """By the runtime's settings `credential` and `upstream`. Raises Refused when there is nothing to show."""
+    """By the runtime's settings `credential` and `upstream`. Raises Refused when there is no credential."""
     vendor = VENDORS[api]
     upstream = options.get("upstream") or _read_first_variable(environ, vendor.address_variables) or vendor.address
     _check_upstream(upstream, runtime)
@@ -109,8 +109,8 @@ def find_access(api: str, runtime: str, options: Mapping[str, Any], environ: Map
         auth, value, file = login
         return Access(upstream=upstream, auth=auth, value=value, file=file, origin=file or "your login")
     raise Refused(
-        f"the runtime {runtime} has nothing to show at {upstream}: {vendor.how}; "
-        f"a server that asks for nothing needs runtimes.{runtime}.credential: none"
+        f"the runtime {runtime} has no credential for {upstream}: {vendor.how}; "
+        f"for a server without authentication set runtimes.{runtime}.credential: none"
     )
 
 
@@ -121,7 +121,7 @@ def _read_first_variable(environ: Mapping[str, str], names: tuple[str, ...]) -> 
 def _check_header_value(value: str, name: str) -> str:
     """A line end in a header would end the header."""
     if not value.isascii() or not value.isprintable():
-        raise Refused(f"{name} holds letters that no key has (a line end?); set it again, with the key alone")
+        raise Refused(f"{name} has characters that no key has (a line end?); set it to the key alone")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Structured output from agents whose program cannot be held to a schema: asked for in words, found in words."""
+"""Structured output from agents whose program enforces no schema: requested in the prompt, found in the last text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FENCED_BLOCK = re.compile(r"^```(?:json)?[ \t]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
-MAX_MESSAGE_CHARS = 4 * 1024 * 1024  # characters
+MAX_MESSAGE_CHARS = 4 * 1024 * 1024
 
 SCHEMA_PROMPT = """\
 {prompt}
@@ -23,14 +23,14 @@ It must fit this JSON schema:
 
 
 def add_schema_to_prompt(prompt: str, schema: Mapping[str, Any] | None) -> str:
-    """The prompt, and what is to come back when something is."""
+    """The prompt, with the schema of the expected output if there is one."""
     return (
         prompt if schema is None else SCHEMA_PROMPT.format(prompt=prompt.rstrip(), schema=json.dumps(schema, indent=1))
     )
 
 
 def parse_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a message is, bare or as its only block of code; None when it is anything else."""
+    """The JSON object that is the whole message or its only code block; else None."""
     bare = text.strip()
     if len(bare) > MAX_MESSAGE_CHARS:
         return None
@@ -46,7 +46,7 @@ def parse_object(text: str) -> Mapping[str, Any] | None:
 
 
 def drop_nulls(found: dict[str, Any]) -> dict[str, Any]:
-    """What is null was left out: a schema of the strict kind has no other way to say so."""
+    """Without null values: in a strict schema they stand for keys that were left out."""
     return {name: _drop_inner_nulls(value) for name, value in found.items() if value is not None}
 
 
@@ -57,7 +57,7 @@ def _drop_inner_nulls(value: Any) -> Any:  # noqa: ANN401 (plain data of any sha
 
 
 def build_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema for a provider that takes only those in which nothing is optional: what was may be null."""
+    """The same schema without optional keys, for providers that allow none: they become nullable."""
     given = {name: _tighten_value(name, value) for name, value in schema.items()}
     if not isinstance(schema.get("properties"), Mapping):
         return given

@@ -1,4 +1,4 @@
-"""Every key of blueflame.yaml, read off the models: for hints, for the reference, for the example's test."""
+"""Every key of blueflame.yaml, read from the models: for hints, the reference and the example's test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong and what would be right, in words, for everything the models refuse."""
+"""Explains validation errors of the settings: what is wrong, and what would be right."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from blueflame.model.settings.fields import InvalidValue, InvalidValues
 from blueflame.model.suggestions import find_closest
 
 MAX_ROUNDS = 8
-MINIMAL_SETTINGS = {"project": {"name": "a name"}}  # the one thing that has no default
+MINIMAL_SETTINGS = {"project": {"name": "a name"}}  # the only key without a default
 
 
 def validate_settings(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
-    """The settings, or everything that is wrong: one fault must not hide another.
+    """The settings, or every fault: one must not hide another.
 
-    What is wrong is taken out, so that its default stands in, and the rest is judged again.
+    A wrong value is replaced by its default, and the rest is validated again.
     """
     found: dict[KeyPath, str] = {}
     for _ in range(MAX_ROUNDS):
@@ -30,7 +30,7 @@ def validate_settings(data: dict[str, Any]) -> tuple[Settings | None, list[tuple
             settings = Settings.model_validate(data)
         except ValidationError as error:
             for path, text in list_faults(error):
-                again = _is_covered(path, found)  # its absence is a fault too: take out what it stood in
+                again = _is_covered(path, found)  # its absence is a fault too: remove its section
                 data = MINIMAL_SETTINGS | _remove_path(data, path[:-1] if again else path)
                 if not again:
                     found[path] = text
@@ -49,7 +49,7 @@ def _is_covered(path: KeyPath, found: dict[KeyPath, str]) -> bool:
 
 
 def _remove_path(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
-    """A copy with nothing at that place. For a list's entry the whole list goes: its other entries were judged too."""
+    """A copy without the value; for a list's entry without the list: its other entries were validated too."""
     if not path or not isinstance(data, dict):
         return data
     if len(path) == 1 or isinstance(path[1], int):
@@ -105,7 +105,7 @@ def _describe_place(path: KeyPath) -> str:
 
 
 def _suggest_key(path: KeyPath) -> str:
-    """Near by, by another name, elsewhere, or everything there is."""
+    """A similar key, a synonym, the same key elsewhere, or all keys of the section."""
     name, beside = str(path[-1]), list_siblings(path)
     near = find_closest(name, beside)
     if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):

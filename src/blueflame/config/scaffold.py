@@ -1,4 +1,4 @@
-"""A first blueflame.yaml for a repository: commented, and checked against itself before anybody sees it."""
+"""Builds the first blueflame.yaml for a repository: commented, and validated before it is returned."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build_config_text(survey: Survey, *, repo: str = ".") -> str:
     shut = [file for file in survey.sources if blocked.matches(file) or not allowed.matches(file)]
     odd = tuple(list_unwritable_paths(survey))
     if any(not file.startswith(odd) for file in shut):
-        raise InternalError(f"the configuration for {survey.repo} does not open its own source {shut[0]!r}")
+        raise InternalError(f"the configuration for {survey.repo} does not allow its source {shut[0]!r}")
     return text
 
 
@@ -51,20 +51,20 @@ def build_allowed_paths(survey: Survey) -> tuple[str, ...]:
 
 
 def build_blocked_paths(survey: Survey) -> tuple[str, ...]:
-    """Secrets, lock files and what steers Blue Flame itself; nothing that would shut out a source file."""
+    """Secrets, lock files and Blue Flame's own files; no pattern that matches a source file."""
     found = [f"/{escape_glob(file)}" for file in survey.secret_files if _is_writable(file)]
     wanted = dict.fromkeys([*ALWAYS_BLOCKED, *(escape_glob(name) for name in survey.lock_files), *found])
     return tuple(pattern for pattern in wanted if not _blocks_sources(pattern, survey))
 
 
 def list_unwritable_paths(survey: Survey) -> Iterator[str]:
-    """Folders whose names cannot be written down as a glob: a line break, or bytes that are not UTF-8."""
+    """Folders whose names cannot be a glob: with a line break, or not UTF-8."""
     yield from (f"{folder}/" for folder in (*survey.folders, *survey.other_folders) if not _is_writable(folder))
     yield from (file for file in survey.sources if "/" not in file and not _is_writable(PurePosixPath(file).suffix))
 
 
 def escape_glob(name: str) -> str:
-    """The glob that means just this name."""
+    """The glob that matches only this name."""
     plain = re.sub(r"([\\*?\[\]{}])", r"\\\1", name)
     plain = re.sub(r"^([#!~ ])", r"\\\1", plain)
     return re.sub(r" $", r"\\ ", plain)
@@ -169,9 +169,9 @@ def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
 
 
 HEAD = """\
-# Blue Flame's configuration, written by `blueflame init` from what this repository is made of.
-# Look it through: what it allows, agents may do. Keys that are left out have defaults: `blueflame config show` lists
-# all of them, `blueflame config check` tells what is wrong, and Blue Flame's docs/reference/config.md explains each.
+# Blue Flame's configuration, written by `blueflame init` for this repository.
+# Review it: agents may do what it allows. Keys that are left out have defaults: `blueflame config show` lists all of
+# them, `blueflame config check` reports problems, and Blue Flame's docs/reference/config.md explains each.
 
 schema_version: 2
 
@@ -189,7 +189,7 @@ limits:
   max_wave_cycles: 5
   max_session_cost_usd: 10.00   # 0 = unlimited; or max_session_tokens instead
 
-roles:                          # runtime: claude unless said otherwise; with --script, agents that play a script
+roles:                          # runtime: claude by default; with --script, agents that play a script
   planner: { model: sonnet, budget_usd: 0.40 }
   worker: { model: sonnet, budget_usd: 1.50 }
   validator: { model: haiku, budget_usd: 0.15 }

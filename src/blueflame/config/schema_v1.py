@@ -1,4 +1,4 @@
-"""From schema 1 to schema 2: which keys moved, on plain data, so that a complaint still finds the person's line."""
+"""Lifts schema 1 to schema 2 on plain data; a problem still finds the line of the old key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _list_moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 MOVES = tuple(_list_moves())
-"""Old place -> new place. Everything else of schema 1 stays where it was."""
+"""Old path -> new path. All other keys of schema 1 are unchanged."""
 
 OLD_SECTIONS: tuple[tuple[str, ...], ...] = (("models",), ("limits", "token_budget"))
 
@@ -47,7 +47,7 @@ OLD_SECTIONS: tuple[tuple[str, ...], ...] = (("models",), ("limits", "token_budg
 @dataclass(slots=True)
 class LiftedConfig:
     data: dict[str, Any]
-    origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new place -> where the person wrote it
+    origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new path -> path in the file
     problems: list[YamlProblem] = field(default_factory=list)
 
     def find_origin(self, path: KeyPath) -> KeyPath:
@@ -58,7 +58,7 @@ class LiftedConfig:
 
 
 def lift_config(document: Document, data: dict[str, Any], *, version: int) -> LiftedConfig:
-    """Bring what was written in old places to the new ones. The document's data is left as it is."""
+    """Move values from old paths to new ones, in a copy of the data."""
     lifted = LiftedConfig(_copy_data(data))
     _report_unknown_keys(lifted, data, version=version)
     for old, new in MOVES:
@@ -136,7 +136,7 @@ def _get_value(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any t
 
 
 def _set_value(data: dict[str, Any], path: tuple[str, ...], value: object) -> bool:
-    """False where the way is blocked by something that is not a mapping; that is complained about elsewhere."""
+    """False where a parent is not a mapping, which is reported elsewhere."""
     for key in path[:-1]:
         if data.get(key) is None:
             data[key] = {}

@@ -1,4 +1,4 @@
-"""Settings as text: resolved YAML, resolved JSON, and the schema for editors."""
+"""Formats settings as text: resolved YAML, resolved JSON, and the schema for editors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blueflame.model.settings import Settings
 
 
 def format_config(settings: Settings) -> str:
-    """The whole configuration with every default filled in; it can be read again and means the same."""
+    """The configuration with every default filled in; reading it gives the same settings."""
     yaml = YAML()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096  # a long pattern stays on one line
@@ -37,7 +37,7 @@ def compute_digest(settings: Settings) -> str:
 
 
 def compute_resolved_digest(text: str) -> str:
-    """Of what `resolved_json` wrote, by whatever version: a newer one may have keys that it did not know."""
+    """Of what `format_resolved_json` wrote, in any version: a newer one may have more keys."""
     return _hash_json(json.loads(text))
 
 

@@ -51,7 +51,7 @@ class DecisionsFile:
     entries: tuple[DecisionEntry, ...]
 
     def find_answer(self, gate: Gate, used: UsedEntries) -> Answer:
-        """The first unused entry that fits; one that names the gate's subject goes before one that names none."""
+        """The first unused entry that fits; one that names the gate's subject takes precedence."""
         fitting = [e for e in self.entries if e.kind is gate.kind and (e.repeat or (e.kind, e.index) not in used)]
         names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
@@ -83,7 +83,7 @@ def _iter_answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iter
 
 
 def _list_gate_names(gate: Gate) -> frozenset[str]:
-    """All by which a decision may mean this gate: its id, its subject, its group, the tasks it is about."""
+    """Names by which an entry can select this gate: its id, subject, group and tasks."""
     tasks = gate.evidence.get("tasks", ())
     ids = [task for task in tasks if isinstance(task, str)] if isinstance(tasks, Sequence) else []
     return frozenset(name for name in (gate.id, gate.subject, gate.group, *ids) if name)
@@ -104,7 +104,8 @@ def _format_exhausted(gate: Gate, path: Path) -> str:
 
 def _format_not_offered(gate: Gate, path: Path, entry: DecisionEntry) -> str:
     return (
-        f"{path}: {entry.kind}[{entry.index}] says '{entry.choose}', but that is not open at {_describe_gate(gate)}.\n"
+        f"{path}: {entry.kind}[{entry.index}] chooses '{entry.choose}', which is not offered by "
+        f"{_describe_gate(gate)}.\n"
         f"  Change the entry, or answer it with 'blueflame answer {gate.id} CHOICE'; then 'blueflame resume' goes on."
     )
 

@@ -1,8 +1,8 @@
-"""Views of the journal as files, for people and for other programs.
+"""Exports the journal as files, for people and other programs.
 
-Nothing is read back from them, but for the tasks file when a person changed it between two cycles (tasks_file.py).
+They are not read back, except a tasks file that a person changed between two cycles (tasks_file.py).
 
-A failure here is a WorldError: the journal has everything, so the session goes on and the caller warns.
+A failure is a WorldError: the journal has everything, so the session continues and the caller warns.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class AgentRow:
     attempt: str
     status: str  # running | completed | failed | killed
     state: str  # starting | working | silent | stopping | ended | lost | unknown
-    why: str = ""  # what there is to say about the state
+    why: str = ""  # of the state
     start_time: str  # UTC
     last_output: str | None = None  # UTC
-    pid: int | None = None  # of the agent; none once it has ended: its pid may be another's by then
+    pid: int | None = None  # of the agent; none once it has ended: the pid may be reused
     pgid: int | None = None
     warden_pid: int | None = None
     worktree: str | None = None
@@ -50,7 +50,7 @@ class AgentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAgent:
-    """How a running agent was found when it was last looked at."""
+    """A running agent as last observed."""
 
     state: str
     why: str = ""
@@ -64,7 +64,7 @@ ENDED_AGENT = ObservedAgent(state="ended")
 
 
 def build_agent_row(record: AttemptRecord, seen: ObservedAgent = ENDED_AGENT) -> AgentRow:
-    """An agent leads a session of its own, so that its pid names its process group, too."""
+    """An agent leads its own process session, so its pid is also its process group."""
     spend = record.ended.spend if record.ended else seen.spend
     return AgentRow(
         id=record.attempt.agent_id,
@@ -99,12 +99,12 @@ def _format_status(record: AttemptRecord) -> str:
 
 
 def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
-    """Where a person's changes of the file are kept now, when there were some: nothing that they wrote is lost."""
+    """Returns where a person's changes to the file were saved, if there were any."""
     return write_tasks_file(path, format_tasks_file(session_id, cycle, records))
 
 
 def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:
-    """`updated_at` and `orchestrator_pid` tell an old file from a new one: nobody refreshes it when nobody runs."""
+    """`updated_at` and `orchestrator_pid` show whether the file is current: it is written only during a session."""
     listed = {
         "schema_version": SCHEMA_VERSION,
         "session": session,

@@ -1,4 +1,4 @@
-"""Plans and task files: what planners answer and people write, read strictly; how tasks stand, written for people."""
+"""Plans and task files: parsed strictly from planners and people; written with each task's status for people."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from blueflame.model.task import HistoryEntry, Task, TaskRecord
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
-MAX_PROBLEMS = 100  # a plan of thousands of tasks that are all wrong in one way needs no more to be understood
+MAX_PROBLEMS = 100  # enough for a plan of thousands of tasks that are all wrong in one way
 _TOP_KEYS = ("schema_version", "session_id", "wave_cycle", "tasks", "version", "wave")
 _STATUS_KEYS = ("status", "agent_id", "worktree", "branch", "retry_count", "result", "history")
-"""What a task file says about how a task stands. The journal knows better, so it is not read back."""
+"""The status of a task in a task file. It is not read back: the journal has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ _KNOWN = (*_FIELDS, *_STATUS_KEYS)
 
 
 def read_plan(path: Path) -> tuple[Task, ...]:
-    """From a planner's JSON, a tasks.yaml or its older form. Every problem is told at once, with its line if known."""
+    """Reads a planner's JSON, a tasks.yaml or its older form. Raises PlanError with all problems and their lines."""
     try:
         text = read_text(path, "the plan")
     except WorldError as error:
@@ -91,7 +91,7 @@ def read_plan(path: Path) -> tuple[Task, ...]:
 
 
 def parse_tasks(data: object) -> tuple[Task, ...]:
-    """From a planner's answer. Keys that we do not know are passed over; `ignored_keys` names them."""
+    """From a planner's answer. Unknown keys are ignored; `list_ignored_keys` names them."""
     problems = list(_find_plan_problems(data))
     if problems:
         told = [_format_problem(problem) for problem in problems[:MAX_PROBLEMS]]
@@ -100,12 +100,12 @@ def parse_tasks(data: object) -> tuple[Task, ...]:
 
 
 def list_ignored_keys(data: object) -> tuple[str, ...]:
-    """A warning for each key of a planner's answer that means nothing to us."""
+    """A warning for each unknown key of a planner's answer."""
     return tuple(_format_problem(problem) for problem in _find_unknown_keys(data))
 
 
 def format_tasks_file(session_id: str, cycle: int, records: Iterable[TaskRecord]) -> str:
-    """tasks.yaml: how every task stands. `read_plan` gives the same tasks back."""
+    """tasks.yaml: every task with its status. `read_plan` gives the same tasks back."""
     head = format_mapping({"schema_version": SCHEMA_VERSION, "session_id": session_id, "wave_cycle": cycle})
     return (
         "# written by Blue Flame from its journal; what is changed here is overwritten\n"
@@ -197,7 +197,8 @@ def _find_version_problems(data: object) -> Iterator[YamlProblem]:
     for key in ("schema_version", "version"):
         if isinstance(data, Mapping) and key in data and (data[key] != SCHEMA_VERSION or data[key] is True):
             yield YamlProblem(
-                (key,), f"{key} must be {SCHEMA_VERSION}, not {_format_value(data[key])}: a newer Blue Flame wrote it?"
+                (key,),
+                f"{key} must be {SCHEMA_VERSION}, not {_format_value(data[key])}: written by a newer Blue Flame?",
             )
 
 

@@ -1,6 +1,6 @@
-"""The exported tasks file as a person may change it: its second line is the digest of the rest, so a change shows.
+"""The exported tasks file, which a person may edit: its second line is the digest of the rest, so an edit shows.
 
-A changed file is moved aside before the next export would overwrite it, and read between two cycles.
+An edited file is saved under a second name before the next export, and read between two cycles.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from blueflame.system.files import build_file_error, read_text, write_atomically
 HEADER = b"""\
 # How the tasks stand. Those that have not landed can be changed here: the next cycle takes the changes up.
 # sha256: """
-MISSING_ERRORS = (FileNotFoundError, NotADirectoryError)  # whoever writes the file tells of a folder that is none
-_LOCK = Lock()  # the export and the look between two cycles are made in threads of one process
+MISSING_ERRORS = (FileNotFoundError, NotADirectoryError)  # the writer reports a folder that is not one
+_LOCK = Lock()  # the export and the reading between two cycles run in threads of one process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditedTasksFile:
     path: Path
     digest: str
-    session: str  # which one it was exported for; empty when it does not say so
+    session: str  # that it was exported for; empty if unknown
     changed_at: float
     tasks: tuple[Task, ...] = ()
     problems: tuple[str, ...] = ()  # with their lines
@@ -37,7 +37,7 @@ class EditedTasksFile:
 
 
 def write_tasks_file(path: Path, text: str) -> Path | None:
-    """Export the tasks. Where a person's changes are kept now, when there were some."""
+    """Export the tasks; returns where a person's edits were saved, if there were any."""
     data = text.encode("utf-8", "surrogateescape")
     with _LOCK:
         aside = _save_edits(path)
@@ -46,10 +46,10 @@ def write_tasks_file(path: Path, text: str) -> Path | None:
 
 
 def read_edited_tasks(path: Path) -> EditedTasksFile | None:
-    """A person's version of the tasks file, if there is one; read strictly, every problem with its line."""
+    """A person's edit of the tasks file, if there is one, with every problem and its line."""
     with _LOCK:
         if _save_edits(path) is not None:
-            path.unlink(missing_ok=True)  # the next export writes it anew
+            path.unlink(missing_ok=True)  # the next export writes it again
         aside = build_edited_path(path)
         try:
             data, changed_at = aside.read_bytes(), aside.stat().st_mtime
@@ -71,7 +71,7 @@ def read_edited_tasks(path: Path) -> EditedTasksFile | None:
 
 
 def archive_edit(edit: EditedTasksFile) -> None:
-    """It has been dealt with; a person may still want to look at it."""
+    """Rename an edit that has been handled; a person may still want to read it."""
     with suppress(FileNotFoundError):
         edit.path.replace(edit.path.with_name(f"{edit.path.name}.old"))
 
@@ -88,7 +88,7 @@ def _read_tasks(path: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
 
 
 def _read_session_and_lines(path: Path) -> tuple[str, dict[str, int]]:
-    """The session that it names, and where its tasks begin."""
+    """The session's id, and the line of each task."""
     try:
         found = read_document(read_text(path, "the tasks file"))
     except WorldError:
@@ -104,14 +104,14 @@ def _read_session_and_lines(path: Path) -> tuple[str, dict[str, int]]:
 
 
 def _save_edits(path: Path) -> Path | None:
-    """Under a second name, so that the file stays where it is if what is to replace it cannot be written."""
+    """Under a second name: the file stays in place if the next export fails."""
     aside = build_edited_path(path)
     try:
         data = path.read_bytes()
         if _is_unchanged(data):
             return None
         if not (aside.exists() and aside.read_bytes() == data):
-            with suppress(FileNotFoundError):  # an earlier one that nobody has taken up is not lost
+            with suppress(FileNotFoundError):  # keep an earlier edit that was not used
                 aside.replace(aside.with_name(f"{aside.name}.old"))
             aside.hardlink_to(path)
     except MISSING_ERRORS:
@@ -126,7 +126,7 @@ def _compute_digest(data: bytes) -> str:
 
 
 def _is_unchanged(data: bytes) -> bool:
-    """As it was written. An empty one, as a full disk or a touch leaves it, is nobody's word."""
+    """As it was exported. An empty file, as left by a full disk or `touch`, is not an edit."""
     if not data.strip():
         return True
     told, _, rest = data.removeprefix(HEADER).partition(b"\n")

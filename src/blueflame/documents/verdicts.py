@@ -1,4 +1,4 @@
-"""A reviewer's answer, read strictly: what is not clearly a verdict is none."""
+"""Parses a reviewer's answer strictly: what is not clearly a verdict is an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class VerdictError(WorldError):
 
 
 def parse_verdict(data: object, by: str = "") -> Verdict:
-    """Keys that we do not know are ignored; a wrong or missing one that we need is an error, never a pass."""
+    """Unknown keys are ignored; a wrong or missing required key is an error, never a pass."""
     problems = _find_problems(data)
     if problems or not isinstance(data, Mapping):
         raise VerdictError(f"the verdict cannot be read: {'; '.join(problems)}")

@@ -244,7 +244,7 @@ def format_mapping(fields: Mapping[str, YamlValue], indent: str = "") -> str:
 
 
 def _format_value(value: YamlValue, indent: str) -> str:
-    """What stands after a key or a dash, with its leading space or line break."""
+    """The value after a key or a dash, with its leading space or line break."""
     if isinstance(value, Mapping):
         return "\n" + format_mapping(value, indent + "  ")[:-1] if value else " {}"
     if isinstance(value, str):
@@ -276,7 +276,7 @@ def quote_text(text: str) -> str:
 
 
 def _format_literal(text: str, indent: str) -> str | None:
-    """Several lines of ordinary text as a person would write them; anything delicate stays quoted."""
+    """Plain text of several lines as a literal block; None for text that needs quotes."""
     body = text.removesuffix("\n")
     if (
         "\n" not in text

@@ -177,7 +177,7 @@ def test_with_a_person_it_is_over_when_the_person_leaves(tmp_path: Path) -> None
             person.type(b"a word")
             person.expect(b"got it")
             person.type(b"quit")
-            person.expect(b"its result is being written down")
+            person.expect(b"writing its result")
             assert person.until_gone()
         assert warden.wait(30) == 0
     assert (folder / "heard").read_bytes().endswith(b"\x1b[201~\r")

@@ -50,7 +50,7 @@ def test_a_login_is_named_by_its_file_and_read_by_the_gateway(tmp_path: Path) ->
     access = anthropic({}, tmp_path)
     assert (access.auth, access.file, access.value) == ("oauth", str(file), "")
     assert anthropic({"ANTHROPIC_API_KEY": KEY}, tmp_path, credential="login").file == str(file)
-    with pytest.raises(Refused, match="nothing to show"):
+    with pytest.raises(Refused, match="has no credential"):
         anthropic({}, tmp_path, credential="environment")
 
 

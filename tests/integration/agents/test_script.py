@@ -168,11 +168,12 @@ planner: good
     )
 
     assert found == (
-        "play.yaml:1: schema_version: 7 is not known here; this reads 1",
+        "play.yaml:1: schema_version: 7 is not supported; this version reads 1",
         "play.yaml:2: unknown key 'defualts'; did you mean defaults?; "
         "the keys are schema_version, defaults, planner, tasks",
         "play.yaml:4: defaults: 'Worker' is not the name of a role",
-        f"play.yaml:5: defaults.worker: 'goood' is no character; did you mean good?; there are {', '.join(BEHAVIOURS)}",
+        "play.yaml:5: defaults.worker: 'goood' is not a behaviour; did you mean good?; "
+        f"there are {', '.join(BEHAVIOURS)}",
         "play.yaml:7: tasks: 'task-7/../x' is not a task id like task-001",
         "play.yaml:10: tasks.task-001.worker: '0' is not an attempt: 1, 2, ... or '*'",
         "play.yaml:12: tasks.task-001.worker.1[0]: unknown step 'comit'; did you mean commit?; "
@@ -186,7 +187,7 @@ planner: good
         "play.yaml:18: tasks.task-001.worker: 'first' is not an attempt: 1, 2, ... or '*'",
         "play.yaml:19: tasks.task-001.validator[0]: verdict: 'maybe' is neither pass nor fail; "
         "for a broken verdict use `answer`",
-        "play.yaml:20: tasks.task-001.qa: expected a list of steps or a character's name, not 5",
+        "play.yaml:20: tasks.task-001.qa: expected a list of steps or a behaviour's name, not 5",
     )
 
 
@@ -224,8 +225,8 @@ planner: good
         ("5", "one verb each"),
         ("{rogue: true}", "one verb each"),
         ("{run: make, say: x, rogue: true}", "one verb each"),
-        ("{say: x, rogue: true}", "say asks nobody"),
-        ("{exit: 1, rogue: hidden}", "exit asks nobody"),
+        ("{say: x, rogue: true}", "say does not ask the hook"),
+        ("{exit: 1, rogue: hidden}", "exit does not ask the hook"),
         ("{run: make, rogue: sometimes}", "neither true nor false nor unasked nor hidden"),
         ("{run: make, rogue: 1}", "neither true nor false nor unasked nor hidden"),
     ],

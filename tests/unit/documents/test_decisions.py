@@ -99,7 +99,7 @@ def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
 
 def test_a_choice_that_the_gate_no_longer_offers_is_refused(tmp_path: Path) -> None:
     decisions = load(tmp_path, "plan: [{choose: re-plan, note: smaller tasks}]\n")
-    with pytest.raises(NoAnswer, match="says 'replan', but that is not open"):
+    with pytest.raises(NoAnswer, match="chooses 'replan', which is not offered"):
         decisions.find_answer(gate(GateKind.PLAN, without="replan"), frozenset())
 
 

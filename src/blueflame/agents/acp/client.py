@@ -1,10 +1,10 @@
-"""Plays the editor for an agent that speaks the Agent Client Protocol: a program of its own, in the agent's box.
+"""Client of an agent that speaks the Agent Client Protocol: a separate program, in the agent's sandbox.
 
     python client.py ORDERS.json < prompt
 
 It starts the agent's command, gives it the prompt, and answers its questions for permission by asking the hook. It
-offers neither files nor terminals of its own, so that an agent does everything itself, inside the box. What happens it
-says on stdout, one JSON object per line: `say`, `action`, `error` and, at the end, `finished`.
+offers neither files nor terminals of its own, so an agent does everything itself, inside the sandbox. It prints
+what happens, one JSON object per line: `say`, `action`, `error` and, at the end, `finished`.
 
 Not every agent asks for everything: what was done without a question is put to the hook afterwards. If the hook would
 have refused it, the agent is stopped, and the attempt shows what was done.
@@ -39,15 +39,15 @@ from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
 
-SETTLE_TIMEOUT = 2.0  # seconds in which an agent may tell the rest of what it asks about
+SETTLE_TIMEOUT = 2.0  # seconds for an agent to send the rest of the call that it asks about
 MAX_LINE_BYTES = 64 * 1024 * 1024  # bytes of one message
 ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
 OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
 END_STATUSES = ("completed", "failed")
-SETTLE_TURNS = 100  # of the loop, in which what was read before an agent's last word gets its turn
+SETTLE_TURNS = 100  # of the event loop, for messages that were read before the end of the turn
 CLAUDE_BRIDGE_OPTIONS = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
-"""Words for Claude's bridge, which others pass over: else a repository's settings say what it need not ask about."""
+"""For Claude's bridge, ignored by others: else a repository's settings could allow calls without asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class HookQuestion:
 
 @dataclass(slots=True)
 class TrackedCall:
-    """One call of the agent's: what is known of it, and what was asked about it."""
+    """One call of the agent: what is known of it, and the questions about it."""
 
     known: AcpCall = field(default_factory=AcpCall)
     asked: list[HookQuestion] = field(default_factory=list)
-    told: bool = False
+    reported: bool = False
 
 
 class AcpClient:
-    """What the protocol calls a client; of what else a client can offer it has nothing."""
+    """The protocol's client, without the optional services (files, terminals)."""
 
     def __init__(self, cwd: str, hook: str) -> None:
         self._cwd = cwd
@@ -78,11 +78,11 @@ class AcpClient:
         self._news = asyncio.Condition()
         self._message = ""  # whose pieces these are
         self._pieces: list[str] = []
-        self._hearing = 0  # messages that are being dealt with
-        self.broke = ""  # what was done that would have been refused
+        self._hearing = 0  # messages in progress
+        self.broke = ""  # why the agent is stopped
         self.stop = asyncio.Event()
 
-    # --- what agents send ---
+    # --- messages from the agent ---
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 (the protocol's)
         said = update.model_dump(exclude_none=True)
@@ -118,7 +118,7 @@ class AcpClient:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
 
-    # --- what is made of it ---
+    # --- handling ---
 
     def _collect_text(self, said: Mapping[str, Any]) -> None:
         content = said.get("content")
@@ -132,7 +132,7 @@ class AcpClient:
         self._pieces.append(text)
 
     def flush_text(self) -> None:
-        """A message is told whole: questions about earlier calls may come to their end in the middle of it."""
+        """Messages are printed whole: earlier calls may end in the middle of one."""
         if self._pieces:
             _write_line(type="say", text="".join(self._pieces))
             self._pieces.clear()
@@ -143,26 +143,26 @@ class AcpClient:
         async with self._news:
             call.known = replace(update_call(call.known, said), announced=True)
             self._news.notify_all()
-        if said.get("status") in END_STATUSES and not call.told:
-            call.told = True
+        if said.get("status") in END_STATUSES and not call.reported:
+            call.reported = True
             await self._finish_call(name, call, done=said["status"] == "completed")
 
     async def wait_until_settled(self) -> None:
-        """Until all that was heard is dealt with: its last word may overtake the question about its last call."""
+        """Wait until all messages are handled: the end of the turn may overtake the question about its last call."""
         for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
         async with self._news:
             await self._news.wait_for(lambda: not self._hearing)
 
     async def _wait_for_uses(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
-        """What is asked for, once the agent has told enough of it; nothing when it does not."""
+        """The uses that are asked for, once the agent has described the call; empty when it does not."""
         call = self._calls.setdefault(name, TrackedCall())
         known = update_call(call.known, said)
 
         def enough() -> bool:
             nonlocal known
             known = update_call(call.known, said)
-            # an agent that announces its calls tells a command's folder there, and only there
+            # an agent that announces its calls gives a command's folder only there
             told = known.kind != "execute" or not call.known.announced or "command" in call.known.input
             return told and translate_acp_call(known, self._cwd) is not None
 
@@ -171,7 +171,7 @@ class AcpClient:
                 await asyncio.wait_for(self._news.wait_for(enough), SETTLE_TIMEOUT)
             except TimeoutError:
                 _write_line(
-                    type="error", text=f"it asked about {known.name or known.title!r} and did not say what it would do"
+                    type="error", text=f"it asked about {known.name or known.title!r} without describing the call"
                 )
                 return ()
             call.known = known
@@ -200,7 +200,7 @@ class AcpClient:
         return allowed
 
     async def _finish_call(self, name: str, call: TrackedCall, *, done: bool) -> None:
-        """Show what was done; what nobody was asked for is put to the hook now."""
+        """Print what was done; ask the hook now about what it was not asked before."""
         if is_missing_tool(call.known):
             return
         before = len(call.asked)
@@ -234,10 +234,10 @@ class AcpClient:
         self.stop.set()
 
     def close(self) -> None:
-        """What was still to be told: the last words, and the calls that never came to an end."""
+        """Print what is left: the last text, and the calls that did not end."""
         self.flush_text()
         for call in self._calls.values():
-            if not call.told:
+            if not call.reported:
                 for asked in call.asked:
                     self._write_action(asked, done=False)
 
@@ -252,7 +252,7 @@ def _write_line(**said: object) -> None:
 
 
 async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
-    """How it ended: the kind of failure ("" for none), and words about it."""
+    """How it ended: the kind of failure ("" for none), and a detail."""
     player = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
     where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": MAX_LINE_BYTES}}
     async with spawn_agent_process(cast("Client", player), *orders["argv"], **where) as (agent, _):
@@ -276,7 +276,7 @@ async def _open_session(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: 
 
 
 async def _select_asking_mode(agent: Any, session: Any) -> None:  # noqa: ANN401
-    """Into a mode in which it asks, whatever the repository's settings say."""
+    """Switch to a mode in which it asks, whatever the repository's settings are."""
     modes = session.modes
     if modes is None or modes.current_mode_id in ASKING_MODES:
         return
@@ -288,7 +288,7 @@ async def _select_asking_mode(agent: Any, session: Any) -> None:  # noqa: ANN401
 
 
 async def _select_model(agent: Any, session: Any, model: str) -> None:  # noqa: ANN401
-    """Where the agent lets its client choose; otherwise its command line or its variables have said it."""
+    """If the agent lets its client choose; else its command line or variables name the model."""
     for option in session.config_options or ():
         found = option.model_dump()
         offered = [each.get("value") for each in found.get("options") or () if isinstance(each, dict)]
@@ -312,7 +312,7 @@ async def _send_prompt(agent: Any, session: str, player: AcpClient, prompt: str)
 
 
 def remove_path(place: Path) -> None:
-    """Nothing of it is left: settings that a setup command has put there are not the agent's to obey."""
+    """Removes settings that a setup command may have written."""
     if place.is_symlink() or place.is_file():
         place.unlink()
     elif place.exists():
@@ -326,7 +326,7 @@ def main(argv: list[str]) -> int:
             remove_path(Path.home() / name)
         failure, detail = asyncio.run(run_agent(orders, sys.stdin.read()))
     except (OSError, EOFError, ValueError) as e:  # it could not be started, or went away
-        failure, detail = "error", f"the agent could not be spoken with: {e}"
+        failure, detail = "error", f"the connection to the agent failed: {e}"
     _write_line(type="finished", failure=failure, detail=detail)
     return 1 if failure else 0
 

@@ -1,7 +1,7 @@
 """Claude Code in a terminal: for a planner that a person talks with, and for agents that a person watches.
 
-A small program in the box (terminal_driver.py) hands over the prompt and tells what claude writes down of the talk;
-then the same conversation is asked once more, in print mode, for its result in the form that is wanted.
+A small program in the sandbox (terminal_driver.py) pastes the prompt and prints what claude records of the
+conversation; then it resumes the conversation in print mode for the structured output.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
-from blueflame.agents.claude import terminal_driver as talker
+from blueflame.agents.claude import terminal_driver
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.system.files import write_atomically
 
-APPROVED_KEY_CHARS = 20  # characters of a key by which claude remembers that it may use it
+APPROVED_KEY_CHARS = 20  # of a key, by which claude remembers that it may use it
 ENTRY_POINT = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
     "from terminal_driver import main; raise SystemExit(main(sys.argv[1]))"
@@ -26,7 +26,7 @@ NOTED_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure")
 NOTE_COMMAND = 'f="$HOME/{folder}/{event}"; cat > "$f.$$" && mv "$f.$$" "$f"'
 FINAL_PROMPT = {
     False: "The conversation with the person is over. Give the final result now, as it was agreed on, in structured "
-    "output. Do not ask anything any more.\n",
+    "output. Do not ask any more questions.\n",
     True: "Give your result now, in structured output.\n",
 }
 
@@ -43,7 +43,7 @@ def build_terminal_launch(
 ) -> AgentLaunch:
     """`governed` starts claude behind its walls, with `settings`; `asked` are the flags of print mode. The
     conversation's name follows from the attempt's, so that a second launch after a crash means the same one.
-    `alone`: nobody is expected to talk, so that it is over with claude's first turn."""
+    `alone`: no person talks with it, so it ends with claude's first turn."""
     session = str(uuid5(NAMESPACE_URL, f"blueflame:{brief.attempt}"))
     prompt, final, program = (directory / f"claude-{name}" for name in ("prompt.md", "final.md", "talk.json"))
     write_atomically(prompt, brief.prompt)
@@ -57,8 +57,8 @@ def build_terminal_launch(
     }
     write_atomically(program, json.dumps(content))
     _add_note_hooks(settings)
-    # Imported beside itself and not as part of the package, so that nothing heavy comes along.
-    folder = Path(talker.__file__).parent
+    # Imported as a single module, not as part of the package, which would load much more.
+    folder = Path(terminal_driver.__file__).parent
     return replace(
         launch,
         argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program)),
@@ -71,16 +71,16 @@ def build_terminal_launch(
 
 
 def _add_note_hooks(settings: Path) -> None:
-    """Claude's own hooks say when it is ready, has its prompt and is done. They decide nothing about tools."""
+    """Hooks that note when claude is ready, has its prompt and is done. They decide nothing about tools."""
     content = json.loads(settings.read_bytes())
     for event in NOTED_EVENTS:
-        command = NOTE_COMMAND.format(folder=talker.NOTES_FOLDER, event=event)
+        command = NOTE_COMMAND.format(folder=terminal_driver.NOTES_FOLDER, event=event)
         content["hooks"][event] = [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]
     write_atomically(settings, json.dumps(content, indent=1))
 
 
 def _build_home_files(brief: AgentBrief) -> dict[str, str]:
-    """So that it asks the person about their task, and not about colours, keys and trust."""
+    """Answers to the first-start dialogs about colours, keys and trust."""
     known = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [brief.token[-APPROVED_KEY_CHARS:]], "rejected": []},

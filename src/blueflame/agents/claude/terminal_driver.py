@@ -1,4 +1,4 @@
-"""Between a terminal and Claude Code, inside the box: hands over the prompt, follows the talk, asks for the result.
+"""Runs Claude Code on a terminal, inside the sandbox: pastes the prompt, prints the conversation, asks for the result.
 
     python terminal_driver.py PROGRAM.json
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-NOTES_FOLDER = ".blueflame-talk"  # in HOME: what claude's hooks have said
+NOTES_FOLDER = ".blueflame-talk"  # in HOME: written by claude's hooks
 PASTE_MODE_ON = b"\x1b[?2004h"
 PASTE_START, PASTE_END, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
-POLL_SECONDS = 0.05  # seconds between two looks at the notes and the transcript
+POLL_SECONDS = 0.05  # for the notes and the transcript
 ENTER_RETRY_SECONDS = (
     2.0  # seconds after which Enter is pressed once more: it may have come before the paste was taken in
 )
-END_TIMEOUT = 10.0  # seconds for claude to end when it is told to
+END_TIMEOUT = 10.0  # seconds for claude to end after SIGTERM
 READ_SIZE = 65536
 STARTING, PASTED, ENTERED, WORKING, OVER = range(5)
 
@@ -55,8 +55,8 @@ class Conversation:
         self.failure = ""
         self.state = STARTING
         self.shown = b""
-        self.typed = bytearray()  # that claude has not taken yet
-        self.people = [0]  # whoever is connected to the terminal
+        self.typed = bytearray()  # not yet accepted by claude
+        self.people = [0]  # the terminal's file descriptor while a person is connected
         self.entered_at = 0.0
         self.pid = self.inner = -1
         self.status: int | None = None
@@ -64,24 +64,24 @@ class Conversation:
     def run(self) -> None:
         os.makedirs(self.notes, exist_ok=True)
         tty.setraw(0, termios.TCSANOW)
-        bell, _ringer = _watch_window_size()
+        resized, _writer = _watch_window_size()
         self.pid, self.inner = pty.fork()
         if self.pid == 0:
             _exec_claude(self.argv)
-        os.set_blocking(self.inner, False)  # while it takes in a long paste it shows much, and somebody must read that
+        os.set_blocking(self.inner, False)  # during a long paste it prints much, which must be read
         self._resize_terminal()
         while self.status is None:
-            self._relay(bell)
+            self._relay(resized)
             self._advance()
             self._reap_claude()
         self.follower.print_new_lines()
         self._drain_output()
 
-    def _relay(self, bell: int) -> None:
+    def _relay(self, resized: int) -> None:
         writing = [self.inner] if self.typed else []
-        ready, takes, _ = select.select([*self.people, self.inner, bell], writing, [], POLL_SECONDS)
-        if bell in ready:
-            os.read(bell, READ_SIZE)
+        ready, takes, _ = select.select([*self.people, self.inner, resized], writing, [], POLL_SECONDS)
+        if resized in ready:
+            os.read(resized, READ_SIZE)
             self._resize_terminal()
         if self.inner in ready:
             self._show_output()
@@ -143,7 +143,7 @@ class Conversation:
         return found if isinstance(found, dict) else {}
 
     def _stop_claude(self) -> None:
-        """By a signal: what is typed could meet a dialog. It has written down everything by the time its hook runs."""
+        """By a signal: typed keys could meet a dialog. The transcript is complete when its Stop hook runs."""
         os.kill(self.pid, signal.SIGTERM)
         give_up = time.monotonic() + END_TIMEOUT
         while self.status is None:
@@ -171,7 +171,7 @@ class Conversation:
 
 
 class TranscriptReader:
-    """Tells what is new in the transcript, in the words of print mode."""
+    """Prints new entries of the transcript in the format of print mode."""
 
     def __init__(self) -> None:
         self.last_words = ""
@@ -228,7 +228,7 @@ def main(path: str) -> int:
         )
         return 1
     if program["ask"]:
-        _write_bytes(0, b"\r\nThe conversation is over; its result is being written down.\r\n")
+        _write_bytes(0, b"\r\nThe conversation is over; writing its result.\r\n")
         return _exec_final_question(program["ask"], program["final"])
     _print_line(
         {"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words}
@@ -248,7 +248,7 @@ def _is_success(status: int | None) -> bool:
 
 
 def _exec_final_question(argv: list[str], final: str) -> int:
-    """The same conversation once more, in print mode: its stream goes to our own output."""
+    """Resume the conversation in print mode, on our own output."""
     sys.stdout.flush()
     question = os.open(final, os.O_RDONLY)
     os.dup2(question, 0)
@@ -256,10 +256,10 @@ def _exec_final_question(argv: list[str], final: str) -> int:
 
 
 def _watch_window_size() -> tuple[int, int]:
-    """Rings when the window has another size."""
+    """A pipe that is readable after the window's size changed."""
 
     def heard(_number: int, _frame: FrameType | None) -> None:
-        """The wakeup pipe says it all."""
+        """Needed only for the wakeup pipe."""
 
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -274,7 +274,7 @@ def _is_raw_mode(terminal: int) -> bool:
 
 
 def _strip_control_bytes(text: bytes) -> bytes:
-    """A prompt cannot end its own paste, nor press a key."""
+    """So that a prompt cannot end its paste or press a key."""
     return bytes(each for each in text.replace(b"\r", b"") if each >= 32 or each in b"\n\t").rstrip(b"\n")
 
 
@@ -286,7 +286,7 @@ def _read_file(path: str) -> bytes:
 def _read_available(handle: int) -> bytes:
     try:
         return os.read(handle, READ_SIZE)
-    except OSError:  # EIO: whoever had the other side is gone
+    except OSError:  # EIO: the other side is closed
         return b""
 
 

@@ -1,4 +1,4 @@
-"""Ready-made behaviours for scripted agents: how real ones behave and misbehave, by name."""
+"""Named behaviours for scripted agents: how real ones behave and misbehave."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from blueflame.agents.scripted.placeholders import escape_placeholders
 from blueflame.model.attempt import PLANNER, VALIDATOR
 
 Step: TypeAlias = Mapping[str, Any]
-"""One step as the player takes it: `do` names it, the rest is what it needs."""
+"""One step for the player: `do` names it, the other keys are its arguments."""
 
 NOTE_FILE = "blueflame-note.md"
 MAX_TITLE = 60  # characters of a title that go into a commit's subject
 
 
 def classify_role(brief: AgentBrief) -> str:
-    """planner, validator or worker: by the role's name, else by what it has to answer."""
+    """planner, validator or worker: by the role's name, else by its schema."""
     asked: Mapping[str, Any] = (brief.schema or {}).get("properties", {})
     if brief.role == PLANNER or "tasks" in asked:
         return PLANNER
@@ -26,7 +26,7 @@ def classify_role(brief: AgentBrief) -> str:
 
 
 def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
-    """Does what it is asked, in the smallest way that counts: a plan of one task, a note and a commit, a pass."""
+    """The smallest result that counts: a plan of one task, a note and a commit, or a pass."""
     match classify_role(brief):
         case "planner":
             return (
@@ -45,15 +45,15 @@ def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
     )
 
 
-def build_steps(character: str, brief: AgentBrief) -> tuple[Step, ...]:
-    """The steps of a character; where it does its work, that is what a good one would do."""
+def build_steps(behaviour: str, brief: AgentBrief) -> tuple[Step, ...]:
+    """The steps of a behaviour, in which WORK is what a good agent would do."""
     return tuple(
-        step for part in BEHAVIOURS[character] for step in (build_good_steps(brief) if part is WORK else (part,))
+        step for part in BEHAVIOURS[behaviour] for step in (build_good_steps(brief) if part is WORK else (part,))
     )
 
 
 WORK: Step = {"do": "work"}
-"""Stands for what a good agent would do here."""
+"""Replaced by what a good agent would do."""
 
 
 def _build_usage(**used: float) -> Step:
@@ -73,14 +73,14 @@ BEHAVIOURS: Mapping[str, tuple[Step, ...]] = {
     "good": (WORK,),
     "stuck": ({"do": "say", "text": "Let me think about this."}, {"do": "sleep", "seconds": -1}),
     "stubborn": ({"do": "say", "text": "I will not stop."}, {"do": "sleep", "seconds": -1, "ignore_term": True}),
-    # Says that all is done and has nothing to show for it: no commit, no structured answer.
+    # Claims to be done without a commit or a structured answer.
     "liar": ({"do": "say", "text": "Done. All tests pass."}, SMALL_USAGE),
     "crasher": (
         {"do": "say", "text": "Starting."},
         {"do": "note", "text": "half done", "file": NOTE_FILE},
         {"do": "exit", "signal": int(signal.SIGSEGV)},
     ),
-    # Two of them that have the same lock cannot be merged.
+    # Two of them with the same lock cannot be merged.
     "conflicter": (
         {"do": "note", "text": "only {task} may say what stands here", "file": "conflict.md", "overwrite": True},
         COMMIT,
@@ -98,7 +98,7 @@ BEHAVIOURS: Mapping[str, tuple[Step, ...]] = {
     ),
     "huge-output": ({"do": "flood", "megabytes": 1000}, WORK),
     "slow": ({"do": "say", "text": "This takes a while."}, {"do": "sleep", "seconds": 3}, WORK),
-    # Does its work, and spends more than anybody meant to.
+    # Does its work and exceeds every budget.
     "broke": (_build_usage(input_tokens=40_000_000, output_tokens=2_000_000, cost_usd=1000.0), WORK),
 }
 

@@ -1,4 +1,4 @@
-"""Blanks in a script: `{task}` is filled in, `{{task}}` gives the word itself, any other brace is left alone."""
+"""Placeholders in a script: `{task}` is filled in, `{{task}}` gives `{task}`, any other brace stays."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def fill_placeholders(value: Any, values: Mapping[str, str]) -> Any:  # noqa: AN
 
 
 def escape_placeholders(text: str) -> str:
-    """A text that was not written for a script: filling gives it back as it is."""
+    """A text in which nothing is filled in."""
     return _PLACEHOLDER.sub(lambda found: f"{{{found[0]}}}", text)

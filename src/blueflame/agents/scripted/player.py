@@ -1,14 +1,14 @@
-"""Plays a script as an agent: a program of its own, started by a warden like any other agent.
+"""Plays a script as an agent: a separate program, started by a warden like any other agent.
 
     python player.py PROGRAM.json < prompt
 
-It works in its current folder and says what it does on stdout, one JSON object per line:
+It works in its current folder and prints what it does, one JSON object per line:
 `say`, `action`, `usage`, `error` and, at the end, `result`. Stdlib only and few imports, so that it starts at once.
 
-Before it does anything it asks the hook, as any agent does, and obeys; unless the step is marked `rogue`.
+Like any agent, it asks the hook before each step and obeys, unless the step is marked `rogue`.
 """
 
-# ruff: noqa: PTH100, PTH103, PTH107, PTH110, PTH112, PTH114, PTH118, PTH120, PTH123 (pathlib would cost every play some 10 ms)
+# ruff: noqa: PTH100, PTH103, PTH107, PTH110, PTH112, PTH114, PTH118, PTH120, PTH123 (pathlib would cost every run some 10 ms)
 from __future__ import annotations
 
 import json
@@ -46,22 +46,22 @@ COMMENT_FORMS = {
 
 
 class StepFailed(Exception):
-    """A step could not be done: the agent says so and ends with an error."""
+    """A step failed: the agent reports it and ends with an error."""
 
 
 class StepRefused(Exception):
-    """The hook said no: the step is not done, and the next one is tried."""
+    """The hook refused: the step is skipped."""
 
 
 class PlayState:
-    """One performance: what the steps share."""
+    """What the steps of one run share."""
 
     __slots__ = ("calls", "output", "prompt", "refused", "rogue", "text", "watched")
 
     def __init__(self, prompt: str, *, watched: bool = True) -> None:
         self.prompt = prompt
-        self.watched = watched  # without a hook to ask, nothing may be done
-        self.rogue: object = False  # of the step that is being done
+        self.watched = watched  # without a hook, every step is refused
+        self.rogue: object = False  # of the current step
         self.output: Any = None
         self.text = ""
         self.calls = 0
@@ -76,7 +76,7 @@ def emit_line(kind: str, **fields: object) -> None:
 
 
 def ask_and_show(play: PlayState, tool: str, target: str, tool_input: Mapping[str, Any]) -> None:
-    """Ask, and show what comes of it. Raises Refused when it must not be done."""
+    """Ask the hook and print the call. Raises StepRefused."""
     play.calls += 1
     call = f"call-{play.calls:04d}"
     refusal = "" if play.rogue in ("unasked", "hidden") else _find_refusal(play, tool, tool_input, call)
@@ -117,7 +117,7 @@ def do_mkdir(play: PlayState, step: Mapping[str, Any]) -> None:
 
 
 def do_note(play: PlayState, step: Mapping[str, Any]) -> None:
-    """A line inside what the task has locked: into a file of ours in a folder, as a comment in a file."""
+    """A line inside the task's locks: in a new file of a locked folder, or as a comment in a locked file."""
     path, fresh = _find_note_path(step["locks"], step["file"])
     line = step["text"] if fresh and path.endswith((".md", ".txt")) else _find_comment_form(path).format(step["text"])
     if step.get("overwrite"):
@@ -162,7 +162,7 @@ def do_usage(_: PlayState, step: Mapping[str, Any]) -> None:
 
 
 def do_answer(play: PlayState, step: Mapping[str, Any]) -> None:
-    """A plan or a verdict: the structured output, or text where a script wants an agent that breaks the form."""
+    """A plan or a verdict as structured output, or text for an agent that breaks the form."""
     if isinstance(step["output"], dict):
         ask_and_show(play, "StructuredOutput", "", step["output"])
     play.output = step["output"]
@@ -247,7 +247,7 @@ def _format_result(play: PlayState, error: str) -> str:
 
 
 def _append_to_file(play: PlayState, path: str, more: str) -> None:
-    """At the end of a file. Where there is none yet, it is written."""
+    """Append to a file, or create it."""
     place = os.path.abspath(path)
     if os.path.exists(path):
         ask_and_show(play, "Edit", path, {"file_path": place, "old_string": "", "new_string": more})
@@ -261,7 +261,7 @@ def _ask_about_command(play: PlayState, command: str) -> None:
 
 
 def _quote_word(word: str) -> str:
-    """As shlex.quote does it; that would bring along what takes longer to load than we live."""
+    """As shlex.quote, whose import takes longer than a run."""
     if (
         word
         and not word.startswith("~")
@@ -272,12 +272,12 @@ def _quote_word(word: str) -> str:
 
 
 def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], call: str) -> str:
-    """Why the hook refuses it; empty when it allows it. Only exit code 0 does."""
+    """Why the hook refuses it; empty when it allows it, which only exit code 0 does."""
     if not os.environ.get("BLUEFLAME_HOOK_PORT"):
-        return "" if not play.watched else "there is no watcher to ask, so nothing may be done"
+        return "" if not play.watched else "no watcher to ask: refused"
     hook = os.environ.get("BLUEFLAME_HOOK")
     if not hook:
-        return "nobody said which hook to ask, so nothing may be done"
+        return "BLUEFLAME_HOOK is not set: refused"
     asked = {
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
@@ -293,7 +293,7 @@ def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], cal
 
 
 def _run_hook(hook: str, question: bytes) -> tuple[int, bytes]:
-    """It reads the whole question before it says anything, so neither side can wait for the other."""
+    """The hook reads the whole question before it answers, so there is no deadlock."""
     (asked, ask), (answered, answer) = os.pipe(), os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, asked, 0),
@@ -319,21 +319,21 @@ def _write_and_close(handle: int, data: bytes) -> None:
         while data:
             data = data[os.write(handle, data) :]
     except BrokenPipeError:
-        pass  # it has made up its mind already; its exit code says how
+        pass  # it has already decided; its exit code says how
     finally:
         os.close(handle)
 
 
 def _compute_digest(tool_input: Mapping[str, Any]) -> str:
-    """As in model/audit, which cannot be had here: by this the audit log and our output are compared."""
-    from hashlib import sha256  # takes as long to load as json: only those who act need it
+    """As in model/audit, which is not importable here: the audit log and our output are compared by it."""
+    from hashlib import sha256  # as slow to load as json, and only needed for calls
 
     text = json.dumps(tool_input, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _write_ledger_line(attempt: str, what: str) -> None:
-    """One line per start and end, in one write: who counts them sees whether anything ran twice."""
+    """One line per start and end, in one write: the count shows whether an attempt ran twice."""
     path = os.environ.get("BLUEFLAME_LEDGER")
     if not path:
         return
@@ -385,7 +385,7 @@ def _find_comment_form(path: str) -> str:
 
 
 def _run_program(argv: list[str], timeout: float = 0) -> int:
-    """Its output goes to our stderr, so that our stdout stays what it is: lines of JSON."""
+    """Its output goes to our stderr: stdout is for lines of JSON."""
     actions = [(os.POSIX_SPAWN_DUP2, 2, 1), (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
     try:
         pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions)

@@ -1,4 +1,4 @@
-"""A script says what scripted agents do, by role, task and attempt (docs/how-to/write-scripted-agents.md)."""
+"""Scripts: what scripted agents do, by role, task and attempt (docs/how-to/write-scripted-agents.md)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Script:
 
 
 BUILT_IN_SCRIPT = Script()
-"""Everybody is `good`: so a session runs from end to end before anybody has written a script."""
+"""Every agent is `good`: a session runs from end to end without a script."""
 
 
 def load_script(path: Path) -> Script:
     """Raises ScriptError with every problem, each with its line."""
     try:
         text = read_text(path, "the script")
-    except WorldError as error:  # a file that the person named: theirs to mend
+    except WorldError as error:  # a file that the person named
         raise ScriptError("the script cannot be played", [str(error)]) from error
     return parse_script(text, source=str(path))
 
@@ -56,7 +56,7 @@ def parse_script(text: str, *, source: str) -> Script:
 
 
 def build_attempt_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
-    """What this agent does in this attempt, with every blank filled in: the player only has to do it."""
+    """The steps of this attempt, with every placeholder filled in."""
     chosen = _choose_steps(script, brief)
     values = _build_values(brief)
     return tuple(_fill_step(step, brief, values) for step in _expand_behaviours(chosen, brief))
@@ -105,7 +105,7 @@ def _build_values(brief: AgentBrief) -> Mapping[str, str]:
 
 
 class _ScriptReader:
-    """One walk over a script, that notes every problem with its line."""
+    """Reads a script and collects every problem with its line."""
 
     def __init__(self, located: Document) -> None:
         self._located = located
@@ -134,14 +134,15 @@ class _ScriptReader:
         version = top.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION or isinstance(version, bool):
             self._report(
-                ("schema_version",), f"schema_version: {version!r} is not known here; this reads {SCHEMA_VERSION}"
+                ("schema_version",),
+                f"schema_version: {version!r} is not supported; this version reads {SCHEMA_VERSION}",
             )
 
     def _read_planner(self, top: Mapping[str, Any]) -> Mapping[str, StepsByAttempt]:
         if PLANNER not in top:
             return {}
         if isinstance(top.get("defaults"), dict) and PLANNER in top["defaults"]:
-            self._report((PLANNER,), "planner: it stands under `defaults`, too; keep one of them")
+            self._report((PLANNER,), "planner: also under `defaults`; keep one of them")
         return {PLANNER: self._read_part(top[PLANNER], (PLANNER,))}
 
     def _read_tasks(self, tasks: object) -> Mapping[str, Mapping[str, StepsByAttempt]]:
@@ -163,7 +164,7 @@ class _ScriptReader:
         return {role: self._read_part(part, (*place, role)) for role, part in roles.items()}
 
     def _read_part(self, part: object, place: KeyPath) -> StepsByAttempt:
-        """A character or a list of steps for every attempt, or a mapping by attempt."""
+        """A behaviour or a list of steps for every attempt, or a mapping by attempt."""
         if not isinstance(part, dict):
             return {ANY_ATTEMPT: self._read_steps(part, place)}
         for attempt in part:
@@ -180,12 +181,13 @@ class _ScriptReader:
             if steps not in BEHAVIOURS:
                 hint = suggest(steps, BEHAVIOURS, before="; ")
                 self._report(
-                    place, f"{_format_place(place)}: {steps!r} is no character{hint}; there are {', '.join(BEHAVIOURS)}"
+                    place,
+                    f"{_format_place(place)}: {steps!r} is not a behaviour{hint}; there are {', '.join(BEHAVIOURS)}",
                 )
             return ({"do": "play", "character": steps},)
         if not isinstance(steps, list):
             self._report(
-                place, f"{_format_place(place)}: expected a list of steps or a character's name, not {steps!r:.60}"
+                place, f"{_format_place(place)}: expected a list of steps or a behaviour's name, not {steps!r:.60}"
             )
             return ()
         return tuple(step for n, item in enumerate(steps) for step in self._read_step(item, (*place, n)))

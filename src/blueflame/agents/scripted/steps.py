@@ -1,4 +1,4 @@
-"""The steps of a script as a person writes them, read into what the player takes."""
+"""Reads the steps of a script as a person writes them into those that the player takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_wri
 
 
 class StepError(Exception):
-    """A step is not in a form we know; the message says what would be right."""
+    """A step is malformed; the message says what would be right."""
 
 
 def read_step(item: object) -> Step:
@@ -35,7 +35,7 @@ def read_step(item: object) -> Step:
 
 
 def mark_rogue(step: Step, mark: object) -> Step:
-    """The step as somebody would do it who does not obey; what does not act cannot be refused either."""
+    """The step marked as rogue, if it acts: only such steps ask the hook."""
     return {**step, ROGUE: mark} if step["do"] in ACTING_STEPS else step
 
 
@@ -45,7 +45,9 @@ def _read_mark(verb: str, item: Mapping[str, Any]) -> Step:
     if item[ROGUE] is not True and item[ROGUE] not in ("unasked", "hidden"):
         raise StepError(f"rogue: {item[ROGUE]!r} is neither true nor false nor unasked nor hidden")
     if verb not in MARKABLE_STEPS:
-        raise StepError(f"rogue: {verb} asks nobody; only these steps can be marked: {', '.join(MARKABLE_STEPS)}")
+        raise StepError(
+            f"rogue: {verb} does not ask the hook; only these steps can be marked: {', '.join(MARKABLE_STEPS)}"
+        )
     return {ROGUE: item[ROGUE]}
 
 
@@ -135,7 +137,7 @@ def _read_verdict(argument: object) -> Step:
 
 
 def _read_answer(argument: object) -> Step:
-    """Whatever stands there: also what no planner or reviewer should answer."""
+    """Any value, also one that a planner or reviewer should not answer."""
     return {"do": "answer", "output": argument}
 
 
@@ -155,7 +157,7 @@ def _find_signal(name: object) -> int:
     known = {number.name.removeprefix("SIG"): int(number) for number in signal.Signals}
     bare = str(name).upper().removeprefix("SIG")
     if bare not in known:
-        raise StepError(f"exit.signal: {name!r} is no signal{suggest(bare, known, before='; ')}")
+        raise StepError(f"exit.signal: {name!r} is not a signal{suggest(bare, known, before='; ')}")
     return known[bare]
 
 
@@ -177,7 +179,7 @@ def _read_flood(argument: object) -> Step:
 def _read_play(argument: object) -> Step:
     if not isinstance(argument, str) or argument not in BEHAVIOURS:
         hint = suggest(str(argument), BEHAVIOURS, before="; ")
-        raise StepError(f"play: {argument!r} is no character{hint}; the characters are {', '.join(BEHAVIOURS)}")
+        raise StepError(f"play: {argument!r} is not a behaviour{hint}; the behaviours are {', '.join(BEHAVIOURS)}")
     return {"do": "play", "character": argument}
 
 

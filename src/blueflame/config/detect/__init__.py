@@ -1,1 +1,1 @@
-"""What `blueflame init` finds out about a repository."""
+"""Detects a repository's languages, layout and commands, for `blueflame init`. It changes nothing."""

@@ -1,4 +1,4 @@
-"""How a repository is tested, linted and set up, told from the files that say so."""
+"""Detects the commands that test, lint and set up a repository, from its project files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Finder = Callable[[TrackedFiles], Commands]
 
 
 def detect_commands(tracked: TrackedFiles) -> Commands:
-    """What a Makefile or a task runner offers goes before what its language would use."""
+    """Targets of a Makefile or task runner take precedence over those of the language."""
     found = [finder(tracked) for finder in FINDERS]
     runners, languages = found[: len(RUNNERS)], found[len(RUNNERS) :]
     return Commands(
@@ -67,9 +67,9 @@ def detect_commands(tracked: TrackedFiles) -> Commands:
 
 
 def describe_missing_programs(commands: Commands) -> tuple[str, ...]:
-    """What the checks need and this machine does not have, in words."""
+    """Messages for programs that the checks need and this machine lacks."""
     missing = [name for name in commands.programs if "/" not in name and shutil.which(name) is None]
-    return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)
+    return tuple(f"{name} is not installed: checks that need it will fail" for name in missing)
 
 
 def _take_first(found: list[Commands], kind: str) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ def _detect_node(tracked: TrackedFiles) -> Commands:
 
 
 def _find_node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
-    """npm, or what the lock file says; run in the folder of package.json."""
+    """npm, or the program of the lock file; run in the folder of package.json."""
     choices = (("pnpm-lock.yaml", "pnpm", "--dir"), ("yarn.lock", "yarn", "--cwd"), ("bun.lock", "bun", "--cwd"))
     program, flag = next(
         ((name, flag) for lock, name, flag in choices if (root / folder / lock).is_file()), ("npm", "--prefix")
@@ -279,14 +279,14 @@ FINDERS: tuple[Finder, ...] = (
     _detect_others,
 )
 
-# --- files that people write -------------------------------------------------------------------------------------
+# --- project files -----------------------------------------------------------------------------------------------
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
-        return {}  # broken: it tells us nothing, and is not ours to complain about
+        return {}  # a broken file of the project is not our problem to report
 
 
 def _parse_json(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a repository is made of: languages, layout, commands, base branch. Looks at tracked files, changes nothing."""
+"""Surveys a repository's tracked files: languages, layout, commands, base branch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def list_tracked_files(repo: Path) -> tuple[str, ...]:
 
 
 def find_base_branch(repo: Path) -> str:
-    """What the remote calls its main branch, what git would call one, main, master, or where we are."""
+    """The remote's main branch, git's default name, main, master, or the current branch."""
     remote = (
         try_git(repo, "symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD").out.strip().removeprefix("origin/")
     )
@@ -94,9 +94,9 @@ def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -
     if try_git(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
         notes.append("the repository has no commit yet: make one before the first session")
     if not files:
-        notes.append("no files are tracked yet: the paths are guesses, look at permissions.allowed_paths")
+        notes.append("no files are tracked yet: the paths are guesses, check permissions.allowed_paths")
     elif not sources:
-        notes.append("no language was recognised: look at permissions.allowed_paths and the diagnostic commands")
+        notes.append("no language was recognised: check permissions.allowed_paths and the diagnostic commands")
     return tuple(notes)
 
 
@@ -115,7 +115,7 @@ def _rank_languages(sources: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_foreign(file: str) -> bool:
-    """Hidden, vendored, built, a lock file or a secret: nothing that work is done on."""
+    """Hidden, vendored, built, a lock file or a secret."""
     folders = PurePosixPath(file).parts[:-1]
     return _is_hidden(file) or not THIRD_PARTY_FOLDERS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
 
