@@ -1,1 +1,4 @@
-"""File locks, globs and file names. Pure."""
+"""Paths as rules: file locks, glob patterns and naming styles. Pure.
+
+Belongs here: whether a path is covered, matched or well named. Reading the file system belongs to system/ or git/.
+"""

@@ -1,1 +1,5 @@
-"""Words for people: sanitized, formatted, one sentence for each event. Pure."""
+"""Words for people and programs: sanitized text, formatted numbers, one sentence per event, notifications. Pure.
+
+Belongs here: a sentence or a format that more than one package shows. Does not belong here: colours, tables and
+screens (cli/), view models (views/), prompts for agents (orchestrator/prompts/).
+"""

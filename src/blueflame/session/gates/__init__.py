@@ -1,1 +1,4 @@
-"""Questions to people, and what follows from the answers."""
+"""Questions to people: what is asked (`questions`), which answer is accepted, and what follows from it (`answers`).
+
+How a question is shown and how an answer arrives belongs to cli/ and orchestrator/.
+"""
