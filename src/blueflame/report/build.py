@@ -302,7 +302,7 @@ class _EventScan:
             note(self, recorded.event, recorded.at)
         kind = INCIDENT_KINDS.get(type(recorded.event), lambda _event: "")(recorded.event)
         if kind:
-            self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe_event(recorded)[0].details))
+            self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe_event(recorded).details))
 
     def opened(self, event: happened.SessionOpened, _at: float) -> None:
         self.base_before = event.base_sha

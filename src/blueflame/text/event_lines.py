@@ -1,14 +1,14 @@
-"""What happened, as a person reads it: one line for each event, safe to show in any terminal."""
+"""One sentence per event: long for the activity log, short for a person who watches. Safe in any terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from blueflame.model import event as happened
-from blueflame.model.attempt import AttemptOutcome
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import JournalEntry
 from blueflame.model.ids import build_agent_id
 from blueflame.model.spend import Budget
@@ -16,10 +16,13 @@ from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
-from blueflame.text.format import format_dollars
+from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
+from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.sanitize import clean_line, shorten_line
 
 ORCHESTRATOR = "orchestrator"
+AGAIN = "→"
+QUESTION = "?"
 MAX_DETAIL_CHARS = 500  # characters of details; the journal has the rest
 
 
@@ -30,78 +33,77 @@ class EventLine:
     details: str
 
 
-def describe_event(recorded: JournalEntry) -> tuple[EventLine, ...]:
-    agent, action, details = SENTENCES[type(recorded.event)](recorded.event)
-    return (EventLine(clean_line(agent), action, shorten_line(details, MAX_DETAIL_CHARS)),)
+def describe_event(recorded: JournalEntry) -> EventLine:
+    agent, action, details = LONG_FORMS[type(recorded.event)](recorded.event)
+    return EventLine(clean_line(agent), action, shorten_line(details, MAX_DETAIL_CHARS))
+
+
+def describe_event_briefly(recorded: JournalEntry) -> ShortLine | None:
+    """None for what is not worth a line."""
+    describe = SHORT_FORMS.get(type(recorded.event))
+    return ShortLine(DOT, describe_event(recorded).details) if describe is None else describe(recorded.event)
 
 
 def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
     """`[YYYY-MM-DDTHH:MM:SSZ] [AGENT_ID] [ACTION] details`, in UTC."""
-    return tuple(
-        f"[{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}"
-        for entry in recorded
-        for line in describe_event(entry)
-    )
+    lines = ((datetime.fromtimestamp(entry.at, UTC), describe_event(entry)) for entry in recorded)
+    return tuple(f"[{at:%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}" for at, line in lines)
 
 
 Sentence = tuple[str, str, str]
 
 
-def _ours(action: str, details: str, *more: str) -> Sentence:
+def _build_sentence(action: str, details: str, *more: str) -> Sentence:
     return ORCHESTRATOR, action, ": ".join([details, *(part for part in more if part)])
 
 
-def _agent(attempt: str) -> str:
+def _find_agent(attempt: str) -> str:
     """The role is part of the attempt's id, and with it the agent's."""
     parts = attempt.split(".")
     return build_agent_id(parts[-2], attempt) if len(parts) > 2 else attempt
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _ended(attempt: str, ended: AttemptOutcome) -> Sentence:
+def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> Sentence:
     facts = [
         f"attempt {attempt} ended: {ended.ending}",
         f"after {ended.seconds:.1f} s",
         format_dollars(ended.spend.micro_usd, places=4),
     ]
-    commits = [_count(ended.commits, "commit")] if ended.commits else []
-    broken = [_listed(str(violation) for violation in ended.violations)] if ended.violations else []
-    return _agent(attempt), "ATTEMPT_ENDED", ", ".join([*facts, *commits, *broken]) + _because(ended.notes)
+    commits = [format_count(ended.commits, "commit")] if ended.commits else []
+    broken = [_join_names(str(violation) for violation in ended.violations)] if ended.violations else []
+    return _find_agent(attempt), "ATTEMPT_ENDED", ", ".join([*facts, *commits, *broken]) + _format_note(ended.notes)
 
 
-def _because(reason: str) -> str:
+def _format_note(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _checks(checks: Iterable[Check]) -> str:
-    return _listed(f"{check.name} {_how(check)}" for check in checks) or "no checks"
+def _format_checks(checks: Iterable[Check]) -> str:
+    return _join_names(f"{check.name} {_describe_check(check)}" for check in checks) or "no checks"
 
 
-def _how(check: Check) -> str:
+def _describe_check(check: Check) -> str:
     if check.flaky:
         return "is flaky (red, then green on the same tree)"
     return "passed" if check.passed else "failed"
 
 
-def _whose(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
+def _describe_budget(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
     return f"the {event.budget}'s" + (f" ({event.day})" if event.day else "")
 
 
-def _nears_budget(event: happened.AttemptNearsBudget) -> str:
+def _describe_near_limit(event: happened.AttemptNearsBudget) -> str:
     unit = Budget(event.unit)
     whose = "its budget" if event.budget == "attempt" else f"what the {event.budget}'s budget leaves to it"
     used, limit = unit.format_amount(event.used), unit.format_amount(event.limit)
     return f"attempt {event.attempt} has used {used} of {limit}, {whose}"
 
 
-def _until(at: float | None) -> str:
+def _format_utc_until(at: float | None) -> str:
     try:
         return f", until {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}" if at is not None else ""
     except (ValueError, OverflowError, OSError):  # no time that a calendar knows
@@ -127,109 +129,133 @@ MOVED: Mapping[Cause, str] = {
 
 _H = happened
 
-SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
-    _H.SessionOpened: lambda e: _ours("SESSION_OPENED", f"session {e.session} on {e.base_branch}", e.request),
-    _H.OrchestratorStarted: lambda e: _ours("ORCHESTRATOR_STARTED", f"process {e.pid}{_because(e.host)} took over"),
-    _H.StopRequested: lambda e: _ours("STOP_REQUESTED", "stop at once" if e.now else "stop in good order", e.reason),
-    _H.OrchestratorStopped: lambda e: _ours("ORCHESTRATOR_STOPPED", "stopped; it can be resumed", e.reason),
-    _H.PlanProposed: lambda e: _ours(
-        "PLAN_PROPOSED",
-        f"plan {e.round} by {e.origin} with {_count(len(e.tasks), 'task')} and {_count(len(e.problems), 'problem')}",
-        _listed(e.problems),
+LONG_FORMS: Mapping[type, Callable[[Any], Sentence]] = {
+    _H.SessionOpened: lambda e: _build_sentence("SESSION_OPENED", f"session {e.session} on {e.base_branch}", e.request),
+    _H.OrchestratorStarted: lambda e: _build_sentence(
+        "ORCHESTRATOR_STARTED", f"process {e.pid}{_format_note(e.host)} took over"
     ),
-    _H.PlanFailed: lambda e: _ours("PLAN_FAILED", f"round {e.round} gave no plan", e.reason),
-    _H.PlanApproved: lambda e: _ours("PLAN_APPROVED", f"the plan with {_count(len(e.tasks), 'task')} was approved"),
-    _H.ReplanRequested: lambda e: _ours("REPLAN_REQUESTED", "a new plan was asked for", e.notes),
-    _H.CycleStarted: lambda e: _ours("CYCLE_STARTED", f"cycle {e.cycle} on {e.base_sha[:12]}"),
-    _H.WaveStarted: lambda e: _ours("WAVE_STARTED", f"cycle {e.cycle}, {e.stage}"),
+    _H.StopRequested: lambda e: _build_sentence(
+        "STOP_REQUESTED", "stop at once" if e.now else "stop in good order", e.reason
+    ),
+    _H.OrchestratorStopped: lambda e: _build_sentence("ORCHESTRATOR_STOPPED", "stopped; it can be resumed", e.reason),
+    _H.PlanProposed: lambda e: _build_sentence(
+        "PLAN_PROPOSED",
+        f"plan {e.round} by {e.origin} with {format_count(len(e.tasks), 'task')} "
+        f"and {format_count(len(e.problems), 'problem')}",
+        _join_names(e.problems),
+    ),
+    _H.PlanFailed: lambda e: _build_sentence("PLAN_FAILED", f"round {e.round} gave no plan", e.reason),
+    _H.PlanApproved: lambda e: _build_sentence(
+        "PLAN_APPROVED", f"the plan with {format_count(len(e.tasks), 'task')} was approved"
+    ),
+    _H.ReplanRequested: lambda e: _build_sentence("REPLAN_REQUESTED", "a new plan was asked for", e.notes),
+    _H.CycleStarted: lambda e: _build_sentence("CYCLE_STARTED", f"cycle {e.cycle} on {e.base_sha[:12]}"),
+    _H.WaveStarted: lambda e: _build_sentence("WAVE_STARTED", f"cycle {e.cycle}, {e.stage}"),
     _H.ProceedRequested: lambda e: (
         e.by,
         "PROCEED_REQUESTED",
         "go on with what is done" + (", end what still runs" if e.kill else ""),
     ),
-    _H.ConfigDrifted: lambda e: _ours("CONFIG_DRIFTED", "the configuration changed", _listed(e.changes)),
-    _H.ConfigAdopted: lambda e: _ours("CONFIG_ADOPTED", f"going on with configuration {e.digest[:12]}"),
-    _H.ConfigKept: lambda e: _ours("CONFIG_KEPT", f"keeping the configuration; {e.digest[:12]} is not used"),
-    _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"{_whose(e)} limit is now {e.limit:,}"),
-    _H.SlotsChanged: lambda e: _ours(
+    _H.ConfigDrifted: lambda e: _build_sentence("CONFIG_DRIFTED", "the configuration changed", _join_names(e.changes)),
+    _H.ConfigAdopted: lambda e: _build_sentence("CONFIG_ADOPTED", f"going on with configuration {e.digest[:12]}"),
+    _H.ConfigKept: lambda e: _build_sentence("CONFIG_KEPT", f"keeping the configuration; {e.digest[:12]} is not used"),
+    _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"{_describe_budget(e)} limit is now {e.limit:,}"),
+    _H.SlotsChanged: lambda e: _build_sentence(
         "SLOTS_CHANGED", f"{e.slots} of {e.configured} workers at once: {e.reason or 'there is room again'}"
     ),
-    _H.BudgetWarned: lambda e: _ours("BUDGET_WARNED", f"{e.used:,} of {_whose(e)} {e.limit:,} are used"),
-    _H.TaskMoved: lambda e: _ours(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
-    _H.TaskEdited: lambda e: _ours("TASK_EDITED", f"{e.task.id} was changed", e.task.title),
-    _H.TasksImported: lambda e: _ours(
-        "TASKS_IMPORTED",
-        f"the changed tasks file was taken up: {_count(len(e.added), 'new task')}, "
-        f"{len(e.edited)} changed, {len(e.dropped)} left out",
-        _listed([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
+    _H.BudgetWarned: lambda e: _build_sentence(
+        "BUDGET_WARNED", f"{e.used:,} of {_describe_budget(e)} {e.limit:,} are used"
     ),
-    _H.EditRefused: lambda e: _ours("EDIT_REFUSED", "the changed tasks file cannot be used", "; ".join(e.problems)),
-    _H.EditDismissed: lambda e: _ours("EDIT_DISMISSED", f"the tasks stay as they were; {e.digest[:12]} is not used"),
+    _H.TaskMoved: lambda e: _build_sentence(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
+    _H.TaskEdited: lambda e: _build_sentence("TASK_EDITED", f"{e.task.id} was changed", e.task.title),
+    _H.TasksImported: lambda e: _build_sentence(
+        "TASKS_IMPORTED",
+        f"the changed tasks file was taken up: {format_count(len(e.added), 'new task')}, "
+        f"{len(e.edited)} changed, {len(e.dropped)} left out",
+        _join_names([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
+    ),
+    _H.EditRefused: lambda e: _build_sentence(
+        "EDIT_REFUSED", "the changed tasks file cannot be used", "; ".join(e.problems)
+    ),
+    _H.EditDismissed: lambda e: _build_sentence(
+        "EDIT_DISMISSED", f"the tasks stay as they were; {e.digest[:12]} is not used"
+    ),
     _H.AttemptIntended: lambda e: (
         e.attempt.agent_id,
         "ATTEMPT_INTENDED",
         f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {e.attempt.runtime}",
     ),
     _H.AttemptStarted: lambda e: (
-        _agent(e.attempt),
+        _find_agent(e.attempt),
         "ATTEMPT_STARTED",
         f"attempt {e.attempt} runs under warden {e.warden_pid}",
     ),
     _H.AttemptStalled: lambda e: (
-        _agent(e.attempt),
+        _find_agent(e.attempt),
         "ATTEMPT_STALLED",
         f"attempt {e.attempt} has said nothing for {e.seconds:.0f} s",
     ),
-    _H.AttemptCancelled: lambda e: (_agent(e.attempt), "ATTEMPT_CANCELLED", f"asked to end{_because(e.reason)}"),
-    _H.AttemptNearsBudget: lambda e: (_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _nears_budget(e)),
-    _H.OverlapSeen: lambda e: _ours("OVERLAP_SEEN", describe_overlap(e)),
-    _H.RuntimeParked: lambda e: _ours("RUNTIME_PARKED", describe_parked(e) + _until(e.until), e.reason),
+    _H.AttemptCancelled: lambda e: (
+        _find_agent(e.attempt),
+        "ATTEMPT_CANCELLED",
+        f"asked to end{_format_note(e.reason)}",
+    ),
+    _H.AttemptNearsBudget: lambda e: (_find_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _describe_near_limit(e)),
+    _H.OverlapSeen: lambda e: _build_sentence("OVERLAP_SEEN", describe_overlap(e)),
+    _H.RuntimeParked: lambda e: _build_sentence(
+        "RUNTIME_PARKED", describe_parked(e) + _format_utc_until(e.until), e.reason
+    ),
     _H.RuntimeResumed: lambda e: (
         e.by or ORCHESTRATOR,
         "RUNTIME_RESUMED",
-        f"{e.runtime} can be used again{_because(e.reason)}",
+        f"{e.runtime} can be used again{_format_note(e.reason)}",
     ),
-    _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
-    _H.Checked: lambda e: _ours("CHECKED", f"{e.task} at {e.sha[:12]}", _checks(e.checks)),
+    _H.AttemptEnded: lambda e: _describe_attempt_ended(e.attempt, e.ended),
+    _H.Checked: lambda e: _build_sentence("CHECKED", f"{e.task} at {e.sha[:12]}", _format_checks(e.checks)),
     _H.VerdictGiven: lambda e: (
         e.verdict.by or ORCHESTRATOR,
         "VERDICT_GIVEN",
-        f"{e.task} at {e.sha[:12]}: {e.verdict.status}{_because(e.verdict.notes)}",
+        f"{e.task} at {e.sha[:12]}: {e.verdict.status}{_format_note(e.verdict.notes)}",
     ),
-    _H.ChangesetsFormed: lambda e: _ours(
+    _H.ChangesetsFormed: lambda e: _build_sentence(
         "CHANGESETS_FORMED",
-        _count(len(e.changesets), "changeset"),
-        "; ".join(f"{c.id} ({_listed(c.tasks)})" for c in e.changesets),
+        format_count(len(e.changesets), "changeset"),
+        "; ".join(f"{c.id} ({_join_names(c.tasks)})" for c in e.changesets),
     ),
-    _H.ChangesetBuilt: lambda e: _ours(
+    _H.ChangesetBuilt: lambda e: _build_sentence(
         "CHANGESET_BUILT",
         f"{e.changeset} as {e.build.commit[:12]}, +{e.build.added} -{e.build.deleted} "
-        f"in {_count(len(e.build.files), 'file')}",
-        _checks(e.build.checks),
+        f"in {format_count(len(e.build.files), 'file')}",
+        _format_checks(e.build.checks),
         "; ".join(str(loss) for loss in e.build.losses),
     ),
-    _H.ChangesetTrimmed: lambda e: _ours(
+    _H.ChangesetTrimmed: lambda e: _build_sentence(
         "CHANGESET_TRIMMED",
-        f"{e.changeset} goes on without {_listed(e.tasks)}" + (f"; {_listed(e.waiting)} wait" if e.waiting else ""),
+        f"{e.changeset} goes on without {_join_names(e.tasks)}"
+        + (f"; {_join_names(e.waiting)} wait" if e.waiting else ""),
         e.reason,
     ),
-    _H.ChangesetConflicted: lambda e: _ours(
+    _H.ChangesetConflicted: lambda e: _build_sentence(
         "CHANGESET_CONFLICTED",
         f"{e.changeset}: {e.conflict.task} does not merge by itself, a merger is asked",
-        _listed(e.conflict.paths),
+        _join_names(e.conflict.paths),
     ),
     _H.ConflictResolved: lambda e: (
         e.resolution.by or ORCHESTRATOR,
         "CONFLICT_RESOLVED",
-        f"{e.changeset}: {_listed(e.resolution.paths)}{_because(e.resolution.notes)}",
+        f"{e.changeset}: {_join_names(e.resolution.paths)}{_format_note(e.resolution.notes)}",
     ),
-    _H.ChangesetEvicted: lambda e: _ours("CHANGESET_EVICTED", f"{e.changeset} cannot land", e.reason, _listed(e.paths)),
-    _H.ChangesetJudged: lambda e: _ours("CHANGESET_JUDGED", f"{e.changeset}: {e.choice}", e.note),
-    _H.BaseMoved: lambda e: _ours(
+    _H.ChangesetEvicted: lambda e: _build_sentence(
+        "CHANGESET_EVICTED", f"{e.changeset} cannot land", e.reason, _join_names(e.paths)
+    ),
+    _H.ChangesetJudged: lambda e: _build_sentence("CHANGESET_JUDGED", f"{e.changeset}: {e.choice}", e.note),
+    _H.BaseMoved: lambda e: _build_sentence(
         "BASE_MOVED", f"the base moved from {e.expected[:12]} to {e.found[:12]}; {e.changeset} is built again"
     ),
-    _H.Landed: lambda e: _ours("LANDED", f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout),
-    _H.PullRequestOpened: lambda e: _ours(
+    _H.Landed: lambda e: _build_sentence(
+        "LANDED", f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout
+    ),
+    _H.PullRequestOpened: lambda e: _build_sentence(
         "PULL_REQUEST_OPENED", f"{e.changeset} was pushed as {e.branch} ({e.commit[:12]})", e.url
     ),
     _H.LandingUndone: lambda e: (
@@ -237,17 +263,144 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         "LANDING_UNDONE",
         f"{e.changeset} was taken back: {e.before[:12]}..{e.after[:12]}",
     ),
-    _H.GateOpened: lambda e: _ours("GATE_OPENED", f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
+    _H.GateOpened: lambda e: _build_sentence("GATE_OPENED", f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
     _H.GateAnswered: lambda e: (
         e.answer.by,
         "GATE_ANSWERED",
-        f"{e.gate}: {e.answer.choice}{_because(e.answer.note)}",
+        f"{e.gate}: {e.answer.choice}{_format_note(e.answer.note)}",
     ),
-    _H.GateWithdrawn: lambda e: _ours("GATE_WITHDRAWN", f"{e.gate} needs no answer any more", e.reason),
-    _H.HookRan: lambda e: _ours(
+    _H.GateWithdrawn: lambda e: _build_sentence("GATE_WITHDRAWN", f"{e.gate} needs no answer any more", e.reason),
+    _H.HookRan: lambda e: _build_sentence(
         "HOOK_RAN", f"{e.hook} for {e.key} " + ("ran out of time" if e.timed_out else f"exited with {e.exit_code}")
     ),
-    _H.CycleEnded: lambda e: _ours("CYCLE_ENDED", f"cycle {e.cycle}"),
-    _H.SessionEnded: lambda e: _ours("SESSION_ENDED", e.outcome, e.reason),
+    _H.CycleEnded: lambda e: _build_sentence("CYCLE_ENDED", f"cycle {e.cycle}"),
+    _H.SessionEnded: lambda e: _build_sentence("SESSION_ENDED", e.outcome, e.reason),
 }
 """Every event has its sentence; a test holds the table to the list of events."""
+
+
+class ShortLine(NamedTuple):
+    mark: str
+    words: str
+
+
+SHORT_MOVES: Mapping[Cause, tuple[str, str]] = {
+    Cause.FAIL: (BAD, "failed"),
+    Cause.RETRY: (AGAIN, "is retried"),
+    Cause.REQUEUE: (AGAIN, "is re-queued"),
+    Cause.DEFER: (AGAIN, "is deferred"),
+    Cause.BLOCK: (BAD, "is blocked"),
+    Cause.DROP: (DOT, "was dropped"),
+}
+"""Other moves are shown by the events that cause them."""
+
+
+def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
+    commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
+    cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
+    why = "; ".join(str(violation) for violation in ended.violations) or ended.notes
+    ending = ended.ending.value.replace("_", " ")
+    took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"
+    if ended.ending is Ending.PASSED:
+        return ShortLine(OK, took)
+    return ShortLine(BAD, took + _format_reason(why))
+
+
+def _format_reason(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _describe_move_briefly(event: happened.TaskMoved) -> ShortLine | None:
+    if event.cause not in SHORT_MOVES:
+        return None
+    mark, words = SHORT_MOVES[event.cause]
+    why = "" if event.cause is Cause.RETRY else _format_reason(event.reason)  # the attempt's end has shown the reason
+    return ShortLine(mark, f"{event.task} {words}{why}")
+
+
+def _describe_changesets_briefly(event: happened.ChangesetsFormed) -> ShortLine:
+    """An incomplete group is shown before it is judged."""
+    lacking = [f"[{each.group}] lacks {', '.join(each.missing)}" for each in event.changesets if each.missing]
+    words = f"{format_count(len(event.changesets), 'changeset')} to review"
+    return ShortLine(NOTE, f"{words}; {'; '.join(lacking)}") if lacking else ShortLine(DOT, words)
+
+
+def _describe_limit_briefly(event: happened.AttemptNearsBudget) -> str:
+    amount = Budget(event.unit).format_amount(event.limit)
+    return f"its {amount}" if event.budget == "attempt" else f"the {amount} that the {event.budget}'s budget leaves it"
+
+
+def _skip(_event: happened.Event) -> None:
+    return None
+
+
+SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
+    _H.SessionOpened: lambda e: ShortLine(DOT, f"session {e.session} on {e.base_branch}"),
+    _H.OrchestratorStarted: _skip,
+    _H.PlanProposed: lambda e: ShortLine(
+        BAD if e.problems else DOT,
+        f"a plan of {format_count(len(e.tasks), 'task')}"
+        + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else ""),
+    ),
+    _H.PlanFailed: lambda e: ShortLine(BAD, f"no plan{_format_reason(e.reason)}"),
+    _H.PlanApproved: lambda e: ShortLine(OK, f"plan of {format_count(len(e.tasks), 'task')} approved"),
+    _H.CycleStarted: lambda e: ShortLine(DOT, f"cycle {e.cycle} begins on {e.base_sha[:10]}"),
+    _H.WaveStarted: lambda e: ShortLine(DOT, f"wave: {e.stage}"),
+    _H.CycleEnded: _skip,
+    _H.TaskMoved: _describe_move_briefly,
+    _H.AttemptIntended: _skip,
+    _H.AttemptStarted: lambda e: ShortLine(DOT, f"{format_attempt(e.attempt)} started"),
+    _H.AttemptStalled: lambda e: ShortLine(
+        NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"
+    ),
+    _H.AttemptNearsBudget: lambda e: ShortLine(
+        NOTE, f"{format_attempt(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_describe_limit_briefly(e)}"
+    ),
+    _H.OverlapSeen: lambda e: ShortLine(NOTE, describe_overlap(e)),
+    _H.EditRefused: lambda e: ShortLine(
+        BAD, f"the edited tasks file is invalid{_format_reason('; '.join(e.problems))}"
+    ),
+    _H.RuntimeParked: lambda e: ShortLine(
+        NOTE, f"{describe_parked(e)}{format_until(e.until)}{_format_reason(e.reason)}"
+    ),
+    _H.RuntimeResumed: lambda e: ShortLine(DOT, f"{e.runtime} is available again{_format_reason(e.reason)}"),
+    _H.AttemptEnded: lambda e: _describe_end_briefly(e.attempt, e.ended),
+    _H.Checked: _skip,
+    _H.VerdictGiven: lambda e: ShortLine(
+        OK if e.verdict.passed else BAD,
+        f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{_format_reason(e.verdict.notes)}",
+    ),
+    _H.ChangesetsFormed: _describe_changesets_briefly,
+    _H.ChangesetBuilt: lambda e: (
+        ShortLine(NOTE, f"flaky, failed and then passed on the same tree: {', '.join(e.build.flaky)}")
+        if e.build.flaky
+        else None
+    ),
+    _H.ChangesetEvicted: lambda e: ShortLine(BAD, f"{e.changeset} cannot land{_format_reason(e.reason)}"),
+    _H.ChangesetTrimmed: lambda e: ShortLine(
+        BAD, f"{e.changeset} continues without {', '.join(e.tasks)}{_format_reason(e.reason)}"
+    ),
+    _H.ChangesetConflicted: lambda e: ShortLine(
+        AGAIN, f"{e.changeset} conflicts in {', '.join(e.conflict.paths)}: starting a merger"
+    ),
+    _H.ConflictResolved: lambda e: ShortLine(
+        OK, f"{e.changeset}: conflict resolved{_format_reason(e.resolution.notes)}"
+    ),
+    _H.PullRequestOpened: lambda e: ShortLine(OK, f"{e.changeset} was pushed as {e.branch}{_format_reason(e.url)}"),
+    _H.ChangesetJudged: lambda e: ShortLine(OK if e.choice == "approve" else AGAIN, f"{e.changeset}: {e.choice}"),
+    _H.Landed: lambda e: ShortLine(
+        OK, f"{e.changeset} landed as {e.after[:10]}" + (f" ({e.checkout})" if e.checkout else "")
+    ),
+    _H.GateOpened: lambda e: ShortLine(QUESTION, f"{e.gate.id}{_format_reason(e.gate.title)}"),
+    _H.GateAnswered: lambda e: ShortLine(
+        DOT, f"{e.gate}: {e.answer.choice}, by {e.answer.by}{_format_reason(e.answer.note)}"
+    ),
+    _H.SlotsChanged: lambda e: ShortLine(
+        NOTE, f"{e.slots} of {e.configured} workers at once" + (f": {e.reason}" if e.slots < e.configured else "")
+    ),
+    _H.BudgetWarned: lambda e: ShortLine(NOTE, f"{e.used / e.limit:.0%} of the {e.budget}'s budget is used"),
+    _H.SessionEnded: lambda e: ShortLine(
+        OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_format_reason(e.reason)}"
+    ),
+}
+"""Events that are not in this table get their line of the activity log."""

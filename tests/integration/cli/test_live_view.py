@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from blueflame.cli.console import THEME, make_console
-from blueflame.cli.live.feed import DESCRIBERS, format_event
+from blueflame.cli.live.feed import format_event
 from blueflame.cli.live.view import (
     MIN_FRAME_SECONDS,
     QUIET_SECONDS,
@@ -20,6 +20,7 @@ from blueflame.cli.live.view import (
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, HookRan, JournalEntry
+from blueflame.text.event_lines import SHORT_FORMS
 from blueflame.text.format import format_attempt
 from support.recorded_session import BEGAN, ID, Story
 
@@ -134,7 +135,7 @@ def test_the_view_suits_who_is_watching(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_every_event_can_be_told() -> None:
     result = {type(each.event) for each in Story().reviewing().recorded}
-    assert set(DESCRIBERS) <= set(get_args(Event))
+    assert set(SHORT_FORMS) <= set(get_args(Event))
     assert result <= set(get_args(Event))
     hook = JournalEntry(1, BEGAN, HookRan(hook="post_plan", key="k\x1b[2J", exit_code=1))
     line = format_event(hook)

@@ -12,19 +12,18 @@ from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
-from blueflame.text.event_lines import MOVED, SENTENCES, EventLine, describe_event, format_log_lines
+from blueflame.text.event_lines import LONG_FORMS, MOVED, EventLine, describe_event, format_log_lines
 from support.event_strategies import KINDS, build_events
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
 
 
 def line_of(event: Event) -> EventLine:
-    (line,) = describe_event(JournalEntry(1, 0.0, event))
-    return line
+    return describe_event(JournalEntry(1, 0.0, event))
 
 
 def test_no_event_and_no_cause_is_forgotten() -> None:
-    assert set(SENTENCES) == set(KINDS)
+    assert set(LONG_FORMS) == set(KINDS)
     assert set(MOVED) == set(Cause)
 
 
