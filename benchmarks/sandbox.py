@@ -1,4 +1,4 @@
-"""What a box costs: /bin/true in the full box beside /bin/true without one, one after the other in one run."""
+"""What a sandbox costs: /bin/true in the full sandbox and without one, alternating in one run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run() -> Report:
 
 
 def _describe_sandbox(box: SandboxSpec) -> str:
-    return f"{TRUE} alone and in the full box ({len(box.mounts)} mounts, all namespaces, seccomp), {TURNS} turns"
+    return f"{TRUE} alone and in the full sandbox ({len(box.mounts)} mounts, all namespaces, seccomp), {TURNS} turns"
 
 
 def _build_figures(
@@ -52,13 +52,13 @@ def _build_figures(
     return (
         Figure(name="plain spawn, least", value=min(plain) * 1000, unit="ms"),
         Figure(name="plain spawn, median", value=median(plain) * 1000, unit="ms"),
-        Figure(name="in the box, least", value=min(boxed) * 1000, unit="ms"),
-        Figure(name="in the box, median", value=median(boxed) * 1000, unit="ms"),
-        Figure(name="box over plain, least", value=least * 1000, unit="ms", aim=15.0),
-        Figure(name="box over plain, median", value=middle * 1000, unit="ms", aim=15.0),
-        Figure(name="box over plain, ratio of medians", value=median(boxed) / median(plain), unit="x"),
-        Figure(name="in the box, started by a warden, median", value=median(handed) * 1000, unit="ms"),
-        Figure(name="making the box ready, toolchains included", value=making * 1000, unit="ms"),
+        Figure(name="in the sandbox, least", value=min(boxed) * 1000, unit="ms"),
+        Figure(name="in the sandbox, median", value=median(boxed) * 1000, unit="ms"),
+        Figure(name="sandbox over plain, least", value=least * 1000, unit="ms", aim=15.0),
+        Figure(name="sandbox over plain, median", value=middle * 1000, unit="ms", aim=15.0),
+        Figure(name="sandbox over plain, ratio of medians", value=median(boxed) / median(plain), unit="x"),
+        Figure(name="in the sandbox, started by a warden, median", value=median(handed) * 1000, unit="ms"),
+        Figure(name="preparing the sandbox, toolchains included", value=making * 1000, unit="ms"),
     )
 
 
@@ -105,7 +105,7 @@ def _start_by_warden(launch: LaunchFile) -> None:
     child = start_program(list(launch.argv), launch, stdin="/dev/null", output=(1, 2))
     _, status = os.waitpid(child.pid, 0)
     child.close()
-    assert status == 0, f"the box ended with {status}"
+    assert status == 0, f"the sandbox ended with {status}"
 
 
 def _measure_time(act: Callable[[], None]) -> float:

@@ -1,4 +1,4 @@
-"""The generated pages of docs/reference: without arguments write them, with --check tell which are stale."""
+"""The generated pages of docs/reference: without arguments write them, with --check list those that are stale."""
 
 from __future__ import annotations
 

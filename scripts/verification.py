@@ -1,6 +1,6 @@
 """Run the tests that are marked `verification` and print what became of each of the 58 numbers.
 
-With --write only docs/evidence/verification.md is written; with --check it is told if that page is stale.
+With --write only docs/evidence/verification.md is written; with --check the page is compared.
 """
 
 from __future__ import annotations

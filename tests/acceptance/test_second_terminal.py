@@ -71,7 +71,7 @@ def test_status_cleanup_and_refusals_while_a_session_is_at_work(
         checkouts = sorted(path.name for path in (project / ".trees").iterdir())
         assert here(capsys, "cleanup", "--json").json["removed"] == []
         assert sorted(path.name for path in (project / ".trees").iterdir()) == checkouts
-        assert f"at work: pid {process.pid}" in here(capsys, "doctor").out
+        assert f"running: pid {process.pid}" in here(capsys, "doctor").out
         unknown = here(capsys, "kill", "task-009")
         assert unknown.code == 2
         assert result["locks"][0]["agent"] in unknown.err  # who could be meant

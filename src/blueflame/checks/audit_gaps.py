@@ -1,4 +1,4 @@
-"""Whether everything that an agent shows it did went past the watcher: its own stream against the audit log."""
+"""Compare the calls in an agent's output with the audit log: each must have been judged by the watcher."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from blueflame.model.audit import AuditLine, ObservedCall
 
 MAX_GAPS = 20
 MAX_TEXT_LENGTH = 80
-UNREAD_OUTPUT = "part of its output was too large to be read: nobody knows what it did there"
+UNREAD_OUTPUT = "part of its output was too large to be read: it is unknown what it did there"
 
 
 def find_unaudited_calls(
     acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False
 ) -> tuple[str, ...]:
-    """Gaps, in words for the person; none when each call in the stream has its own line in the log.
+    """Describe each gap; none when each call in the output has its own line in the log.
 
     A call without a digest is found by its name alone: its program asks with other words than it shows (whole paths
     for short ones), and names its calls itself.
-    Lines without a call are no gap: an agent that was ended had asked, and could not say any more what it did.
+    Lines without a call are not a gap: an agent that was ended may have asked and not reported any more.
     """
     gaps = [*([UNREAD_OUTPUT] if unread else []), *_find_reused_names(acts), *_find_unasked_calls(acts, audit)]
     left = len(gaps) - MAX_GAPS
@@ -27,7 +27,7 @@ def find_unaudited_calls(
 
 
 def find_defied_refusals(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
-    """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
+    """Calls that were refused and that the agent's output shows as done. They were watched, so they are not gaps."""
     done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
     inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
     inputs -= {(line.tool, line.digest) for line in audit if line.allowed}
@@ -42,7 +42,7 @@ def find_defied_refusals(acts: Sequence[ObservedCall], audit: Sequence[AuditLine
 
 
 def _find_reused_names(acts: Sequence[ObservedCall]) -> list[str]:
-    """A name that stands for two calls would let one of them hide behind the other's line."""
+    """If two calls had one id, one could hide behind the other's line."""
     counts = Counter(act.call for act in acts if act.call)
     return [
         f"the call {call!r:.{MAX_TEXT_LENGTH}} stands {n} times in its output" for call, n in counts.items() if n > 1

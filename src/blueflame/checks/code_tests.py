@@ -1,4 +1,4 @@
-"""Tests as they are written in six families of languages: where they are, what they assert, how they are switched off.
+"""How tests are written in six families of languages: where they are, what they assert, how they are skipped.
 
 By patterns and indentation, since a hint to a person needs no parser. Lines are cut first, so that no pattern is slow.
 """
@@ -45,7 +45,7 @@ def find_language(path: str) -> TestLanguage | None:
 
 
 def is_test_path(path: str) -> bool:
-    """A file whose purpose is testing, told by its name and place."""
+    """Whether a file holds tests, by its name and folder."""
     language = find_language(path)
     return language is not None and language.files.search(path) is not None
 

@@ -1,4 +1,4 @@
-"""File names that are one thing here and another elsewhere: on Windows, on a Mac, on a terminal."""
+"""File names that mean something else on Windows, on a Mac or in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMAT_CATEGORY = (
 
 
 def find_unsafe_part(path: str) -> str:
-    """Why a name must not be, or nothing."""
+    """Why a name is not allowed; empty when it is."""
     return next((why for part in path.split("/") if (why := _explain_unsafe(part))), "")
 
 

@@ -1,4 +1,4 @@
-"""What an agent left without committing it, and what that means."""
+"""What an agent left uncommitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SHOWN_PATHS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """As git status tells it; what git ignores is none. Sorted."""
+    """From git status, without ignored files. Sorted."""
 
     changed: tuple[str, ...] = ()  # tracked files that differ from the last commit, staged or not; both names of a move
     untracked: tuple[str, ...] = ()  # a folder of which nothing is tracked ends in a slash
@@ -24,7 +24,7 @@ class Leftovers:
         return bool(self.changed or self.untracked)
 
     def subtract(self, earlier: Leftovers) -> Leftovers:
-        """Without what was there before the agent came: a setup command may have left files, too."""
+        """Without what was there before the agent started: setup commands may leave files, too."""
         return Leftovers(
             changed=tuple(path for path in self.changed if path not in earlier.changed),
             untracked=tuple(path for path in self.untracked if path not in earlier.untracked),
@@ -47,7 +47,7 @@ def find_leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> t
 
 
 def find_validator_changes(left: Leftovers, *, head: str | None, expected: str) -> tuple[Violation, ...]:
-    """A reviewer judges what is there and changes none of it. What its diagnostics leave beside it is theirs."""
+    """A validator changes nothing that is tracked. New files of its diagnostics are ignored."""
     moved = f"HEAD is {head or 'gone'}, and it was {expected} before"
     return (
         *((Violation(rule=VALIDATOR_CHANGED_TREE, path="HEAD", detail=moved),) if head != expected else ()),

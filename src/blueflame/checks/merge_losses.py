@@ -24,7 +24,7 @@ MAX_SHOWN_LINES = 3  # lines of each loss; the diff has the rest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVersions:
-    """A file before and after somebody changed it; None where there was none."""
+    """A file before and after a change; None where it did not exist."""
 
     name: str  # who: a task, the base
     before: bytes | None
@@ -43,7 +43,7 @@ class ChangedFile:
 
 
 def find_losses(cases: Sequence[ChangedFile]) -> tuple[MergeLoss, ...]:
-    """Those that nobody else accounts for come first."""
+    """Losses that no other change explains come first."""
     found = [loss for case in cases for loss in _find_file_losses(case)]
     return tuple(sorted(found, key=lambda loss: (bool(loss.by), loss.path, loss.task, loss.kind)))
 
@@ -75,7 +75,7 @@ def _count_lost(
 def _count_returned(
     before: Counter[bytes], after: Counter[bytes], combined: Counter[bytes], given: _LineCounts
 ) -> Counter[bytes]:
-    """A line that others wrote as well is theirs, unless it says something: then it is told that they did."""
+    """A line that others wrote as well is theirs, unless it has text: then it is reported with their name."""
     back: Counter[bytes] = Counter()
     for line, dropped in (before - after).items():
         surplus = combined[line] - after[line]
@@ -90,7 +90,7 @@ _LineCounts = dict[str, Counter[bytes]]
 
 
 def _build_losses(case: ChangedFile, kind: str, lines: Counter[bytes], changes: _LineCounts) -> Iterator[MergeLoss]:
-    """One entry for each who changed them, and one for those that nobody did."""
+    """One entry for each author of a change, and one for lines that no one changed."""
     by: dict[str, Counter[bytes]] = {}
     for line, count in lines.items():
         who = next((name for name, changed in changes.items() if changed[line]), "")
@@ -101,7 +101,7 @@ def _build_losses(case: ChangedFile, kind: str, lines: Counter[bytes], changes: 
 
 
 def _compare_binary(case: ChangedFile) -> Iterator[MergeLoss]:
-    """Of a file that is no text only the whole can be compared."""
+    """A binary file is only compared as a whole."""
     if case.combined != case.own.after:
         by = next((other.name for other in case.others), "")
         yield MergeLoss(task=case.task, path=case.path, kind=LOST if case.own.after is not None else RETURNED, by=by)
@@ -117,7 +117,7 @@ def _is_binary(data: bytes | None) -> bool:
 
 
 def _has_text(line: bytes) -> bool:
-    """Brackets, dashes and the like stand in every file; nobody can tell whose they are."""
+    """Brackets, dashes and the like are in every file and belong to no one."""
     return any(character.isalnum() for character in line.decode("utf-8", "replace"))
 
 

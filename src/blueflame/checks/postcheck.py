@@ -1,7 +1,7 @@
-"""The third wall's judgement: what a result changed, against what it was allowed to change.
+"""The postcheck: what a result changed, against what it was allowed to change.
 
 Pure: the comparison of the commits is handed in, and a comparison that could not be made never gets here.
-Nothing changed means nothing broken; that such an attempt fails for want of commits is decided elsewhere.
+Without changes there is no violation; that an attempt without commits fails is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
 UNSAFE_NAME: Final = "unsafe_name"
 
-MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats can take for ever on text that an agent chose
+MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats can take very long on text that an agent chose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def _check_entries(changes: Sequence[Change], bounds: _PathLimits, binaries: Glo
 
 
 def _find_escape(change: Change, bounds: _PathLimits) -> str:
-    """Why a link may not be, or nothing. Resolved by name only, so whatever a name cannot prove is refused."""
+    """Why a link is not allowed, or empty. Resolved by name only, so what a name cannot prove is refused."""
     target = change.link_target
     if target is None:
         return "where it points could not be read"

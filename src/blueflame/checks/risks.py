@@ -1,4 +1,4 @@
-"""What a person should look at before approving a changeset, told from what it changes. Nothing is refused by it."""
+"""Hints for the reviewer of a changeset, from what it changes. They refuse nothing."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ RISK_KINDS: Mapping[str, str] = {
     "config": "changes configuration",
     "dependency": "asks for a new dependency",
     "lockfile": "changes locked versions without asking for a new dependency",
-    "unread": "could not be looked at",
+    "unread": "could not be read",
     "tests": "deletes tests",
     "migration": "changes a database migration",
     "secrets": "changes what the search for secrets lets pass",
     "mode": "makes a file executable, or no longer so",
     "link": "adds or changes a link or a submodule",
-    "binary": "adds or changes a file that is no text",
+    "binary": "adds or changes a binary file",
     "generated": "changes files that look generated",
     "snapshot": "rewrites recorded expectations of tests",
     "large": "is large",
 }
-"""In the order in which they are told."""
+"""In the order in which they are shown."""
 
 _CI = (
     r"(^|/)(\.github/(workflows|actions)/|\.gitlab-ci|\.circleci/|\.buildkite/|\.travis\.yml|azure-pipelines|"
@@ -64,7 +64,7 @@ class RiskInputs:
 
     changes: Sequence[Change]
     dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # manifest -> packages that are new
-    unread: Sequence[str] = ()  # paths that were too large or broken to be looked at
+    unread: Sequence[str] = ()  # paths that were too large or broken to be read
     allow_file: str = ""  # validation.secrets.allow_file
 
 
@@ -87,7 +87,7 @@ def _find_all_risks(changed: RiskInputs) -> Iterator[Risk]:
 
 
 def _find_risky_names(changes: Iterable[Change]) -> Iterator[Risk]:
-    """By their names; each path counts once, for the first that fits."""
+    """By file name; each path counts once, for the first kind that matches."""
     kinds: dict[str, list[str]] = {}
     for change in changes:
         kind = next((kind for kind, pattern in RISKY_NAMES if any(pattern.search(path) for path in change.paths)), None)

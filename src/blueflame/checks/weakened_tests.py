@@ -1,6 +1,6 @@
-"""Tests that say less than they did: gone, emptied, skipped, fewer or looser assertions; told with their lines.
+"""Tests that check less than before: deleted, emptied, skipped, fewer or looser assertions; with their lines.
 
-A hint, not a proof: a test that moved or was renamed is known by its body, and what is left is a person's to judge.
+A hint, not a proof: a test that moved or was renamed is recognised by its body, and a person judges the rest.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _Pairs = Mapping[int, tuple[TestCase, str] | None]
 
 
 def _pair_tests(files: Sequence[_ParsedFile]) -> _Pairs:
-    """Which test of the result (and where) is which of before, by identity of the latter; None: there is none."""
+    """Which test of the result (and where) is which of before, by identity of the latter; None: deleted."""
     found: dict[int, tuple[TestCase, str] | None] = {}
     waiting: list[tuple[_ParsedFile, TestCase]] = []
     for file in files:

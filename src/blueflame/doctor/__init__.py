@@ -1,1 +1,5 @@
-"""Whether this machine is fit, and whether every guard holds."""
+"""`blueflame doctor`: whether this machine is fit for a session, and whether every guard holds.
+
+`environment` examines programs, repository and journal; `guards` is the table of guards, tried by `probes` in the
+sandboxes of `trials`, which attack `fixtures`.
+"""

@@ -1,4 +1,4 @@
-"""The doctor's look at everything a session needs: each thing is tried, not assumed."""
+"""Examine what a session needs: programs, repository, runtimes, journal. Each is tried, not assumed."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def examine_project(
 
 def _examine_repository(repo: Repository) -> Iterator[DoctorFinding]:
     if repo.shallow:
-        yield DoctorFinding(
-            "shallow clone", FindingState.WARNING, "works; history before the cut is not there to be merged with"
-        )
+        yield DoctorFinding("shallow clone", FindingState.WARNING, "works; history before the cut cannot be merged")
     if repo.detached:
         yield DoctorFinding("detached HEAD", FindingState.OK, f"landing moves {repo.base_branch}, not your checkout")
     if repo.submodules:
@@ -133,7 +131,7 @@ def _examine_journal(repo: Repository, places: ProjectPaths, settings: Settings,
     yield DoctorFinding("journal", FindingState.BAD if damage else FindingState.OK, words)
     open_ones = [info.id for info in sessions if info.ended is None]
     if open_ones and held is None:
-        yield DoctorFinding("unfinished", FindingState.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
+        yield DoctorFinding("unfinished", FindingState.WARNING, f"{', '.join(open_ones)}: run 'blueflame resume'")
     yield from _examine_leftovers(found)
 
 
@@ -158,18 +156,18 @@ def examine_level(guards: GuardReport) -> DoctorFinding:
 
 def _describe_orchestrator(held: str | None) -> str:
     if held is None:
-        return "none at work"
+        return "none is running"
     pid, _start, since, *_ = [*held.split(), "unknown", "", "unknown"]
-    return f"at work: pid {pid} since {since}"
+    return f"running: pid {pid} since {since}"
 
 
 def _examine_leftovers(found: tuple[Leftover, ...]) -> Iterator[DoctorFinding]:
-    """Refs of landed work cost nothing and are no cause to nag; commits that never landed are worth knowing of."""
+    """Refs of landed work are not reported; commits that never landed are."""
     litter = [each for each in found if each.kind in (LeftoverKind.CHECKOUT, LeftoverKind.FOLDER, LeftoverKind.LOGS)]
     unmerged = sum(each.kind is LeftoverKind.UNMERGED for each in found)
     if litter:
         size = sum(each.bytes for each in litter) / 2**20
-        words = f"old checkouts and folders: {len(litter)}, {size:,.1f} MB; 'blueflame cleanup' takes them away"
+        words = f"old checkouts and folders: {len(litter)}, {size:,.1f} MB; 'blueflame cleanup' removes them"
         yield DoctorFinding("left behind", FindingState.WARNING, words)
     if unmerged:
         words = (

@@ -2,7 +2,7 @@
 
 Not read out of a patch. What a patch shows depends on attributes, drivers, quoting and what git takes for binary, and
 an agent can write most of these. A line is added when the file has it and no parent of the commit has it in that file,
-which blobs tell without asking anybody.
+which the blobs show.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENCODING_SAMPLE_BYTES = 4000  # bytes that tell how a text is encoded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """More than this is not searched, and told: nobody can say what is in there."""
+    """Larger files are not searched, and reported as such."""
 
     file: int = 64 * MEGABYTE
     total: int = 512 * MEGABYTE
@@ -61,7 +61,7 @@ def read_added_lines(
 ) -> Iterator[AddedLine | Unscanned]:
     """What tip adds to base; then what commits between them add although tip has it no more.
 
-    Binary files are text like any other here. A file that is too large is told as Unscanned; git errors are raised.
+    Binary files are text like any other here. A file that is too large becomes Unscanned; git errors are raised.
     """
     limits = bounds or ReadLimits()
     files = _find_added_files(repo, base, tip)
@@ -175,7 +175,7 @@ def _list_added_lines(file: _AddedFile, blobs: dict[str, bytes]) -> Iterator[Add
 
 
 def _decode_text(data: bytes) -> str:
-    """Bytes that are no text survive as they are: a key among them is still a key."""
+    """Undecodable bytes are kept: a key among them is still found."""
     wide = UTF16_MARKS.get(data[:2]) or _detect_utf16(data[:ENCODING_SAMPLE_BYTES])
     return data.decode(wide, "replace") if wide else data.decode("utf-8", "surrogateescape")
 

@@ -10,7 +10,7 @@ from blueflame.model.errors import GitFailed
 from blueflame.system.process import ProcessResult, run_bytes
 
 GIT_TIMEOUT = 300.0
-MAX_FILE_BYTES = 16_000_000  # bytes; nobody reads more
+MAX_FILE_BYTES = 16_000_000  # larger files are left out
 
 
 def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""An attempt's own checkout: a repository of its own that borrows our objects and can change none of ours.
+"""An attempt's checkout: a separate repository that borrows our objects and cannot change ours.
 
 It is made with `git init` and an alternates file rather than with `git clone --shared`: the same thing, but it also
 works from a shallow repository, leaves no remote to push to and no copy of the person's branches, and is faster.
 
-A card beside each checkout (outside of what an agent can write) says whose it is and whether it is finished. The card
-is written first and removed last, so a crash at any point leaves either a finished checkout or one that is made anew,
-and a folder without a card is never touched.
+A record beside each checkout (where an agent cannot write) says whose it is and whether it is finished. The record
+is written first and removed last, so a crash at any point leaves either a finished checkout or one that is made again,
+and a folder without a record is never touched.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _make_checkout(repo: Repository, path: Path, wanted: CheckoutRecord) -> None
     _write_record(path, wanted)
     _remove_tree(path)
     _init_with_alternates(repo, path, wanted.base)
-    # Nobody else has been in there yet, so git may look at it; after the agent has, it may not.
+    # No agent has run there yet, so git may run in it; afterwards it may not.
     place = ("--detach", wanted.base) if wanted.branch is None else ("--no-track", "-b", wanted.branch, wanted.base)
     run_git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
     _write_record(path, CheckoutRecord(base=wanted.base, branch=wanted.branch, ready=True))
@@ -131,7 +131,7 @@ def _read_record(path: Path) -> CheckoutRecord | None:
     try:
         return CheckoutRecord(**json.loads(text))
     except (ValueError, TypeError) as e:
-        raise WorldError(f"{get_record_path(path)} is not a card of Blue Flame; remove it and {path} yourself") from e
+        raise WorldError(f"{get_record_path(path)} is not a checkout record; remove it and {path} yourself") from e
 
 
 def _write_record(path: Path, card: CheckoutRecord) -> None:
@@ -159,7 +159,7 @@ def _remove_tree(path: Path) -> None:
         return
     if run("rm", "-rf", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT).code == 0:
         return
-    if not path.is_symlink():  # an agent may leave folders that nobody may enter; -R does not follow links
+    if not path.is_symlink():  # an agent may leave folders without permissions; -R does not follow links
         run("chmod", "-R", "u+rwx", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT)
     done = run("rm", "-rf", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT)
     if done.code:

@@ -1,4 +1,4 @@
-"""Which files of an agent's checkout are not as its base has them, seen from outside while the agent is at work.
+"""Which files of an agent's checkout differ from its base, read from outside while the agent runs.
 
 No git process ever looks at that folder: names, times and contents are read as plain files, links are not followed,
 and contents are compared with the blobs of our own repository. Files whose inode has not changed since the checkout
@@ -27,7 +27,7 @@ GONE = UNKNOWN = ""
 
 
 class CheckoutTooLarge(WorldError):
-    """More than can be looked at while agents are at work."""
+    """More names than can be read while agents run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class IgnoreCache:
         if fresh:
             asked = "".join(f"{name}\0" for name in fresh).encode("utf-8", "surrogateescape")
             said = try_git(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=asked)
-            # when git cannot tell (128), new names are left out: a radar that cries at everything is switched off
+            # when git cannot tell (128), new names are left out: false overlaps would be ignored
             left_out = set(split_nul(said.out)) if said.code in (0, 1) else set(fresh)
             if len(self.known) > MAX_REMEMBERED:  # an agent may make up names for ever
                 self.known = {name: self.known[name] for name in wanted if name in self.known}
@@ -90,7 +90,7 @@ class LiveCheckout:
         return found
 
     def read_text(self, name: str) -> str | None:
-        """None when it is gone, no plain file, or large."""
+        """None when it is gone, not a plain file, or large."""
         data = read_beneath(self.path, name)
         return None if data is None else data.decode("utf-8", "replace")
 

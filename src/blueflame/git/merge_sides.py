@@ -119,7 +119,7 @@ def _list_blobs(pair: _Divergence) -> Iterator[str]:
 
 def _build_changed_file(pair: _Divergence, contents: Mapping[str, bytes]) -> ChangedFile:
     def data(blob: str | None) -> bytes | None:
-        # what is too large is compared by its name, as something that is no text
+        # what is too large is compared by its name, like a binary file
         return None if blob is None else contents.get(blob, b"\0" + blob.encode())
 
     return ChangedFile(

@@ -36,7 +36,7 @@ class Repository:
 
 
 def open_repository(path: Path, *, base_branch: str) -> Repository:
-    """Any folder of a work tree will do; Refused says what is in the way and how to mend it."""
+    """Any folder of a work tree will do; Refused says what is wrong and how to fix it."""
     _check_folder(path)
     _check_version()
     places = _find_folders(path)
@@ -73,7 +73,7 @@ def find_dirty_paths(repo: Repository, ignore: Iterable[str] = STATE_FOLDERS) ->
 
 
 def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
-    """Keep our folders out of `git status` without touching a file that is in the repository (D-20)."""
+    """Keep our folders out of `git status` without touching a file that is in the repository."""
     path = (repo.common_dir / "info" / "exclude").resolve()
     text = _read_bytes_as_text(path)
     lines = text.splitlines()

@@ -128,7 +128,7 @@ def set_ref(repo: Repository, ref: str, sha: str) -> None:
 def build_failed_ref(session: str, task: str, n: int) -> str:
     """Where the commits of an attempt that failed are kept for a person to look at."""
     if not (is_session_id(session) and is_task_id(task)):
-        raise ValueError(f"{session!r} and {task!r} are no ids that a ref can be named for")
+        raise ValueError(f"{session!r} and {task!r} are not valid ids for a ref")
     return f"refs/blueflame/failed/{session}/{task}/{n}"
 
 
@@ -178,7 +178,7 @@ def _fetch_result(repo: Repository, checkout: Path, *, tip: str, base: str, ref:
 
 @contextmanager
 def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
-    """A repository without objects of its own, whose one branch is the agent's. It goes with the checkout."""
+    """A repository without objects, whose one branch is the agent's. Removed with the checkout."""
     home = get_fetch_path(checkout)
     try:
         _build_fetch_source(repo, checkout, tip, home)

@@ -45,7 +45,7 @@ SCAN_TIMEOUT = 300.0
 CLEAN_EXIT_CODE, FOUND_EXIT_CODE = 0, 200
 PLAIN_MODES = ("100644", "100755")
 MAX_ALLOW_FILE_BYTES = 1_000_000
-SCANNER_HINT = "mend or reinstall it (pip install 'blueflame[secrets]'), or set validation.secrets.scanner to builtin"
+SCANNER_HINT = "reinstall it (pip install 'blueflame[secrets]'), or set validation.secrets.scanner to builtin"
 
 
 def scan_result(repo: Repository, base: str, tip: str, settings: SecretSettings) -> tuple[Violation, ...]:
@@ -112,12 +112,12 @@ def read_allow_list(repo: Repository, sha: str, name: str) -> SecretAllowList:
         return SecretAllowList()
     mode, kind, blob, size = found[0].partition("\t")[0].split()
     if kind != "blob" or mode not in PLAIN_MODES or int(size) > MAX_ALLOW_FILE_BYTES:
-        raise UsageError(f"{name} at {sha[:12]} is no plain, small file; make it one, or remove it")
+        raise UsageError(f"{name} at {sha[:12]} is not a plain, small file; make it one, or remove it")
     try:
         return parse_allow_file(run_git(repo.root, "cat-file", "blob", blob))
     except BadAllowFile as error:
         problems = "\n".join(f"  - {problem}" for problem in error.problems)
-        raise UsageError(f"{name} at {sha[:12]} cannot be read; mend and commit it:\n{problems}") from error
+        raise UsageError(f"{name} at {sha[:12]} cannot be read; fix and commit it:\n{problems}") from error
 
 
 # --- kingfisher
@@ -194,7 +194,7 @@ def _parse_report(said: str) -> Mapping[str, Any]:
             return dict(report)
     except (ValueError, KeyError, TypeError):
         pass
-    raise ProcessFailed(f"kingfisher said nothing that can be understood; {SCANNER_HINT}")
+    raise ProcessFailed(f"kingfisher's report cannot be read; {SCANNER_HINT}")
 
 
 def _check_complete(report: Mapping[str, Any], copies: _LineCopies) -> None:
@@ -203,8 +203,8 @@ def _check_complete(report: Mapping[str, Any], copies: _LineCopies) -> None:
     seen = (summary.get("blobs_scanned"), summary.get("bytes_scanned"))
     if seen != (len(copies.places), copies.size):
         raise ProcessFailed(
-            f"kingfisher looked at {seen[0]} files of {seen[1]} bytes, not at {len(copies.places)} of {copies.size}, "
-            f"so nobody knows what is in the others; {SCANNER_HINT}"
+            f"kingfisher scanned {seen[0]} files of {seen[1]} bytes, not {len(copies.places)} of {copies.size}, "
+            f"so the others were not scanned; {SCANNER_HINT}"
         )
 
 
@@ -215,7 +215,7 @@ def _build_finding(entry: Mapping[str, Any], copies: _LineCopies) -> SecretFindi
         line = copies.places[int(Path(found["path"]).stem)][int(found["line"]) - 1]
         secret = str(found["snippet"])
     except (KeyError, ValueError, TypeError, IndexError) as e:
-        raise ProcessFailed(f"kingfisher found something that it cannot say the place of; {SCANNER_HINT}") from e
+        raise ProcessFailed(f"kingfisher found a secret without a valid place; {SCANNER_HINT}") from e
     return SecretFinding(
         rule=rule,
         path=line.path,

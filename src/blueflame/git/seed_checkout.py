@@ -1,8 +1,8 @@
-"""Makes a fresh checkout ready: the ignored files that work cannot do without (.env, caches) come along.
+"""Copy the ignored files that a fresh checkout needs (.env, caches).
 
 `.worktreeinclude` at the top of the repository says which, in gitignore syntax, as other tools read it too. A file is
 copied only when it matches and git really ignores it: what is tracked is there already, and what is neither tracked
-nor ignored is somebody's unfinished work. Git itself does the matching, so there is one dialect and not two.
+nor ignored is unfinished work. Git itself does the matching, so there is one dialect and not two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SeedResult:
 def seed_checkout(repo_root: Path, checkout: Path, include_file: str = INCLUDE_FILE) -> SeedResult:
     """Copy what the include file asks for. Nothing is overwritten and nothing is written outside the checkout.
 
-    Copied files are ignored in the checkout as well, whoever ignored them here (a person's global excludes do not
+    Copied files are ignored in the checkout as well, however they are ignored here (a person's global excludes do not
     travel with a clone), so that no `git add -A` of an agent commits them.
     """
     if not (repo_root / include_file).is_file():
@@ -79,8 +79,8 @@ def _copy_file(root: Path, checkout: Path, path: str) -> str:
         if e.filename == str(source):
             return f"cannot be read: {e.strerror}"
         if e.errno in (errno.ENOTDIR, errno.ELOOP):
-            return "something that is no folder stands in its way in the checkout"
-        advice = "free space or mend its permissions"
+            return "a file is where its folder should be in the checkout"
+        advice = "free space or fix its permissions"
         raise WorldError(f"cannot copy {source} into {checkout}: {e.strerror}; {advice}") from e
 
 
@@ -90,12 +90,12 @@ def _explain_unfit(root: Path, source: Path, found: os.stat_result) -> str:
             return f"is a link that leads out of the repository, to {source.readlink()}"
         return ""
     if stat.S_ISDIR(found.st_mode):
-        return "is a repository of its own"
+        return "is a separate repository"
     return "" if stat.S_ISREG(found.st_mode) else "is neither a file nor a link"
 
 
 def _find_target_inside(root: Path, link: Path) -> str | None:
-    """Relative to the link, however it was written: copied as it stands, an absolute one would lead back to us."""
+    """Relative to the link, however it was written: copied unchanged, an absolute one would lead back to us."""
     real = Path(os.path.realpath(link))
     if not real.is_relative_to(root) or ".git" in real.relative_to(root).parts:
         return None
@@ -156,7 +156,7 @@ def _ignore_copied(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
         with _open_folder(checkout, (".git", "info")) as info:
             _append_lines(info, "exclude", lines)
     except OSError as e:
-        hint = "only a clone of its own can be made ready, not a linked worktree"
+        hint = "only a separate clone can be prepared, not a linked worktree"
         raise WorldError(f"cannot write {checkout / '.git/info/exclude'}: {e.strerror}; {hint}") from e
 
 

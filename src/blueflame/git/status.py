@@ -1,6 +1,6 @@
-"""Asking a checkout what was left uncommitted: the question, to be put inside a box, and the reading of its answer.
+"""What was left uncommitted in a checkout: the git command, to be run in the sandbox, and the parser of its output.
 
-git status in an agent's folder runs what the agent configured there, so nobody but the sandbox may run it
+git status in an agent's folder runs what the agent configured there, so it runs only inside the sandbox
 (facts: a file system monitor, filters, a nested repository). What it says is a hint all the same: an agent can make its
 own repository hide things. Nothing that lands is decided by it.
 """
@@ -27,7 +27,7 @@ WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}  # how many words stand before the
 
 
 def build_status_argv() -> tuple[str, ...]:
-    """To be run in the checkout, in a box; its whole output goes to parse_status."""
+    """To be run in the checkout, in the sandbox; its whole output goes to parse_status."""
     quiet = tuple(part for setting in STATUS_SETTINGS for part in ("-c", setting))
     options = ("--porcelain=v2", "-z", "--ignore-submodules=all", "--untracked-files=normal", "--no-ahead-behind")
     return ("git", "--no-optional-locks", "--no-pager", *quiet, "status", *options)
@@ -64,4 +64,4 @@ def _parse_changed(kind: str, part: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _build_unreadable_error(said: bytes) -> GitFailed:
-    return GitFailed(f"git status said {said[:80]!r}, which is no status; nobody knows what was left uncommitted")
+    return GitFailed(f"git status said {said[:80]!r}, which is not a status: it is unknown what was left uncommitted")

@@ -150,7 +150,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(ours: Repository, place: Pat
 def test_a_card_that_is_not_ours_is_not_believed(ours: Repository, place: Path) -> None:
     place.mkdir(parents=True)
     get_record_path(place).write_text("rubbish")
-    with pytest.raises(WorldError, match="not a card of Blue Flame"):
+    with pytest.raises(WorldError, match="not a checkout record"):
         remove_checkout(place)
     assert place.exists()
 

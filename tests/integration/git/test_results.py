@@ -577,5 +577,5 @@ def test_a_failed_result_is_kept_where_a_person_finds_it(ours: Repository) -> No
 
 
 def test_a_failed_result_is_kept_under_no_other_name(ours: Repository) -> None:
-    with pytest.raises(ValueError, match="no ids"):
+    with pytest.raises(ValueError, match="not valid ids"):
         keep_failed_result(ours, "ses-20260101-000000", "../../heads/main", 1, ours.base_sha)

@@ -108,9 +108,9 @@ def test_every_bad_line_is_an_error_that_names_it(ours: Repository, git: Git) ->
 
 def test_an_allow_file_that_is_a_link_or_a_folder_is_refused(ours: Repository, git: Git) -> None:
     (ours.root / ".blueflame-secrets").symlink_to("README.md")
-    with pytest.raises(UsageError, match="no plain, small file"):
+    with pytest.raises(UsageError, match="not a plain, small file"):
         read_allow_list(ours, commit(git, ours, {}), ".blueflame-secrets")
-    with pytest.raises(UsageError, match="no plain, small file"):
+    with pytest.raises(UsageError, match="not a plain, small file"):
         read_allow_list(ours, commit(git, ours, {}), "src")
 
 
@@ -136,7 +136,7 @@ def test_a_scanner_that_fails_is_a_failure(
     ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path, monkeypatch, "echo 'no rules' >&2; exit 3")
-    with pytest.raises(ProcessFailed, match="exit code 3: no rules; mend or reinstall"):
+    with pytest.raises(ProcessFailed, match="exit code 3: no rules; reinstall"):
         scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
@@ -155,7 +155,7 @@ def test_a_scanner_that_cannot_be_understood_is_a_failure_whatever_its_exit_code
     ours: Repository, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     pretend(tmp_path, monkeypatch, f"echo '{said}'")
-    with pytest.raises(ProcessFailed, match="can be understood"):
+    with pytest.raises(ProcessFailed, match="report cannot be read"):
         scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
@@ -164,7 +164,7 @@ def test_a_scanner_that_passed_something_over_is_a_failure(
 ) -> None:
     said = '{"findings": [], "metadata": {"summary": {"blobs_scanned": 1, "bytes_scanned": 5}}}'
     pretend(tmp_path, monkeypatch, f"echo '{said}'")
-    with pytest.raises(ProcessFailed, match="looked at 1 files of 5 bytes, not at 2 of"):
+    with pytest.raises(ProcessFailed, match="scanned 1 files of 5 bytes, not 2 of"):
         scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 

@@ -94,7 +94,7 @@ def test_a_link_in_the_checkout_does_not_lead_a_copy_outside(
     include(repo, "conf/")
     seeded = seed_checkout(repo, checkout)
     assert seeded.copied == ()
-    assert seeded.skipped == (("conf/.env", "something that is no folder stands in its way in the checkout"),)
+    assert seeded.skipped == (("conf/.env", "a file is where its folder should be in the checkout"),)
     assert list(outside.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_our_own_state_and_other_checkouts_stay_where_they_are(repo: Path, git: 
     git(repo, "init", "-q", "nested")
     put(repo, "nested/file")
     include(repo, "*")
-    assert seed_checkout(repo, checkout) == SeedResult((), (("nested/", "is a repository of its own"),))
+    assert seed_checkout(repo, checkout) == SeedResult((), (("nested/", "is a separate repository"),))
 
 
 def test_a_negated_pattern_leaves_a_file_behind(repo: Path, checkout: Path, git: Git) -> None:
@@ -204,7 +204,7 @@ def test_a_linked_worktree_cannot_be_made_ready(repo: Path, tmp_path: Path, git:
     put(repo, ".env")
     include(repo, ".env")
     git(repo, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
-    with pytest.raises(WorldError, match="only a clone"):
+    with pytest.raises(WorldError, match="only a separate clone"):
         seed_checkout(repo, tmp_path / "linked")
 
 

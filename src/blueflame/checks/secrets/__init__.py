@@ -1,1 +1,1 @@
-"""Secrets in added lines: the rules, the scan, and telling random tokens from words."""
+"""Secrets in added lines: the rules (rules.toml), the scan, and the test for random tokens."""

@@ -1,4 +1,4 @@
-"""Whether a text was made by a machine's dice or by a person's head: words, examples and blanks are no secrets."""
+"""Whether a text is random: words, examples and placeholders are not secrets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _is_mixed(text: str) -> bool:
 
 
 def _count_word_letters(text: str) -> int:
-    """How many letters are part of something that could be read aloud."""
+    """How many letters are part of a pronounceable word."""
     return sum(len(word) for word in WORD.findall(text) if _is_readable(word.lower()))
 
 

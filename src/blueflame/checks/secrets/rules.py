@@ -30,13 +30,13 @@ class SecretRule:
 
 
 def _is_vendor_token(found: re.Match[str]) -> bool:
-    """Its shape says what it is; only what is plainly written for a manual is let go."""
+    """Its shape says what it is; only obvious examples are let through."""
     secret = found["secret"]
     return len(set(secret)) >= 8 and not is_example(secret)
 
 
 def _is_random_value(found: re.Match[str]) -> bool:
-    """Its name says what it is, and nobody thought of the value."""
+    """Its name says what it is, and the value is random."""
     return not is_example(found["secret"]) and is_random(found["secret"])
 
 
@@ -65,7 +65,7 @@ TEST_HOSTS = re.compile(
 
 
 def _is_url_password(found: re.Match[str]) -> bool:
-    """A password of the local test database is none; one that equals its user is no secret either."""
+    """Passwords of local test databases and those that equal the user are not secrets."""
     secret, user = found["secret"], found["user"]
     plain = COMMON_PASSWORDS.fullmatch(secret) or secret.lower() == user.lower() or is_placeholder(secret)
     return not plain and len(set(secret)) >= 5 and not TEST_HOSTS.match(found["host"])
@@ -91,7 +91,7 @@ def _build_base64_heads() -> str:
     return "|".join(re.escape(b64encode(head).decode()[: len(head) * 8 // 6]) for head in heads)
 
 
-# By its last word where that tells enough; a key is a secret only when the word before it says so.
+# By the last word of a name; a key is a secret only when the word before it says so.
 KEY: Final = "|".join(
     rf"(?<={word}[_-])key|(?<={word})key" for word in ("api", "access", "private", "auth", "secret", "encryption")
 )

@@ -1,6 +1,6 @@
-"""Secrets in what a result adds: found by rule, told without being repeated, and let through only by name.
+"""Find secrets in what a result adds; report them without repeating them; let through what the allow file names.
 
-Pure. A finding never carries the secret: whoever reads the journal, a prompt or a screen learns where it is and what
+Pure. A finding never carries the secret: a reader of the journal, a prompt or a screen learns where it is and what
 kind it is, not what it is.
 """
 
