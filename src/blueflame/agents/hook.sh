@@ -1,11 +1,11 @@
 #!/bin/bash -p
 # Asks the warden whether an agent may use a tool: the agent's PreToolUse hook.
 #
-#     stdin   the call, as JSON          exit 0, and JSON on stdout   only when the warden said: allow
+#     stdin   the call, as JSON          exit 0, and JSON on stdout   only when the warden allows it
 #                                        exit 2, and why on stderr    in every other case there is
 #
-# With the word "quiet" nothing is said on stdout: for agents who take exit code 0 for consent, and our JSON for a fault.
-# Agents take any other exit code, and death by a signal, for "no objection": so nothing here may end in one.
+# With the argument "quiet" stdout stays empty: for agents that take exit code 0 as consent and our JSON as an error.
+# Agents take any other exit code, and death by a signal, as consent: nothing here may end in one.
 # No program is started. -p: neither BASH_ENV nor functions from the environment are read.
 # The answer that allows is compared whole, byte for byte: nothing that an agent writes can make a refusal look like it.
 LC_ALL=C
@@ -23,9 +23,9 @@ refuse() {
 }
 late() { refuse 'blueflame: refused, because the watcher did not answer in time'; }
 trap 'exit 2' EXIT
-trap "refuse 'blueflame: refused, because the question was broken off'" HUP INT QUIT PIPE USR1 USR2
+trap "refuse 'blueflame: refused, because the question was interrupted'" HUP INT QUIT PIPE USR1 USR2
 trap late ALRM TERM
-exec 5>&2 # for our own words alone: what bash has to say about broken pipes helps nobody
+exec 5>&2 # for our own messages: bash's messages about broken pipes do not help
 exec 2> /dev/null
 
 # One deadline for everything: a write or a connect can wait as well, and only another process can end that.
@@ -41,15 +41,15 @@ port=$BLUEFLAME_HOOK_PORT
     refuse 'blueflame: refused, because BLUEFLAME_HOOK_PORT does not name the watcher'
 
 IFS= read -r -N $((LIMIT + 1)) call
-[[ $call ]] || refuse 'blueflame: refused, because there was no call to ask about'
+[[ $call ]] || refuse 'blueflame: refused, because there was no call on stdin'
 ((${#call} <= LIMIT)) || refuse 'blueflame: refused, because the call is larger than 10 MB'
 
-exec 3<> "/dev/tcp/127.0.0.1/$port" || refuse 'blueflame: refused, because nobody is watching'
+exec 3<> "/dev/tcp/127.0.0.1/$port" || refuse 'blueflame: refused, because the watcher is not running'
 head=$'POST /hook HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\nContent-Type: application/json\r\nContent-Length: '
 head+="$((${#call} + 1))$END"
-if ((${#call} < 32768)); then # fits into the socket's buffers whether or not anybody reads it
-    printf '%s\n' "$head$call" >&3 || refuse 'blueflame: refused, because the watcher does not listen'
-else # a write that waits cannot be broken off from within: a shell of its own can be left behind
+if ((${#call} < 32768)); then # fits into the socket's buffers even if it is not read
+    printf '%s\n' "$head$call" >&3 || refuse 'blueflame: refused, because the watcher does not accept the call'
+else # a blocked write cannot be interrupted from within: a separate shell can be left behind
     printf '%s\n' "$head$call" >&3 4>&- 5>&- &
     writing=$!
 fi
@@ -61,4 +61,4 @@ if [[ $answer == "$ALLOWED" ]]; then
     exit 0
 fi
 [[ $answer == "$DENIED"*"$END"?* ]] && refuse "${answer#*"$END"}"
-refuse 'blueflame: refused, because the watcher gave no answer that can be understood'
+refuse 'blueflame: refused, because the answer of the watcher cannot be understood'

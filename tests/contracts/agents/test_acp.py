@@ -75,7 +75,7 @@ def test_what_is_refused_to_gemini_is_not_done(repo: Path, serve: ServeModel) ->
     check_refusal(gemini(repo), serve(*REFUSED_CALL_TURNS))
 
 
-def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, serve: ServeModel) -> None:
+def test_the_hook_is_asked_afterwards_about_calls_without_a_question(repo: Path, serve: ServeModel) -> None:
     """A reading command is not asked for; when the policy forbids it, the agent is stopped and the attempt fails."""
     stage = claude(repo)
     stage.commit(".env", "SECRET=1\n")

@@ -55,7 +55,7 @@ def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: ClaudeRunner)
     assert ran.result["result"] == "API Error: 402 the budget is gone"
 
 
-def test_a_rate_limit_is_tried_again_as_often_as_it_was_told_to(claude: ClaudeRunner) -> None:
+def test_a_rate_limit_is_retried_as_often_as_configured(claude: ClaudeRunner) -> None:
     ran = fail(claude, 429, retries="1")
     assert len(ran.asked) == 2
     (retry,) = ran.events("system", "api_retry")

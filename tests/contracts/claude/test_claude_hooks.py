@@ -108,7 +108,7 @@ def test_allow_allows(unguarded: ClaudeRun, guarded: ClaudeRun) -> None:
     assert "allow" in written(unguarded) & written(guarded)
 
 
-def test_the_model_is_told_that_a_failed_hook_blocked_it(guarded: ClaudeRun) -> None:
+def test_the_model_learns_that_a_failed_hook_blocked_it(guarded: ClaudeRun) -> None:
     words = " ".join(guarded.tool_results.values())
     assert 'blocking because onFailure is "block"' in words
     assert "timed out" in words

@@ -93,7 +93,7 @@ def test_what_the_hook_allows_runs_although_nothing_else_would_allow_it(governed
     assert (decided["decision"], decided["source"]) == ("accept", "hook")
 
 
-def test_what_the_hook_denies_does_not_run_and_the_model_is_told_why(governed: Governed) -> None:
+def test_what_the_hook_denies_does_not_run_and_the_model_gets_the_reason(governed: Governed) -> None:
     assert not (governed.ran.repo / "done-by-bash").exists()
     assert "says the policy" in governed.reported(BASH)
     decided = governed.line_of_result(BASH)["tool_result_meta"][0]
@@ -122,13 +122,13 @@ def test_calls_have_the_same_id_in_the_stream_and_in_the_hook(governed: Governed
     assert [asked["tool_use_id"] for asked in governed.asked] == shown
 
 
-def test_paths_are_absolute_and_tidy_in_the_hook_but_as_the_model_said_them_in_the_stream(governed: Governed) -> None:
+def test_paths_are_absolute_in_the_hook_but_as_the_model_wrote_them_in_the_stream(governed: Governed) -> None:
     assert governed.asked[0]["tool_input"]["file_path"] == str(governed.ran.repo / "new.txt")
     assert governed.asked[2]["tool_input"]["file_path"] == str(governed.ran.repo / "README.md")
     assert governed.call(WRITE)["input"]["file_path"] == "sub/../new.txt"
 
 
-def test_the_hook_is_told_where_it_is_and_in_which_mode(governed: Governed) -> None:
+def test_the_hook_gets_its_folder_and_mode(governed: Governed) -> None:
     first = governed.asked[0]
     assert (first["cwd"], first["permission_mode"], first["hook_event_name"]) == (
         str(governed.ran.repo),

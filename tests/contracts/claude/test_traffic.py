@@ -66,7 +66,7 @@ def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: Clau
     assert "x-api-key" not in asked.headers
 
 
-def test_without_a_credential_it_asks_nobody(claude: ClaudeRunner) -> None:
+def test_without_a_credential_it_sends_no_request(claude: ClaudeRunner) -> None:
     ran = claude.run({"text": "done"}, flags=FLAGS, env={"ANTHROPIC_API_KEY": None})
     assert (ran.code, ran.asked, ran.result["is_error"]) == (1, (), True)
     assert "Not logged in" in ran.result["result"]

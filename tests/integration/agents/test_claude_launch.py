@@ -100,7 +100,7 @@ def test_its_settings_have_one_hook_that_blocks_when_it_fails(program: Path) -> 
     assert (entry["type"], entry["timeout"], entry["onFailure"]) == ("command", 5, "block")
 
 
-def test_all_that_it_needs_is_named_for_its_box(program: Path) -> None:
+def test_all_that_it_needs_is_shown_in_its_sandbox(program: Path) -> None:
     launch = launched(program)
 
     assert {program, find_hook()} <= set(launch.needs)
@@ -145,7 +145,7 @@ def test_a_schema_is_asked_for_and_one_that_is_too_long_is_refused(program: Path
         (Budget(Unit.TOKENS, 500_000), None),
     ],
 )
-def test_a_budget_in_dollars_is_told_in_whole_cents_rounded_up(
+def test_a_budget_in_dollars_is_passed_in_whole_cents_rounded_up(
     program: Path, budget: Budget, reported: str | None
 ) -> None:
     launch = launched(program, replace(BRIEF, budget=budget))
@@ -160,7 +160,7 @@ def test_helpers_are_offered_only_where_they_are_allowed(program: Path) -> None:
     assert "--disallowed-tools" not in launch.argv
 
 
-def test_no_plugin_and_no_skill_unless_somebody_named_them(program: Path) -> None:
+def test_no_plugin_and_no_skill_unless_configured(program: Path) -> None:
     launch = launched(program, replace(BRIEF, tools=("Read", "Skill"), skills=("brainstorming",)))
 
     assert "--plugin-dir" not in launch.argv

@@ -82,7 +82,7 @@ def test_behind_the_script_of_npm_is_the_native_program(tmp_path: Path) -> None:
     assert find_native(program(tmp_path / "claude")) == tmp_path / "claude"
 
 
-def test_without_a_program_it_is_said_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_with_how_to_install_it(tmp_path: Path) -> None:
     said = problems(tmp_path / "nowhere")
 
     assert "nowhere" in said
@@ -111,7 +111,7 @@ def test_a_flag_may_be_written_with_its_other_form_in_brackets(tmp_path: Path) -
     assert problems(program(tmp_path / "claude", offers=offers)) == ""
 
 
-def test_another_program_of_that_name_is_told_apart(tmp_path: Path) -> None:
+def test_another_program_of_that_name_is_recognised(tmp_path: Path) -> None:
     assert "is not Claude Code" in problems(program(tmp_path / "claude", version="Claude the composer 3"))
 
 
@@ -151,7 +151,7 @@ def test_it_finds_neither_a_home_nor_a_session_to_be_nested_in(tmp_path: Path, m
     "flag",
     ["--dangerously-skip-permissions", "--bare", "--safe-mode", "--settings=x", "--mcp-config", "-p", "--new-flag"],
 )
-def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str) -> None:
+def test_arguments_that_could_bypass_the_walls_are_refused(tmp_path: Path, flag: str) -> None:
     good = program(tmp_path / "claude")
 
     (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), args=(flag,)).find_problems()
@@ -159,7 +159,7 @@ def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str)
     assert f"runtimes.claude.args: {flag.partition('=')[0]} " in problem
 
 
-def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
+def test_harmless_arguments_are_accepted(tmp_path: Path) -> None:
     good = program(tmp_path / "claude")
 
     assert (
@@ -183,7 +183,7 @@ def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
         "BLUEFLAME_HOOK_PORT",
     ],
 )
-def test_variables_that_could_open_a_door_are_refused(tmp_path: Path, name: str) -> None:
+def test_variables_that_could_bypass_the_walls_are_refused(tmp_path: Path, name: str) -> None:
     good = program(tmp_path / "claude")
 
     (problem,) = ClaudeRuntime(

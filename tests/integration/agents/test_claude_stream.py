@@ -42,7 +42,7 @@ def result(**fields: object) -> RunResult:
     return finished
 
 
-def test_words_and_calls_are_told_in_order_and_once() -> None:
+def test_texts_and_calls_are_signalled_in_order_and_once() -> None:
     found = gathered("calls")
 
     assert found.text == "Done."
@@ -96,7 +96,7 @@ def test_a_structured_output_is_taken_from_its_own_key() -> None:
     )
 
 
-def test_prose_in_its_place_is_none() -> None:
+def test_prose_is_not_structured_output() -> None:
     found = gathered("no_structured_output")
 
     assert (found.output, found.text) == (None, "no")
@@ -194,7 +194,7 @@ def test_new_kinds_of_lines_are_passed_over_and_broken_ones_are_complaints() -> 
     assert isinstance(parse_line("[1]")[0], OutputProblem)
 
 
-def test_blocks_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_blocks_are_ignored() -> None:
     said = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "hm"}, 5, {"type": "text"}]}}
 
     assert parse_line(json.dumps(said)) == ()

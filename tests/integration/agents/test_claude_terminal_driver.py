@@ -128,7 +128,7 @@ def test_enter_is_pressed_again_when_it_was_not_heard(tmp_path: Path) -> None:
     assert ended(folder)["exit_code"] == 0
 
 
-def test_what_claude_writes_down_is_told_as_print_mode_tells_it(tmp_path: Path) -> None:
+def test_the_transcript_is_printed_in_the_format_of_print_mode(tmp_path: Path) -> None:
     denied = {
         "type": "user",
         "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": True}]},

@@ -64,7 +64,7 @@ def test_a_codex_login_serves_when_it_is_a_key(tmp_path: Path) -> None:
         find_access("openai", "codex", {}, {}, tmp_path)
 
 
-def test_whoever_has_nothing_to_show_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_credential_is_reported_with_a_fix(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"set ANTHROPIC_API_KEY, or log in.*runtimes\.claude\.credential: none"):
         anthropic({"ANTHROPIC_API_KEY": "  "}, tmp_path)
     assert anthropic({}, tmp_path, credential="none").auth == "none"

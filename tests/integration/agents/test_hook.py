@@ -185,14 +185,14 @@ def test_any_other_answer_is_a_refusal(answer: bytes) -> None:
     assert asked.err.strip()
 
 
-def test_nobody_listening_is_a_refusal() -> None:
+def test_a_watcher_that_is_not_running_is_a_refusal() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
     asked = ask(port)
 
     assert (asked.code, asked.out) == (2, b"")
-    assert "nobody is watching" in asked.err
+    assert "watcher is not running" in asked.err
 
 
 def test_a_server_that_hangs_up_at_once_is_a_refusal() -> None:

@@ -130,7 +130,7 @@ def test_opencode_asks_for_everything_and_reads_nothing_of_the_repositorys(progr
     assert launch.apis == ("openai",)
 
 
-def test_an_acp_agent_is_told_where_its_model_is(program: Path, tmp_path: Path) -> None:
+def test_an_acp_agent_gets_the_address_of_its_model(program: Path, tmp_path: Path) -> None:
     options = {
         "command": str(program),
         "args": ["--model", "{model}"],
@@ -177,7 +177,7 @@ def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
-def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_and_refused(kind: str, tmp_path: Path) -> None:
     runtime = registry.build_runtime(kind, {"command": "no-such-agent"}, tmp_path)
 
     assert "no-such-agent" in runtime.find_problems()[0]
@@ -186,7 +186,7 @@ def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
-def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path, tmp_path: Path) -> None:
+def test_variables_that_bypass_the_walls_are_reported(kind: str, program: Path, tmp_path: Path) -> None:
     runtime = registry.build_runtime(
         kind, {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
     )
@@ -196,7 +196,7 @@ def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path,
     assert [problem.split()[1] for problem in result] == ["HOME", "NODE_OPTIONS"]
 
 
-def test_an_old_program_is_told(tmp_path: Path) -> None:
+def test_an_old_program_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "node_modules" / "old" / "agent.sh"
     script.parent.mkdir(parents=True)
     script.write_text("#!/bin/sh\necho codex-cli 0.1.0\n")
@@ -238,5 +238,5 @@ def test_a_script_comes_with_its_packages_and_its_interpreter(tmp_path: Path) ->
         ("[" * 100_000, None),
     ],
 )
-def test_an_answer_is_found_in_the_last_message_or_there_is_none(text: str, expected: object) -> None:
+def test_an_object_is_found_only_where_it_is_the_whole_message(text: str, expected: object) -> None:
     assert parse_object(text) == expected

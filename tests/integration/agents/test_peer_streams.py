@@ -102,7 +102,7 @@ def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
     assert find_unaudited_calls((act,), logged(("Bash", {"command": "true"}, True)))
 
 
-def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
+def test_an_unknown_item_of_codex_is_a_gap() -> None:
     line = {"type": "item.completed", "item": {"id": "i", "type": "mcp_tool_call", "server": "x", "tool": "y"}}
 
     (act,) = CODEX.parse_line(json.dumps(line))

@@ -271,7 +271,7 @@ def test_a_missing_or_empty_spool_is_nothing_and_not_metered(tmp_path: Path) -> 
         assert (read_spool(READER, path).spend, read_spool(READER, path).metered) == (NO_SPEND, False)
 
 
-def test_of_a_huge_spool_head_and_tail_are_read_and_the_gap_is_told(tmp_path: Path) -> None:
+def test_of_a_huge_spool_head_and_tail_are_read_and_the_gap_is_reported(tmp_path: Path) -> None:
     words = ['{"type": "usage", "input_tokens": 1}', *['{"type": "say", "text": "middle"}'] * 10_000]
     path = spool(tmp_path / "stdout.log", [*words, '{"type": "result", "structured_output": {"end": true}}'])
 

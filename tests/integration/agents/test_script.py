@@ -141,7 +141,7 @@ tasks:
     ]
 
 
-def test_every_problem_is_told_with_its_line_and_what_would_be_right() -> None:
+def test_every_problem_is_reported_with_its_line_and_a_fix() -> None:
     found = problems(
         """schema_version: 7
 defualts: {}
@@ -231,7 +231,7 @@ planner: good
         ("{run: make, rogue: 1}", "neither true nor false nor unasked nor hidden"),
     ],
 )
-def test_a_wrong_step_is_told_what_would_be_right(step: str, reported: str) -> None:
+def test_a_wrong_step_is_reported_with_a_fix(step: str, reported: str) -> None:
     (problem,) = problems(f"defaults:\n  worker:\n    - {step}\n")
 
     assert problem.startswith("play.yaml:3: defaults.worker[0]: ")
@@ -283,7 +283,7 @@ def test_a_script_that_is_no_mapping_is_refused(text: str) -> None:
     assert "a script is a mapping" in problem
 
 
-def test_yaml_that_cannot_be_read_is_told_with_its_line() -> None:
+def test_unreadable_yaml_is_reported_with_its_line() -> None:
     (problem,) = problems("defaults:\n  worker: [\n")
 
     assert problem.startswith("play.yaml:")
@@ -309,7 +309,7 @@ def test_an_empty_script_is_the_built_in_one(tmp_path: Path) -> None:
     assert build_attempt_steps(load_script(path), BRIEF) == build_attempt_steps(BUILT_IN_SCRIPT, BRIEF)
 
 
-def test_a_missing_script_is_told(tmp_path: Path) -> None:
+def test_a_missing_script_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match="does not exist"):
         load_script(tmp_path / "none.yaml")
 

@@ -377,7 +377,7 @@ def test_without_a_hook_nothing_is_done_unless_the_program_says_so(repo: Path) -
         {"BLUEFLAME_HOOK_PORT": "nonsense", "BLUEFLAME_HOOK": str(find_hook())},
     ],
 )
-def test_a_hook_that_is_broken_means_refused_even_to_those_who_need_none(repo: Path, env: dict[str, str]) -> None:
+def test_a_broken_hook_refuses_even_an_unwatched_agent(repo: Path, env: dict[str, str]) -> None:
     played = play(repo, STEP, env=env, watched=False)
 
     assert played.lines[0]["denied"] is True

@@ -156,7 +156,7 @@ def test_a_subfolder_is_enough_to_find_the_repository(repo: Path) -> None:
     assert survey_repository(repo / "src").repo == repo.resolve()
 
 
-def test_languages_are_told_by_how_many_files_they_have(tmp_path: Path) -> None:
+def test_languages_are_ordered_by_their_number_of_files(tmp_path: Path) -> None:
     files = {"a.go": "", "b.go": "", "c.py": "", "d.py": "", "e.rs": ""}
     assert survey_repository(repository(tmp_path / "r", files)).languages == ("go", "python", "rust")
 
@@ -199,7 +199,7 @@ def test_a_detached_head_still_has_a_base_branch(tmp_path: Path) -> None:
     assert survey_repository(repo).base_branch == "main"
 
 
-def test_an_unborn_branch_is_told(tmp_path: Path) -> None:
+def test_an_unborn_branch_is_reported(tmp_path: Path) -> None:
     run(tmp_path, "init", "-q", "-b", "start")
     found = survey_repository(tmp_path)
     assert found.base_branch == "start"

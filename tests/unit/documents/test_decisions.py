@@ -134,7 +134,7 @@ def test_a_raise_carries_its_limit(tmp_path: Path) -> None:
     assert answer.payload == {"limit": 25.5}
 
 
-def test_every_problem_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
     said = refuse(
         tmp_path,
         "plan: [aprove, re-plan]\n"

@@ -123,7 +123,7 @@ def test_a_line_that_was_cut_short_is_ended_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.verification(5)
-def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_old_files_stay(tmp_path: Path) -> None:
     tasks, agents, log = tmp_path / "tasks.yaml", tmp_path / "agents.json", tmp_path / "activity.log"
     for path in (tasks, agents, log):
         path.write_text("old\n")
@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["activity.log", "agents.json", "tasks.yaml", "tasks.yaml.edited"]  # noqa: PTH208  names only
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WorldError, match="cannot append to"):
         append_activity(tmp_path / "file" / "activity.log", ["x"])

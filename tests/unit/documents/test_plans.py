@@ -150,7 +150,7 @@ def test_ten_thousand_tasks_are_read(wrote: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.verification(42)
-def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) -> None:
+def test_all_problems_are_reported_with_their_lines(wrote: Callable[[str], Path]) -> None:
     path = wrote(
         "schema_version: 2\n"
         "tasks:\n"
@@ -195,18 +195,18 @@ def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) ->
         ("tasks: \x00\n", "this is not YAML"),
     ],
 )
-def test_what_is_no_plan_is_told_clearly(wrote: Callable[[str], Path], text: str, says: str) -> None:
+def test_what_is_not_a_plan_is_reported_clearly(wrote: Callable[[str], Path], text: str, says: str) -> None:
     assert any(says in problem for problem in problems_of(wrote(text)))
 
 
-def test_a_plan_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
+def test_a_plan_that_is_missing_or_not_text_is_reported(tmp_path: Path) -> None:
     assert "does not exist" in problems_of(tmp_path / "none.yaml")[0]
     (tmp_path / "latin.yaml").write_bytes("tasks: [] # façade".encode("latin-1"))
     assert "not UTF-8" in problems_of(tmp_path / "latin.yaml")[0]
     assert problems_of(tmp_path)
 
 
-def test_thousands_of_problems_are_told_in_part() -> None:
+def test_of_thousands_of_problems_only_the_first_are_reported() -> None:
     with pytest.raises(PlanError) as caught:
         parse_tasks({"tasks": [{}] * 1000})
     assert len(caught.value.problems) == 101

@@ -28,7 +28,7 @@ def change(path: Path, old: str = "Название", new: str = "Other") -> Non
     path.write_text(text.replace(old, new, 1))
 
 
-def test_a_file_that_nobody_changed_is_no_edit(exported: Path) -> None:
+def test_an_unchanged_file_is_not_an_edit(exported: Path) -> None:
     assert read_edited_tasks(exported) is None
     assert export_tasks(exported, SES, 2, RECORDS) is None
     assert read_edited_tasks(exported) is None
@@ -65,7 +65,7 @@ def test_a_second_edit_does_not_lose_the_first(exported: Path) -> None:
     assert "Other" in aside.with_name(f"{aside.name}.old").read_text()
 
 
-def test_what_is_wrong_is_told_with_its_line_and_where_the_file_is(exported: Path) -> None:
+def test_problems_are_reported_with_their_line_and_the_path(exported: Path) -> None:
     change(exported, old="priority: 3", new="priority: high")
     edit = read_edited_tasks(exported)
     assert edit is not None and edit.tasks == ()

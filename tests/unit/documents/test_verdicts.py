@@ -38,7 +38,7 @@ def test_the_shortest_verdict_is_enough() -> None:
         ({"confidence": "0.9"}, "confidence"),
     ],
 )
-def test_what_is_not_clearly_a_verdict_is_none(change: dict[str, Any], says: str) -> None:
+def test_what_is_not_clearly_a_verdict_is_an_error(change: dict[str, Any], says: str) -> None:
     with pytest.raises(VerdictError, match=f"{says} must be"):
         parse_verdict({"status": "pass", "notes": "fine"} | change)
 
@@ -49,6 +49,6 @@ def test_what_is_no_object_is_no_verdict(data: object) -> None:
         parse_verdict(data)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(VerdictError, match=r"status.*; notes.*; issues"):
         parse_verdict({"issues": 3})

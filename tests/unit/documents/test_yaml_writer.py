@@ -50,7 +50,7 @@ def test_terminal_escapes_never_stand_raw() -> None:
     assert format_mapping({"title": "\x1b[2J"}) == 'title: "\\u001b[2J"\n'
 
 
-def test_empty_things_stay_what_they_are() -> None:
+def test_empty_values_keep_their_type() -> None:
     text = format_mapping({"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]})
     assert read_document(text).data == {"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]}
 
