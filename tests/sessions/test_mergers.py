@@ -17,7 +17,7 @@ from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
 from support.sessions import Stage, Told, make_stage, start_orchestrator, task
 
-needs_box = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
+needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 Step = Mapping[str, Any]
 
 BASE = "one\ntwo\nthree\n"
@@ -67,7 +67,7 @@ def merger_of(reported: Told) -> Ending:
     return ended.ending
 
 
-@needs_box
+@needs_sandbox
 def test_a_merger_works_behind_the_same_walls_as_everybody(repo: Path) -> None:
     nosy: Step = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}
     stage = clash(repo, [nosy, *RESOLVES], sandbox={"level": "standard"})
@@ -79,7 +79,7 @@ def test_a_merger_works_behind_the_same_walls_as_everybody(repo: Path) -> None:
     assert stage.read("src/same.txt") == BASE.replace("two", "first")
 
 
-@needs_box
+@needs_sandbox
 def test_an_honest_merger_does_not_notice_the_walls(repo: Path) -> None:
     reported = clash(repo, RESOLVES, sandbox={"level": "standard"}).run()
     assert merger_of(reported) is Ending.PASSED
@@ -87,7 +87,7 @@ def test_an_honest_merger_does_not_notice_the_walls(repo: Path) -> None:
     assert reported.session.outcome == "completed"
 
 
-@needs_box
+@needs_sandbox
 @needs_claude
 def test_claude_resolves_a_conflict_with_its_own_tools(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

@@ -17,7 +17,7 @@ from blueflame.sandbox import probe as probing
 from support.fake_secrets import MAKERS, SecretGenerator
 from support.sessions import Stage, Told, make_stage, plan_of, start_orchestrator, task, writes
 
-needs_box = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
+needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 STOP = {"session": ["stop"]}
 
@@ -46,7 +46,7 @@ def audit(reported: Told, name: str = "task-001", role: str = "worker", n: int =
 
 
 @pytest.mark.verification(12, 15)
-@needs_box
+@needs_sandbox
 def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
     walled.reconfigure(
         sandbox={"level": "standard"},
@@ -67,7 +67,7 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
 
 
 @pytest.mark.verification(11)
-@needs_box
+@needs_sandbox
 def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None:
     walled.play(task(1), workers={1: [{"write": {"path": ".env", "text": "KEY=1\n"}}, *writes("src/1.txt", "one")]})
     reported = walled.run()
@@ -77,7 +77,7 @@ def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None
 
 
 @pytest.mark.verification(17)
-@needs_box
+@needs_sandbox
 def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Stage) -> None:
     step = {"write": {"path": "src/other.txt", "text": "not mine\n"}, "rogue": True}
     walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
@@ -89,7 +89,7 @@ def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Sta
     assert "src/other.txt" not in walled.files()
 
 
-@needs_box
+@needs_sandbox
 @pytest.mark.parametrize("how", [True, "hidden"])
 def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) -> None:
     outside = walled.root.parent / "canary"
@@ -103,7 +103,7 @@ def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) 
     assert not (Path.home() / "canary").exists()
 
 
-@needs_box
+@needs_sandbox
 def test_a_call_that_nobody_was_asked_about_fails_the_attempt(walled: Stage) -> None:
     step = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
     walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
@@ -112,7 +112,7 @@ def test_a_call_that_nobody_was_asked_about_fails_the_attempt(walled: Stage) -> 
     assert "not every call was watched" in ended.notes
 
 
-@needs_box
+@needs_sandbox
 def test_an_agent_cannot_take_back_what_it_has_said(walled: Stage) -> None:
     unasked = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
     erase = {"run": "for p in /proc/[0-9]*; do : > $p/fd/1; truncate -s 0 $p/fd/1; done 2>/dev/null; true"}
@@ -120,7 +120,7 @@ def test_an_agent_cannot_take_back_what_it_has_said(walled: Stage) -> None:
     assert last(walled.run(STOP)).ending is Ending.UNWATCHED
 
 
-@needs_box
+@needs_sandbox
 def test_a_blocked_file_that_is_there_cannot_be_changed_by_anybody(walled: Stage) -> None:
     walled.commit("go.mod", "module sample\n")
     step = {"run": "echo evil >> go.mod; rm -f go.mod; mv go.mod x; true", "rogue": True}
@@ -130,7 +130,7 @@ def test_a_blocked_file_that_is_there_cannot_be_changed_by_anybody(walled: Stage
     assert walled.read("go.mod") == "module sample\n"
 
 
-@needs_box
+@needs_sandbox
 def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
     canary = walled.root.parent / "canary"
     walled.reconfigure(
@@ -145,7 +145,7 @@ def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
 
 
 @pytest.mark.verification(44)
-@needs_box
+@needs_sandbox
 def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
     walled.play(
         task(1), workers={1: [*writes("src/1.txt", "one"), {"append": {"path": "src/1.txt", "text": "more\n"}}]}
@@ -154,7 +154,7 @@ def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
     assert "left uncommitted: 1 changed (src/1.txt)" in last(reported).notes
 
 
-@needs_box
+@needs_sandbox
 def test_a_secret_that_was_taken_back_in_the_next_commit_is_found(walled: Stage) -> None:
     leak = [
         {"write": {"path": "src/1.txt", "text": f"{MAKERS['aws-access-key-id'](SecretGenerator())}\n"}},
@@ -167,7 +167,7 @@ def test_a_secret_that_was_taken_back_in_the_next_commit_is_found(walled: Stage)
     assert {found.rule for found in ended.violations} == {"sensitive_content"}
 
 
-@needs_box
+@needs_sandbox
 def test_a_reviewer_that_changes_what_it_reviews_is_not_believed(walled: Stage) -> None:
     change = {"run": "echo better >> src/1.txt; git commit -qam 'fix(task-001): better'", "rogue": True}
     walled.play(task(1), workers={1: writes("src/1.txt", "one")}, validators={1: [change, {"verdict": "pass"}]})
@@ -177,7 +177,7 @@ def test_a_reviewer_that_changes_what_it_reviews_is_not_believed(walled: Stage) 
     assert {found.rule for found in ended.violations} == {"validator_changed_tree"}
 
 
-@needs_box
+@needs_sandbox
 def test_an_agent_that_takes_too_much_memory_is_ended(walled: Stage) -> None:
     walled.reconfigure(sandbox={"level": "standard", "max_memory_mb": 100}, limits=ONCE)
     hog = {"run": "python3 -c 'x = bytearray(400 << 20); import time; time.sleep(20)'", "rogue": True}
@@ -185,7 +185,7 @@ def test_an_agent_that_takes_too_much_memory_is_ended(walled: Stage) -> None:
     assert last(walled.run(STOP)).ending is Ending.RESOURCES
 
 
-@needs_box
+@needs_sandbox
 def test_a_killed_orchestrator_finds_its_walled_agents_again(walled: Stage) -> None:
     walled.play(planner=plan_of(task(1)), workers={1: [{"sleep": 1.0}, *writes("src/1.txt", "one")]})
     running = start_orchestrator(walled)

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-LONGEST = 0.02  # seconds between the first sight of the box and the kill
+LONGEST = 0.02  # seconds between the first sight of the sandbox and the kill
 MOMENT = 1.0  # seconds after the kill in which the kernel must have ended it all
 PAYLOAD = "while :; do : > beat; sleep 0.01; done # {mark}"
 
@@ -76,7 +76,7 @@ def start_warden(folder: Path) -> int:
 
 
 def kill_victim(warden: int, folder: Path, delay: float, victim: str) -> float:
-    """The box is known once its pid is on record, which is before it exists as a box."""
+    """The sandbox is known once its pid is on record, which is before it exists as a sandbox."""
     note = folder / "agent.json"
     give_up = time.monotonic() + 10
     while not note.exists() and time.monotonic() < give_up:

@@ -19,7 +19,7 @@ from blueflame.sandbox.probe import find_problems
 from blueflame.sandbox.toolchains import find_toolchains
 
 PROBLEMS = find_problems("standard", lambda: (False, False))
-needs_box = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))
+needs_sandbox = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))
 
 
 class SandboxOutput(NamedTuple):
@@ -30,7 +30,7 @@ class SandboxOutput(NamedTuple):
 
 @dataclass(kw_only=True)
 class SandboxFixture:
-    """A checkout and an attempt's folder, and a way to run something in the box that they make."""
+    """A checkout and an attempt's folder, and a way to run something in the sandbox that they make."""
 
     worktree: Path
     folder: Path
@@ -42,7 +42,7 @@ class SandboxFixture:
     common: Path | None = None
     home: Path = field(default_factory=Path.home)
 
-    def box(self, **wanted: object) -> SandboxSpec:
+    def build(self, **wanted: object) -> SandboxSpec:
         tools = find_toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
         site = SandboxContext(
             settings=self.settings,
@@ -56,8 +56,8 @@ class SandboxFixture:
         return build_sandbox(site, SandboxRequest(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
 
     def run(self, *argv: str, timeout: float = 120, **wanted: object) -> SandboxOutput:
-        box = self.box(**wanted)
-        return run_in_sandbox(prepare_sandbox(box, self.folder), argv, network=box.network, timeout=timeout)
+        spec = self.build(**wanted)
+        return run_in_sandbox(prepare_sandbox(spec, self.folder), argv, network=spec.network, timeout=timeout)
 
     def sh(self, script: str, **wanted: object) -> SandboxOutput:
         return self.run("/bin/sh", "-c", script, timeout=120, **wanted)

@@ -104,7 +104,7 @@ def build_sandbox_options(folder: Path, *more: str, net: str = "none", seccomp: 
 
 
 def write_sandboxed_launch(folder: Path, *argv: str, net: str = "none", **more: object) -> Path:
-    """An order for `argv` in a box; its environment is a plain one."""
+    """An order for `argv` in a sandbox; its environment is a plain one."""
     walls: dict[str, Any] = {
         "env": {"PATH": "/usr/bin:/bin"},
         "sandbox": build_sandbox_options(folder, net=net),

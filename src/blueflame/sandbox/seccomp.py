@@ -8,7 +8,7 @@ kernel, and closes what namespaces leave open: key rings, io_uring, AF_VSOCK, ty
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -80,6 +80,9 @@ PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
 """Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
 SETUID_BITS = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
 """A file of ours with this bit runs as us for whoever finds it on the machine."""
+MODE_ARGUMENTS = (
+    *(("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1), ("mknod", 1), ("mknodat", 2)),
+)
 CREATE_FLAGS = 0o100 | 0o20000000
 """O_CREAT and O_TMPFILE: without them open() is given no mode, and what is in its place means nothing."""
 
@@ -89,96 +92,47 @@ def build_program(machine: str) -> bytes:
     known = ARCHITECTURES[machine.lower()]
     code = [_load_word(ARCH), _jump_equal(known.audit, 1, 0), _return_value(KILL), _load_word(NUMBER)]
     if known is X86_64:
-        code += [_jump_at_least(FIRST_X32_CALL, 0, 1), _return_value(_encode_error(EPERM))]
-    code += [_jump_at_least(NEWEST_CALL + 1, 0, 1), _return_value(_encode_error(ENOSYS))]
+        code += [_jump_at_least(FIRST_X32_CALL, 0, 1), _refuse_with(EPERM)]
+    code += [_jump_at_least(NEWEST_CALL + 1, 0, 1), _refuse_with(ENOSYS)]
     for name, body in _list_rules():
         if name in known.calls:
             code += [_jump_equal(known.calls[name], 0, len(body)), *body]
-    code.append(_return_value(ALLOW))
+    code.append(ACCEPT)
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
 def _list_rules() -> Iterable[tuple[str, Code]]:
     """Yield each call with its instructions, which always end with an answer."""
-    yield from ((name, (_return_value(_encode_error(EPERM)),)) for name in REFUSED)
-    yield from ((name, (_return_value(_encode_error(ENOSYS)),)) for name in ABSENT)
-    yield "clone", (_load_word(_locate_argument(0)), *_refuse_any_bit(NEW_NAMESPACES, EPERM), _return_value(ALLOW))
-    yield (
-        "ioctl",
-        (
-            _load_word(_locate_argument(1)),
-            *_repeat_block(TERMINAL_COMMANDS, lambda cmd: _refuse_equal(cmd, EPERM)),
-            _return_value(ALLOW),
-        ),
-    )
-    yield (
-        "personality",
-        (
-            _load_word(_locate_argument(0)),
-            *_repeat_block(PERSONALITIES, lambda p: (_jump_equal(p, 0, 1), _return_value(ALLOW))),
-            _return_value(_encode_error(EPERM)),
-        ),
-    )
-    yield (
-        "socketpair",
-        (
-            _load_word(_locate_argument(0)),
-            _jump_equal(AF_UNIX, 0, 1),
-            _return_value(ALLOW),
-            _return_value(_encode_error(EAFNOSUPPORT)),
-        ),
-    )
+    yield from ((name, (_refuse_with(EPERM),)) for name in REFUSED)
+    yield from ((name, (_refuse_with(ENOSYS),)) for name in ABSENT)
+    yield "clone", (_load_argument(0), *_refuse_any_bit(NEW_NAMESPACES), ACCEPT)
+    yield "ioctl", (_load_argument(1), *_when_equal(TERMINAL_COMMANDS, _refuse_with(EPERM)), ACCEPT)
+    yield "personality", (_load_argument(0), *_when_equal(PERSONALITIES, ACCEPT), _refuse_with(EPERM))
+    yield "socketpair", (_load_argument(0), *_when_equal((AF_UNIX,), ACCEPT), _refuse_with(EAFNOSUPPORT))
     yield "socket", _build_socket_rule()
-    yield from (
-        (name, _refuse_setuid(at)) for name, at in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
-    )
-    yield from ((name, _refuse_setuid(at)) for name, at in (("creat", 1), ("mknod", 1), ("mknodat", 2)))
+    for name, mode_at in MODE_ARGUMENTS:
+        yield name, (_load_argument(mode_at), *_refuse_any_bit(SETUID_BITS), ACCEPT)
     yield from ((name, _refuse_setuid_on_open(at)) for name, at in (("open", 1), ("openat", 2)))
 
 
 def _build_socket_rule() -> Code:
-    """Allow Unix, TCP, UDP and route netlink: a network namespace does not contain AF_VSOCK, and raw packets are not
-    needed."""
+    """Allow Unix, TCP, UDP and route netlink; a network namespace does not contain AF_VSOCK."""
     kinds = (
-        _load_word(_locate_argument(1)),
-        _mask_bits(TYPE_MASK),
-        _jump_equal(STREAM, 0, 1),
-        _return_value(ALLOW),
-        _jump_equal(DATAGRAM, 0, 1),
-        _return_value(ALLOW),
-        _return_value(_encode_error(EPERM)),
+        *(_load_argument(1), _mask_bits(TYPE_MASK)),
+        *(*_when_equal((STREAM, DATAGRAM), ACCEPT), _refuse_with(EPERM)),
     )
-    route = (
-        _load_word(_locate_argument(2)),
-        _jump_equal(0, 0, 1),
-        _return_value(ALLOW),
-        _return_value(_encode_error(EAFNOSUPPORT)),
-    )
+    route = (_load_argument(2), *_when_equal((0,), ACCEPT), _refuse_with(EAFNOSUPPORT))
     return (
-        _load_word(_locate_argument(0)),
-        _jump_equal(AF_UNIX, 0, 1),
-        _return_value(ALLOW),
-        _jump_equal(AF_NETLINK, 0, len(route)),
-        *route,
-        _jump_equal(AF_INET, 1, 0),
-        _jump_equal(AF_INET6, 0, len(kinds)),
-        *kinds,
-        _return_value(_encode_error(EAFNOSUPPORT)),
+        *(_load_argument(0), *_when_equal((AF_UNIX,), ACCEPT)),
+        *(_jump_equal(AF_NETLINK, 0, len(route)), *route),
+        *(_jump_equal(AF_INET, 1, 0), _jump_equal(AF_INET6, 0, len(kinds)), *kinds),
+        _refuse_with(EAFNOSUPPORT),
     )
-
-
-def _refuse_setuid(mode_at: int) -> Code:
-    return (_load_word(_locate_argument(mode_at)), *_refuse_any_bit(SETUID_BITS, EPERM), _return_value(ALLOW))
 
 
 def _refuse_setuid_on_open(flags_at: int) -> Code:
-    looked = (_load_word(_locate_argument(flags_at + 1)), *_refuse_any_bit(SETUID_BITS, EPERM))
-    return (
-        _load_word(_locate_argument(flags_at)),
-        _jump_any_bit(CREATE_FLAGS, 0, len(looked)),
-        *looked,
-        _return_value(ALLOW),
-    )
+    check = (_load_argument(flags_at + 1), *_refuse_any_bit(SETUID_BITS))
+    return (_load_argument(flags_at), _jump_any_bit(CREATE_FLAGS, 0, len(check)), *check, ACCEPT)
 
 
 # The assembler: (code, jump if true, jump if false, operand), as struct sock_filter has them.
@@ -189,13 +143,13 @@ Code: TypeAlias = tuple[Instruction, ...]
 NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 
-def _locate_argument(n: int) -> int:
-    """Return the offset of an argument's lower half: the kernel ignores the upper half of an int."""
-    return ARGUMENTS + 8 * n
-
-
 def _load_word(offset: int) -> Instruction:
     return (0x20, 0, 0, offset)
+
+
+def _load_argument(n: int) -> Instruction:
+    """Load the lower half of an argument: the kernel ignores the upper half of an int."""
+    return _load_word(ARGUMENTS + 8 * n)
 
 
 def _mask_bits(bits: int) -> Instruction:
@@ -218,17 +172,16 @@ def _return_value(verdict: int) -> Instruction:
     return (0x06, 0, 0, verdict)
 
 
-def _encode_error(number: int) -> int:
-    return 0x00050000 | number
+ACCEPT = _return_value(ALLOW)
 
 
-def _refuse_equal(value: int, error: int) -> Code:
-    return (_jump_equal(value, 0, 1), _return_value(_encode_error(error)))
+def _refuse_with(error: int) -> Instruction:
+    return _return_value(0x00050000 | error)
 
 
-def _refuse_any_bit(bits: int, error: int) -> Code:
-    return (_jump_any_bit(bits, 0, 1), _return_value(_encode_error(error)))
+def _refuse_any_bit(bits: int) -> Code:
+    return (_jump_any_bit(bits, 0, 1), _refuse_with(EPERM))
 
 
-def _repeat_block(values: Iterable[int], block: Callable[[int], Code]) -> Code:
-    return tuple(instruction for value in values for instruction in block(value))
+def _when_equal(values: Iterable[int], answer: Instruction) -> Code:
+    return tuple(instruction for value in values for instruction in (_jump_equal(value, 0, 1), answer))

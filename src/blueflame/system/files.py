@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from blueflame.model.errors import WorldError
 from blueflame.system.fd import sync_folder
@@ -70,6 +72,15 @@ def read_text(path: Path, what: str) -> str:
         raise build_file_error(f"read {what}", path, e) from e
     except UnicodeDecodeError as e:
         raise WorldError(f"{what} {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object that another process writes; empty if the file is missing or holds anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def read_modified_at(path: Path) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import os
 import re
 import select
@@ -23,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from blueflame.model.errors import Refused, WorldError
+from blueflame.system.files import read_json_object
 from blueflame.system.terminal_frames import (
     ENDED,
     HEADER,
@@ -75,10 +75,7 @@ def has_terminal(folder: Path) -> bool:
 
 def has_requested_terminal(folder: Path) -> bool:
     """Its launch file asks for a terminal; it may not have started yet, or have ended."""
-    try:
-        return bool(json.loads((folder / "launch.json").read_bytes()).get("terminal"))
-    except (OSError, ValueError, AttributeError):
-        return False
+    return bool(read_json_object(folder / "launch.json").get("terminal"))
 
 
 async def wait_for_terminal(folder: Path) -> bool:

@@ -5,7 +5,6 @@ For views only: nothing is decided by it, so unreadable files are treated as not
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.audit import BLOCK
 from blueflame.model.errors import WorldError
+from blueflame.system.files import read_json_object
 from blueflame.system.lines import STEP_BYTES, FileTail
 from blueflame.telemetry.progress import ProgressReader
 
@@ -83,7 +83,7 @@ class ActivityTracker:
         tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
         return Activity(
             attempt=attempt,
-            status=build_stand(record, _read_status(folder), heard_at=_read_last_output_at(folder)),
+            status=build_stand(record, read_json_object(folder / "status.json"), heard_at=read_last_output_at(folder)),
             tool=tool,
             target=shorten_paths(record.worktree, target),
             last_words=heard.said,
@@ -143,15 +143,7 @@ def _parse_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _read_status(folder: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads((folder / "status.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _read_last_output_at(folder: Path) -> float | None:
+def read_last_output_at(folder: Path) -> float | None:
     times = []
     for name in ("stdout.log", "stderr.log"):
         with suppress(OSError):

@@ -182,11 +182,6 @@ WRITE_SECONDS = 1.0
 class StatusFile:
     """The state of the attempt for views: written on change, at most once a second; nothing depends on it."""
 
-    __slots__ = (
-        *("_told", "_told_at", "_told_parked", "agent", "boot", "held", "parked", "path", "start_time", "started_at"),
-        *("state", "state_at"),
-    )
-
     def __init__(self, folder: str) -> None:
         me = read_process(os.getpid())
         self.path = f"{folder}/status.json"

@@ -38,8 +38,6 @@ OOM_FILES = ("memory.oom_control", "memory.events")  # of version 1, of version 
 class CgroupParent:
     """A folder of the cgroup file system in which a group with these controllers can be created."""
 
-    __slots__ = ("controllers", "path", "version")
-
     def __init__(self, path: str, version: int, controllers: tuple[str, ...]) -> None:
         self.path = path
         self.version = version
@@ -48,8 +46,6 @@ class CgroupParent:
 
 class Cgroup:
     """The groups of one attempt: one in version 2, one for each controller in version 1."""
-
-    __slots__ = ("_memory_path", "_pids_path", "paths")
 
     def __init__(self, paths: tuple[str, ...], *, memory_path: str, pids_path: str) -> None:
         self.paths = paths

@@ -34,24 +34,6 @@ class ExecPlan:
     stdin becomes the terminal of its session; in a sandbox the entry script does that.
     """
 
-    __slots__ = (
-        "argv",
-        "control",
-        "cwd",
-        "env",
-        "error_pipe",
-        "in_namespaces",
-        "limits",
-        "output",
-        "ports",
-        "seccomp",
-        "start_pipe",
-        "stdin",
-        "takes_terminal",
-        "user",
-        "warden",
-    )
-
     def __init__(
         self, argv: list[str], env: dict[str, str], cwd: str, stdin: str | int, output: tuple[int, int]
     ) -> None:

@@ -46,8 +46,6 @@ class GatewayProcess:
     None if it does not apply. `read_messages` updates them.
     """
 
-    __slots__ = ("_control", "_folder", "_heard", "_known", "_problem", "gave_up", "parked", "pid", "refused")
-
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
         self._folder = folder
         self._control = control

@@ -42,8 +42,6 @@ class CannotStart(Exception):
 class LaunchStep:
     """A command that prepares the worktree before the agent starts."""
 
-    __slots__ = ("argv", "name", "timeout")
-
     def __init__(self, name: str, argv: list[str], timeout: float) -> None:
         self.name = name
         self.argv = argv
@@ -51,29 +49,6 @@ class LaunchStep:
 
 
 class LaunchFile:
-    __slots__ = (
-        "argv",
-        "attempt",
-        "cwd",
-        "env",
-        "gateway",
-        "grace",
-        "limits",
-        "max_output",
-        "memory_mb",
-        "min_free_disk_mb",
-        "processes",
-        "sandbox",
-        "setup",
-        "signal",
-        "silence",
-        "stdin",
-        "survey",
-        "terminal",
-        "timeout",
-        "watch",
-    )
-
     def __init__(self, read: Mapping[str, Any]) -> None:
         self.attempt = str(read["attempt"])
         self.argv = read_strings(read["argv"], "argv")
@@ -139,8 +114,6 @@ WATCH_TEXT_KEYS = ("policy", "audit", "agent", "hook", "shfmt")
 
 class SandboxOptions:
     """`argv` is the sandbox command up to where the program's follows."""
-
-    __slots__ = ("argv", "net", "seccomp")
 
     def __init__(self, read: Mapping[str, Any]) -> None:
         check_keys(read, ("argv", "seccomp", "net"), "sandbox")

@@ -23,8 +23,6 @@ MAX_READ_BYTES = 1 << 20
 class Spool:
     """stdout.log and stderr.log, and when they last grew. A closed output counts as silence."""
 
-    __slots__ = ("_files", "_pipes", "_poll_loop", "grew_at", "handles", "heard_at", "size")
-
     def __init__(self, folder: str, poll_loop: PollLoop | None = None) -> None:
         """With a poll loop the handles are pipes, emptied while it waits."""
         self._files = (open_log(f"{folder}/stdout.log"), open_log(f"{folder}/stderr.log"))

@@ -25,8 +25,6 @@ WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 class PollLoop:
     """Woken by signals and registered handles; counts the signals that ask to stop."""
 
-    __slots__ = ("_answers", "_poll", "_reader", "_writer", "stops")
-
     def __init__(self) -> None:
         self.stops = 0
         self._answers: dict[int, Callable[[], object]] = {}

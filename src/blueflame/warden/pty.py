@@ -47,19 +47,6 @@ MAX_READ_BYTES = 64 * 1024
 class AgentTerminal:
     """`handle` is the agent's side, for its stdin."""
 
-    __slots__ = (
-        "_due",
-        "_folder",
-        "_keys",
-        "_listener",
-        "_master",
-        "_past",
-        "_poll_loop",
-        "_size",
-        "_viewers",
-        "handle",
-    )
-
     def __init__(self, folder: str, size: tuple[int, int], poll_loop: PollLoop) -> None:
         self._poll_loop = poll_loop
         self._folder = folder
@@ -174,8 +161,6 @@ class AgentTerminal:
 
 class _Viewer:
     """One connected person or program, which may type."""
-
-    __slots__ = ("_behind", "_got", "_poll_loop", "_terminal", "connection", "unread")
 
     def __init__(self, connection: socket.socket, terminal: AgentTerminal, poll_loop: PollLoop) -> None:
         self.connection = connection

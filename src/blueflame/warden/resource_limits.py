@@ -25,8 +25,6 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceMonitor:
-    __slots__ = ("_launch", "_next_look", "group")
-
     def __init__(self, launch: LaunchFile, group: Cgroup | None) -> None:
         self._launch = launch
         self._next_look = 0.0

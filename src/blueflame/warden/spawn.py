@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 
 from blueflame.system.fd import read_to_end
+from blueflame.warden.entry_script import GO, PASSED, READY, build_entry_command
 from blueflame.warden.exec_child import ExecPlan, exec_program
 from blueflame.warden.launch_file import CannotStart
 from blueflame.warden.process_tree import COOKIE_VARIABLE, LINUX
@@ -36,8 +37,6 @@ class ChildProcess:
     `listeners` are the sockets that the program reaches at 127.0.0.1: "hook" and "gateway", if requested.
     """
 
-    __slots__ = ("_heard", "control", "listeners", "pid", "sandboxed")
-
     def __init__(
         self, pid: int, *, sandboxed: bool, control: socket.socket | None, listeners: dict[str, socket.socket]
     ) -> None:
@@ -48,8 +47,6 @@ class ChildProcess:
         self._heard = b""
 
     def has_passed_canary(self) -> bool:
-        from blueflame.warden.entry_script import PASSED
-
         if self.control is not None:
             with suppress(OSError):
                 self.control.setblocking(False)
@@ -125,8 +122,6 @@ def start_program(
 def _build_command(argv: list[str], launch: LaunchFile, *, watched: bool, terminal: bool) -> list[str]:
     if launch.sandbox is None and not watched:
         return argv
-    from blueflame.warden.entry_script import build_entry_command
-
     hook = str(launch.watch["hook"]) if watched and launch.watch is not None else ""
     sandbox = launch.sandbox.argv if launch.sandbox is not None else ()
     return [*sandbox, *build_entry_command(argv, hook, terminal=terminal and bool(sandbox))]
@@ -238,8 +233,6 @@ def _release_child(opener: int) -> None:
 
 def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
     """Send "go" when the entry script is ready and bubblewrap is alive: from then on both die together."""
-    from blueflame.warden.entry_script import GO
-
     try:
         _wait_until_ready(child, line, hurry)
         _check_alive(child)
@@ -251,8 +244,6 @@ def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]
 
 
 def _wait_until_ready(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
-    from blueflame.warden.entry_script import READY
-
     heard = b""
     give_up = time.monotonic() + READY_TIMEOUT
     poll = select.poll()

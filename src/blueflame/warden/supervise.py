@@ -44,8 +44,6 @@ FATAL_SIGNALS = frozenset(range(1, 32)) - {
 class SupervisedAttempt:
     """One attempt, with what is needed to supervise it."""
 
-    __slots__ = ("folder", "gateway", "hook_server", "launch", "monitor", "poll_loop", "refused_at", "spool", "status")
-
     def __init__(self, folder: str, launch: LaunchFile, poll_loop: PollLoop, spool: Spool, status: StatusFile) -> None:
         self.folder = folder
         self.launch = launch
@@ -64,8 +62,6 @@ class ProcessEnding:
     bubblewrap exits with 128+n when its program died of signal n, which is read back as the signal. A program that
     exits with such a code looks the same; bubblewrap gives no way to distinguish them.
     """
-
-    __slots__ = ("detail", "left", "reason", "sandboxed", "status")
 
     def __init__(
         self,

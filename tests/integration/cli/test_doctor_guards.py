@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.doctor.guards import OTHER_GUARDS, SANDBOX_GUARDS
 from support.command_line import at_terminal, call, configure, here
-from support.sandboxes import needs_box
+from support.sandboxes import needs_sandbox
 
 NAMES = [row.name for row in (*SANDBOX_GUARDS, *OTHER_GUARDS)]
 
@@ -20,7 +20,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repo
 
 
-@needs_box
+@needs_sandbox
 def test_every_guard_is_in_the_table(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = here(capsys, "doctor", "--json")
     assert said.code == 0
@@ -31,7 +31,7 @@ def test_every_guard_is_in_the_table(project: Path, capsys: pytest.CaptureFixtur
     assert said.json["level"]["held"] in ("standard", "strict")
 
 
-@needs_box
+@needs_sandbox
 def test_outside_of_a_repository_the_defaults_are_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_where_there_is_no_bubblewrap_it_says_what_to_do(project: Path, monkeypa
     assert said.json["level"] == {"asked": "standard", "held": "off"}
 
 
-@needs_box
+@needs_sandbox
 @pytest.mark.parametrize("columns", [44, 80, 160])
 def test_at_a_terminal_of_any_width_the_table_can_be_read(project: Path, columns: int) -> None:
     with at_terminal("doctor", cwd=project, columns=columns) as terminal:

@@ -16,9 +16,9 @@ import pytest
 import blueflame
 from support.command_line import MAIN, Said, at_terminal, call, configure, here
 from support.repositories import make_repository
-from support.sandboxes import needs_box
+from support.sandboxes import needs_sandbox
 
-pytestmark = needs_box
+pytestmark = needs_sandbox
 SOMEBODY = 54321
 """No user of the machine has this number."""
 

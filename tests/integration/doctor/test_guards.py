@@ -35,9 +35,9 @@ from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.telemetry.audit import Audit
 from escape.boxing import as_user, interpreter, ordinary_user, python_path
 from support.command_line import MAIN
-from support.sandboxes import needs_box
+from support.sandboxes import needs_sandbox
 
-pytestmark = needs_box
+pytestmark = needs_sandbox
 WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
 
 

@@ -25,9 +25,9 @@ from blueflame.orchestrator.foreground_sandbox import (
 from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 from blueflame.sandbox.probe import SandboxProblem
 from support.command_line import MAIN, call, configure, until
-from support.sandboxes import needs_box
+from support.sandboxes import needs_sandbox
 
-pytestmark = needs_box
+pytestmark = needs_sandbox
 
 
 def boxed(*argv: str, cwd: Path) -> tuple[int, str, str]:

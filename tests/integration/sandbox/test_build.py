@@ -1,4 +1,4 @@
-"""What is inside of a box, what is not, and what those inside cannot do to those outside."""
+"""What is inside of a sandbox, what is not, and what those inside cannot do to those outside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -14,9 +15,11 @@ from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.prepare import prepare_sandbox
-from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_box, run_in_sandbox
+from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_sandbox, run_in_sandbox
+from support.small_sandbox import find_processes_with
+from support.wardens import wait_until
 
-pytestmark = needs_box
+pytestmark = needs_sandbox
 
 
 @pytest.fixture
@@ -76,20 +79,11 @@ def test_processes_of_the_machine_are_not_to_be_seen_nor_signalled(room: Sandbox
         outside.kill()
 
 
-def test_its_own_daemons_die_with_the_box(room: SandboxFixture) -> None:
-    said = room.sh("setsid sh -c 'sleep 1.5; echo late >canary' >/dev/null 2>&1 & sleep 0.1; echo ended")
+def test_its_own_daemons_die_with_the_sandbox(room: SandboxFixture) -> None:
+    mark = f"daemon-{uuid4().hex}"
+    said = room.sh(f"setsid sh -c 'sleep 60; echo {mark}' >/dev/null 2>&1 & sleep 0.1; echo ended")
     assert said.out == "ended\n"
-    mark = f"{room.worktree}/canary"
-    running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _is_readable(path)]
-    assert not any(b"echo late >canary" in line for line in running), mark
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        path.read_bytes()
-    except OSError:
-        return False
-    return True
+    wait_until(lambda: not find_processes_with(mark), "the daemon is dead")
 
 
 def test_there_is_no_network(room: SandboxFixture) -> None:
@@ -218,19 +212,19 @@ def test_a_hole_that_would_make_the_wall_useless_is_refused(
     os.mkfifo(tmp_path / "door")
     room.settings = SandboxSettings.model_validate({key: [name]})
     with pytest.raises(Refused, match=why):
-        room.box()
+        room.build()
 
 
 def test_a_named_folder_that_is_not_there_is_told(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(read_only=("~/.нет",))
-    assert any("does not exist" in note for note in room.box().notes)
+    assert any("does not exist" in note for note in room.build().notes)
 
 
 @pytest.mark.parametrize("place", ["/", "/usr", "/etc", "home"])
 def test_a_checkout_that_is_more_than_a_project_is_refused(room: SandboxFixture, place: str) -> None:
     room.worktree = room.home if place == "home" else Path(place)
     with pytest.raises(Refused, match="more than a project"):
-        room.box()
+        room.build()
 
 
 def test_frozen_files_stay_as_they_are(room: SandboxFixture) -> None:
@@ -264,10 +258,10 @@ def test_a_link_on_the_way_to_a_frozen_file_is_not_followed_out(room: SandboxFix
     outside.mkdir()
     (outside / "server.key").write_text("canary")
     (room.worktree / "x").symlink_to(outside)
-    box = room.box(frozen=["x/server.key"])
+    box = room.build(frozen=["x/server.key"])
     assert str(outside) not in str(box.mounts)
     with pytest.raises(Refused, match="not in the checkout"):
-        room.box(frozen=["../outside/server.key"])
+        room.build(frozen=["../outside/server.key"])
 
 
 def test_links_planted_between_two_starts_lead_nowhere(room: SandboxFixture, tmp_path: Path) -> None:
@@ -276,7 +270,7 @@ def test_links_planted_between_two_starts_lead_nowhere(room: SandboxFixture, tmp
     outside.mkdir()
     (room.worktree / "a").mkdir()
     (room.worktree / "a" / "server.key").write_text("old")
-    prepared = prepare_sandbox(room.box(frozen=["a/server.key"]), room.folder)
+    prepared = prepare_sandbox(room.build(frozen=["a/server.key"]), room.folder)
     first = str(room.worktree).split("/")[2]
     tricks = (
         f"cd /; mv /tmp/{first} /tmp/z; rm -rf /tmp/{first}; ln -s '{outside}' /tmp/{first};"
@@ -316,7 +310,7 @@ def test_the_checkouts_own_pointer_to_other_objects_is_never_believed(room: Sand
     info = room.worktree / ".git" / "objects" / "info"
     info.mkdir(parents=True)
     (info / "alternates").write_text(f"{secret}\n")
-    assert str(secret) not in str(room.box().mounts)
+    assert str(secret) not in str(room.build().mounts)
 
 
 def test_an_alternate_that_holds_no_objects_is_not_shown(room: SandboxFixture, tmp_path: Path) -> None:
@@ -325,7 +319,7 @@ def test_an_alternate_that_holds_no_objects_is_not_shown(room: SandboxFixture, t
     (objects / "pack").mkdir()
     (objects / "info" / "alternates").write_text(f"{room.home}\n/etc\n../../main/objects\n")
     room.objects = objects
-    shown = [mount.source for mount in room.box().mounts if mount.why == "the repository's history"]
+    shown = [mount.source for mount in room.build().mounts if mount.why == "the repository's history"]
     assert shown == [str(objects)]
 
 
@@ -339,19 +333,19 @@ def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: SandboxF
 
 
 def test_the_network_is_none_unless_something_is_to_be_reached(room: SandboxFixture) -> None:
-    assert room.box().network is Network.NONE
-    assert room.box(watched=True).network is Network.DOORS
-    assert room.box(hosts=["example.org"]).hosts == ("example.org",)
+    assert room.build().network is Network.NONE
+    assert room.build(watched=True).network is Network.DOORS
+    assert room.build(hosts=["example.org"]).hosts == ("example.org",)
     room.settings = SandboxSettings(allowed_hosts=("*.example.net:443",))
-    assert room.box().network is Network.DOORS
+    assert room.build().network is Network.DOORS
     room.settings = SandboxSettings(allow_network=True)
-    assert room.box(watched=True).network is Network.HOST
+    assert room.build(watched=True).network is Network.HOST
 
 
 def test_level_off_changes_nothing_but_cleans_the_environment(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(level="off")
     room.environ = {**os.environ, "X_TOKEN": "canary"}
-    prepared = prepare_sandbox(room.box(), room.folder)
+    prepared = prepare_sandbox(room.build(), room.folder)
     assert prepared.sandbox is None
     assert "X_TOKEN" not in prepared.env
     assert prepared.env["HOME"] == os.environ["HOME"]
@@ -359,15 +353,15 @@ def test_level_off_changes_nothing_but_cleans_the_environment(room: SandboxFixtu
 
 
 def test_preparing_twice_is_like_preparing_once(room: SandboxFixture) -> None:
-    first = prepare_sandbox(room.box(), room.folder)
+    first = prepare_sandbox(room.build(), room.folder)
     run_in_sandbox(first, ("/bin/sh", "-c", "echo kept >~/kept"))
-    again = prepare_sandbox(room.box(), room.folder)
+    again = prepare_sandbox(room.build(), room.folder)
     assert again == first
     assert (room.folder / "home" / "kept").exists()
     assert stat.S_IMODE((room.folder / "home").stat().st_mode) == 0o700
 
 
-def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: SandboxFixture, tmp_path: Path) -> None:
+def test_sandboxes_that_share_our_files_are_made_ready_quickly_and_work(room: SandboxFixture, tmp_path: Path) -> None:
     room.common = tmp_path / "common"
     for n in range(2):
         room.folder = tmp_path / f"attempt {n}"
@@ -377,9 +371,9 @@ def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: Sandbo
     assert room.sh("id -un").out == "agent\n"
 
 
-def test_launch_json_gets_the_box_and_its_limits(room: SandboxFixture) -> None:
+def test_launch_json_gets_the_sandbox_and_its_limits(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(max_memory_mb=300, max_processes=99, min_free_disk_mb=7)
-    prepared = prepare_sandbox(room.box(), room.folder)
+    prepared = prepare_sandbox(room.build(), room.folder)
     keys = prepared.build_launch_keys()
     assert (keys["memory_mb"], keys["processes"], keys["min_free_disk_mb"]) == (300, 99, 7)
     assert keys["sandbox"]["net"] == "none"
@@ -390,7 +384,7 @@ def test_launch_json_gets_the_box_and_its_limits(room: SandboxFixture) -> None:
 
 def test_a_home_called_like_ours_is_not_mixed_up_with_it(room: SandboxFixture, tmp_path: Path) -> None:
     room.home = Path("/home/agent")
-    box = room.box()
+    box = room.build()
     assert box.home == "/home/agent-box"
     assert dict(box.environment)["HOME"] == "/home/agent-box"
     assert all(mount.kind is not MountKind.RW or mount.target != "/home/agent" for mount in box.mounts)

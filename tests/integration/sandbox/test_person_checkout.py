@@ -1,4 +1,4 @@
-"""What of a person's own folder is frozen or hidden for a command in a box."""
+"""What of a person's own folder is frozen or hidden for a command in a sandbox."""
 
 from __future__ import annotations
 

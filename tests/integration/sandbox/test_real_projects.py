@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_box
+from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_sandbox
 
-pytestmark = [needs_box, pytest.mark.slow]
+pytestmark = [needs_sandbox, pytest.mark.slow]
 
 
 def needs(*programs: str) -> pytest.MarkDecorator:

@@ -1,4 +1,4 @@
-"""The filter in the kernel's hands: calls made for real from inside of a box."""
+"""The filter in the kernel's hands: calls made for real from inside of a sandbox."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from blueflame.sandbox.seccomp import ARCHITECTURES, REFUSED
-from support.sandboxes import make_sandbox_fixture, needs_box
+from support.sandboxes import make_sandbox_fixture, needs_sandbox
 
 pytestmark = [
-    needs_box,
+    needs_sandbox,
     pytest.mark.skipif(platform.machine().lower() not in ARCHITECTURES, reason="no table for this machine"),
 ]
 CALLS = ARCHITECTURES.get(platform.machine().lower(), ARCHITECTURES["x86_64"]).calls

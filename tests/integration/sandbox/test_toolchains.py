@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.model.sandbox import MountKind
 from blueflame.sandbox.toolchains import SYSTEM_PATH, Toolchains, find_toolchains
-from support.sandboxes import make_sandbox_fixture, needs_box
+from support.sandboxes import make_sandbox_fixture, needs_sandbox
 
 
 def find(home: Path, *path: Path | str, repo_root: Path | None = None, **environ: str) -> Toolchains:
@@ -199,14 +199,14 @@ def test_everything_found_is_read_only(home: Path) -> None:
     assert {mount.kind for mount in tools.mounts} <= {MountKind.RO, MountKind.SYMLINK}
 
 
-@needs_box
+@needs_sandbox
 def test_our_own_python_runs_inside(tmp_path: Path) -> None:
     room = make_sandbox_fixture(tmp_path, ours=True)
     said = room.run(sys.executable, "-I", "-S", "-E", "-c", "import json, sys; print(sys.version_info[:2])")
     assert said.out.strip() == str(sys.version_info[:2]), said.err
 
 
-@needs_box
+@needs_sandbox
 @pytest.mark.slow
 def test_a_virtual_environment_works_inside_and_cannot_be_changed(tmp_path: Path) -> None:
     repo = tmp_path / "мой repo"

@@ -91,7 +91,7 @@ def test_an_agent_is_told_of_a_size_that_is_no_other(talker: Path) -> None:
 
 
 def test_an_agent_without_a_session_of_its_own_hears_of_a_new_size(folder: Path) -> None:
-    """A box without the program that begins one: nobody there has the terminal as its own."""
+    """A sandbox without the program that begins one: nobody there has the terminal as its own."""
     who = find_user("ourselves")
     walls = build_sandbox_options(
         folder, "--ro-bind", "/dev/null", str(Path(shutil.which("setsid") or "/usr/bin/setsid").resolve())

@@ -89,7 +89,7 @@ def test_threads_count_as_processes(who: SystemUser, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: SystemUser, folder: Path, net: str) -> None:
+def test_a_fork_bomb_in_a_sandbox_meets_the_kernels_wall_and_is_ended(who: SystemUser, folder: Path, net: str) -> None:
     if who.is_root and not cgroup.probe_cgroups()[1]:
         pytest.skip("root is above the limit on processes, and there are no control groups here")
     ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
@@ -99,7 +99,7 @@ def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: SystemUse
 
 
 def test_processes_of_others_do_not_count(who: SystemUser, folder: Path) -> None:
-    """The kernel counts by user; in a namespace of its own only the box's are counted."""
+    """The kernel counts by user; in a namespace of its own only the sandbox's are counted."""
     with (
         make_shared_folder() as other,
         running_warden_as(
@@ -192,7 +192,7 @@ def test_the_kernel_kills_before_the_machine_suffers(groups: tuple[bool, bool], 
 
 
 def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tuple[bool, bool], folder: Path) -> None:
-    """Without a box, a process with no trace of ours on it is known by the group it is in."""
+    """Without a sandbox, a process with no trace of ours on it is known by the group it is in."""
     stranger = "env -i setsid sh -c 'echo $$ > stranger; exec sleep 600' >/dev/null 2>&1 </dev/null & exec sleep 600"
     with running_warden_as(
         find_user("ourselves"), write_launch(folder, "sh", "-c", stranger, processes=50, grace=1)
@@ -287,7 +287,7 @@ def test_version_2_without_controllers_handed_down_is_no_place(tmp_path: Path) -
     assert cgroup.find_unified_parent({"": "/ours.scope"}, {"": (str(tmp_path), "/")}, ("memory",)) is None
 
 
-def test_the_outcome_of_a_boxed_attempt_names_its_reason_even_when_it_died_at_once(
+def test_the_outcome_of_a_sandboxed_attempt_names_its_reason_even_when_it_died_at_once(
     who: SystemUser, folder: Path
 ) -> None:
     """The kernel's kill may come between two looks: then the last look finds it."""

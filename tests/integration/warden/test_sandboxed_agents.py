@@ -57,7 +57,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("net", ["none", "doors", "host"])
-def test_an_agent_runs_in_its_box(who: SystemUser, folder: Path, net: str) -> None:
+def test_an_agent_runs_in_its_sandbox(who: SystemUser, folder: Path, net: str) -> None:
     prompt = folder / "prompt.txt"
     prompt.write_text("слово и дело\n" * 1000)
 
@@ -127,14 +127,14 @@ def test_an_exit_code_that_is_no_signal_stays_one(who: SystemUser, folder: Path)
     assert (ended["exit_code"], ended["signal"]) == (255, None)
 
 
-def test_a_program_that_is_not_in_the_box_is_a_failed_spawn(who: SystemUser, folder: Path) -> None:
+def test_a_program_that_is_not_in_the_sandbox_is_a_failed_spawn(who: SystemUser, folder: Path) -> None:
     ended = run_warden_as(who, write_sandboxed_launch(folder, "no-such-program-anywhere"))
 
     assert ended["reason"] == "spawn_failed"
     assert "cannot run no-such-program-anywhere" in ended["detail"]
 
 
-def test_a_box_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: SystemUser, folder: Path) -> None:
+def test_a_sandbox_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: SystemUser, folder: Path) -> None:
     walls = {
         "argv": [*build_bwrap_argv(folder)[:-1], "--ro-bind", "/no/such/place", "/x", "--"],
         "net": "none",
@@ -181,7 +181,7 @@ def test_something_that_is_not_our_entry_is_never_told_to_go(who: SystemUser, fo
     assert "unexpected answer from the entry script" in ended["detail"]
 
 
-def test_a_box_that_never_gets_ready_can_be_cancelled(who: SystemUser, folder: Path) -> None:
+def test_a_sandbox_that_never_gets_ready_can_be_cancelled(who: SystemUser, folder: Path) -> None:
     walls = {"argv": ["/bin/sh", "-c", "echo $$ > pid; exec sleep 600 #"], "net": "none", "seccomp": None}
     with running_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls, grace=0.2)) as warden:
         read_pid(folder / "pid")
@@ -221,7 +221,7 @@ def test_a_service_of_the_machine_is_not_reachable_behind_the_doors(who: SystemU
 POLITE = "trap 'echo committed > saved; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
 
 
-def test_an_agent_in_a_box_is_asked_and_may_save_its_work(who: SystemUser, folder: Path) -> None:
+def test_an_agent_in_a_sandbox_is_asked_and_may_save_its_work(who: SystemUser, folder: Path) -> None:
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", POLITE, grace=60)) as warden:
         wait_until((folder / "up").exists, "it is up")
         (folder / "cancel").write_text("{}")
@@ -231,7 +231,7 @@ def test_an_agent_in_a_box_is_asked_and_may_save_its_work(who: SystemUser, folde
     assert (folder / "saved").read_text() == "committed\n"
 
 
-def test_all_in_the_box_are_asked_whatever_session_they_are_in(who: SystemUser, folder: Path) -> None:
+def test_all_in_the_sandbox_are_asked_whatever_session_they_are_in(who: SystemUser, folder: Path) -> None:
     (folder / "polite.sh").write_text(POLITE)
     family = "setsid sh polite.sh & trap : TERM; wait; until [ -e saved ]; do sleep 0.05; done"
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", family, grace=60)) as warden:
@@ -242,7 +242,7 @@ def test_all_in_the_box_are_asked_whatever_session_they_are_in(who: SystemUser, 
     assert (folder / "saved").exists()
 
 
-def test_an_agent_in_a_box_that_ignores_term_is_killed_after_the_grace(who: SystemUser, folder: Path) -> None:
+def test_an_agent_in_a_sandbox_that_ignores_term_is_killed_after_the_grace(who: SystemUser, folder: Path) -> None:
     deaf = "trap '' TERM; echo up > up; while :; do sleep 0.05; done"
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", deaf, grace=0.2)) as warden:
         wait_until((folder / "up").exists, "it is up")
@@ -259,7 +259,7 @@ def test_an_agent_over_its_time_is_ended(who: SystemUser, folder: Path) -> None:
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
 
-def test_an_agent_that_ends_takes_all_in_its_box_along(who: SystemUser, folder: Path) -> None:
+def test_an_agent_that_ends_takes_all_in_its_sandbox_along(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
     leave = f"env -i setsid sh -c 'sleep 600; : {mark}' >/dev/null 2>&1 & echo $! > up; exit 4"
 
@@ -273,8 +273,8 @@ STRANGER = "env -i setsid sh -c 'echo here > stranger; sleep 600; : {mark}' >/de
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_killed_warden_takes_the_whole_box_along(who: SystemUser, folder: Path, net: str) -> None:
-    """Even a process with no cookie, no spool, and a session of its own: outside a box it would be known by nothing."""
+def test_a_killed_warden_takes_the_whole_sandbox_along(who: SystemUser, folder: Path, net: str) -> None:
+    """Even a process with no cookie, no spool and its own session, which without a sandbox could not be found."""
     mark = f"mark-{os.urandom(8).hex()}"
     with running_warden_as(
         who, write_sandboxed_launch(folder, "sh", "-c", STRANGER.format(mark=mark), net=net)
@@ -283,14 +283,14 @@ def test_a_killed_warden_takes_the_whole_box_along(who: SystemUser, folder: Path
         assert find_processes_with(mark)
         warden.kill()
         warden.wait()
-    wait_until(lambda: not find_processes_with(mark), "nobody of the box is left")
+    wait_until(lambda: not find_processes_with(mark), "no process of the sandbox is left")
 
     ended = run_warden_as(who, folder)
 
     assert (ended["reason"], ended["left_running"]) == ("lost", [])
 
 
-def test_a_killed_box_takes_all_inside_along_and_is_recorded(who: SystemUser, folder: Path) -> None:
+def test_a_killed_sandbox_takes_all_inside_along_and_is_recorded(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", STRANGER.format(mark=mark))) as warden:
         wait_until((folder / "stranger").exists, "the stranger is there")
@@ -305,7 +305,7 @@ def test_a_killed_box_takes_all_inside_along_and_is_recorded(who: SystemUser, fo
 # --- setup ---
 
 
-def test_setup_steps_run_in_boxes_of_their_own(who: SystemUser, folder: Path) -> None:
+def test_setup_steps_run_in_sandboxes_of_their_own(who: SystemUser, folder: Path) -> None:
     steps = [{"shell": "echo $$ > step; echo prepared; sleep 600 & true"}]
 
     ended = run_warden_as(who, write_sandboxed_launch(folder, "cat", "step", setup=steps, net="doors"))
@@ -314,7 +314,7 @@ def test_setup_steps_run_in_boxes_of_their_own(who: SystemUser, folder: Path) ->
     assert int(read_stdout(folder)) < 10  # a number in a namespace of its own
 
 
-def test_a_setup_step_without_its_box_fails_in_plain_words(who: SystemUser, folder: Path) -> None:
+def test_a_setup_step_without_its_sandbox_fails_in_plain_words(who: SystemUser, folder: Path) -> None:
     walls = {"argv": [*build_bwrap_argv(folder)[:-1], "--no-such-option", "--"], "net": "none", "seccomp": None}
 
     ended = run_warden_as(
@@ -348,7 +348,7 @@ def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> 
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_a_warden_of_a_box_is_small(folder: Path) -> None:
+def test_a_warden_of_a_sandbox_is_small(folder: Path) -> None:
     find_user("ourselves")
     with start_warden(
         write_sandboxed_launch(folder, "sleep", "600", net="doors", memory_mb=500, processes=100)

@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 
 def watched(folder: Path, hook: str = "", **changes: object) -> dict[str, Any]:
-    """A watch with everything that it needs, where both kinds of users and the box can reach it."""
+    """A watch with everything that it needs, where both kinds of users and the sandbox can reach it."""
     watch = build_watch(folder)
     state = Path(watch["policy"]).parent
     for place in (state, *state.rglob("*")):
@@ -62,7 +62,7 @@ def asking(folder: Path) -> tuple[str, str, str]:
     return "sh", "-c", "./hook.sh < question; echo $? $BLUEFLAME_HOOK_PORT"
 
 
-def test_an_agent_in_a_box_asks_the_warden_through_its_door(who: SystemUser, folder: Path) -> None:
+def test_an_agent_in_a_sandbox_asks_the_warden_through_its_door(who: SystemUser, folder: Path) -> None:
     ended = run_warden_as(who, write_sandboxed_launch(folder, *asking(folder), net="doors", watch=watched(folder)))
 
     assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("exited", "", 0)
@@ -71,7 +71,7 @@ def test_an_agent_in_a_box_asks_the_warden_through_its_door(who: SystemUser, fol
     assert ended["watch"]["lines"] == 2  # the canary, and the one question
 
 
-def test_without_a_box_the_warden_listens_on_a_free_port(folder: Path) -> None:
+def test_without_a_sandbox_the_warden_listens_on_a_free_port(folder: Path) -> None:
     ended = run_open(write_launch(folder, *asking(folder), watch=watched(folder)))
 
     assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("exited", "", 0)
@@ -173,7 +173,7 @@ TALK = (
 )
 
 
-def test_a_box_with_a_gateway_reaches_it_and_nothing_past_it(who: SystemUser, folder: Path) -> None:
+def test_a_sandbox_with_a_gateway_reaches_it_and_nothing_past_it(who: SystemUser, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
     talk = TALK.format(host="example.com:443")
 
@@ -207,7 +207,7 @@ def test_the_way_out_is_told_in_the_environment(who: SystemUser, folder: Path) -
     assert env["BLUEFLAME_GATEWAY_PORT"] == str(GATEWAY)
 
 
-def test_without_a_box_the_gateway_has_a_free_port(folder: Path) -> None:
+def test_without_a_sandbox_the_gateway_has_a_free_port(folder: Path) -> None:
     talk = TALK.format(host="example.org:443") + "; echo $BLUEFLAME_GATEWAY_PORT"
 
     ended = run_open(write_launch(folder, "bash", "-c", talk, gateway={"port": GATEWAY, "hosts": []}))

@@ -53,7 +53,7 @@ def test_a_foreground_command_has_our_input_and_output(who: SystemUser, folder: 
     assert (done.returncode, done.stdout, done.stderr) == (7, "что сказано\n", "oops\n")
 
 
-def test_a_foreground_command_without_a_box_works_as_well(who: SystemUser, folder: Path) -> None:
+def test_a_foreground_command_without_a_sandbox_works_as_well(who: SystemUser, folder: Path) -> None:
     done = foreground(who, folder, "sh", "-c", "cat; env")
 
     assert done.stdout.splitlines()[0] == "что сказано"

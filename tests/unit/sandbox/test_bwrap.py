@@ -1,4 +1,4 @@
-"""A box as bubblewrap's arguments, as a macOS profile, and in plain words."""
+"""A sandbox as bubblewrap's arguments, as a macOS profile, and in plain words."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_holds_the_mount_points_is_sealed_after_them() -> None:
     assert sealed[0] > max(n for n, word in enumerate(argv) if word in ("--bind", "--ro-bind", "--tmpfs", "--symlink"))
 
 
-def test_doors_leave_the_network_to_whoever_starts_the_box() -> None:
+def test_doors_leave_the_network_to_whoever_starts_the_sandbox() -> None:
     assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.DOORS), ENGINE)
     assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.HOST), ENGINE)
 

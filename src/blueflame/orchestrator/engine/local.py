@@ -13,7 +13,6 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,11 @@ from blueflame.orchestrator.engine.interface import (
     Unknown,
 )
 from blueflame.system import flock
-from blueflame.system.files import build_file_error
+from blueflame.system.files import build_file_error, read_json_object
 from blueflame.system.process import read_tail, start_detached
 from blueflame.system.process_identity import ProcessIdentity, read_identity, read_process_state, wait_until_gone
 from blueflame.system.process_identity import ProcessState as Alive
+from blueflame.telemetry.activity import read_last_output_at
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 WARDEN_CODE = (
@@ -261,7 +261,7 @@ def _build_running(folder: Path, card: str) -> Running | Unknown:
     if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
         return Unknown(f"{folder / 'lock'} is held, but does not say by whom (yet)")
     pid, start_time = int(words[0]), float(words[1])
-    status = _read_status(folder)
+    status = read_json_object(folder / "status.json")
     if status.get("pid") != pid:  # of an earlier warden, or not written yet
         status = {}
     return Running(
@@ -271,29 +271,11 @@ def _build_running(folder: Path, card: str) -> Running | Unknown:
         state=status.get("state", "starting"),
         since=status.get("since"),
         state_since=status.get("state_at"),
-        last_output=_find_last_output(folder),
+        last_output=read_last_output_at(folder),
         output_bytes=status.get("output_bytes", 0),
         parked=status.get("parked") or {},
         held=status.get("held", 0.0),
     )
-
-
-def _find_last_output(folder: Path) -> float | None:
-    """From the spool itself: its warden tells once a second, and not at all when it hangs."""
-    times = []
-    for name in ("stdout.log", "stderr.log"):
-        with suppress(OSError):
-            seen = (folder / name).stat()
-            times += [seen.st_mtime] if seen.st_size else []
-    return max(times, default=None)
-
-
-def _read_status(folder: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads((folder / "status.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write_launch(folder: Path, order: AttemptSpec, *, signals: Path) -> None:
