@@ -139,11 +139,3 @@ def build_rlimits(bounds: ResourceLimits) -> dict[str, int]:
     """
     named = {"cpu": bounds.cpu_seconds, "fsize": bounds.file_bytes, "nofile": bounds.open_files}
     return {"core": 0} | {name: value for name, value in named.items() if value}
-
-
-def find_outside_path(path: str, spec: SandboxSpec) -> str | None:
-    """Translate a path inside to the machine; None if it is not on the machine."""
-    mount = find_nearest_mount(path, spec.mounts)
-    if mount is None or mount.kind not in (MountKind.RO, MountKind.RW, MountKind.FILE):
-        return None
-    return mount.source + path[len(mount.target.rstrip("/")) :]

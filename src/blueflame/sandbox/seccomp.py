@@ -79,7 +79,7 @@ STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
 PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
 """Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
 SETUID_BITS = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
-"""A file of ours with this bit runs as us for whoever finds it on the machine."""
+"""A file with such a bit runs as its owner for every user of the machine."""
 MODE_ARGUMENTS = (
     *(("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1), ("mknod", 1), ("mknodat", 2)),
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 CONTROL_FD = 9  # the script's end of the socket to the warden
 SECCOMP_FD = 10  # the seccomp program, read and closed by bubblewrap
 READY, GO, PASSED = b"ready\n", b"go\n", b"passed\n"
-EXIT_NO_GO, EXIT_CANARY_FAILED, EXIT_NO_PROGRAM = 125, 126, 127
+EXIT_CANARY_FAILED = 126
 SCRIPT_NAME = "blueflame-entry"
 
 # Arguments: the hook ("" for none), "terminal" or "", then the program with its arguments. Neither descriptor 9 nor the

@@ -22,7 +22,6 @@ from blueflame.sandbox.bwrap import (
     build_bwrap_argv,
     build_rlimits,
     find_nearest_mount,
-    find_outside_path,
     is_below,
 )
 from blueflame.sandbox.describe import describe_network, describe_sandbox
@@ -167,14 +166,6 @@ def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(
         above = find_nearest_mount(mount.target.rpartition("/")[0] or "/", mounts)
         if above is not None and above.kind is MountKind.RW:
             assert "/" not in mount.target[len(above.target) :].strip("/")
-
-
-def test_a_path_inside_is_found_outside() -> None:
-    assert find_outside_path("/tmp/a/b", BOX) == "/a/tmp/a/b"
-    assert find_outside_path(f"{WORK}/src", BOX) == f"{WORK}/src"
-    assert find_outside_path("/usr/bin/make", BOX) == "/usr/bin/make"
-    assert find_outside_path("/dev/null", BOX) is None
-    assert find_outside_path("/home/ada/.ssh/id", BOX) is None
 
 
 @pytest.mark.verification(18)
