@@ -102,7 +102,7 @@ def test_places_where_no_session_can_run_are_refused(tmp_path: Path, how: str) -
     stage = Stage(root=root, script=tmp_path / "s.yaml", config=root / "blueflame.yaml")
     stage.configure()
     with pytest.raises(Refused) as error:
-        stage.project()
+        stage.project().check()
     assert str(root) in str(error.value)
     assert not (root / ".blueflame").exists()
 

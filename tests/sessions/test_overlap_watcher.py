@@ -104,6 +104,6 @@ def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -
                     hold.touch()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blueflame.orchestrator.loop.Radar", Counting)
+        patch.setattr("blueflame.orchestrator.loop.OverlapWatcher", Counting)
         result = shared.run()
     assert result.of(OverlapSeen) == []

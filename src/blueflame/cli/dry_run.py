@@ -28,7 +28,7 @@ def show_dry_run(
 ) -> int:
     flow = build_workflow(project.settings, workflow)
     limits = build_limits(project, flow.name, scripted=script is not None)
-    known = tasks if tasks is not None else build_runtime_set(project, script=script).foreseen_plan(request, flow)
+    known = tasks if tasks is not None else build_runtime_set(project, script=script).find_known_plan(request, flow)
     is_plan = known is not None and (tasks is not None or flow.has_stage("plan"))
     view = build_dry_run_view(request, known, flow, limits, is_plan=is_plan)
     if as_json:

@@ -17,7 +17,7 @@ BUSY_TIMEOUT = 10.0  # seconds; a transaction of ours takes milliseconds, so a l
 
 
 class NoJournal(JournalError):
-    """There is nothing to look at yet."""
+    """No session was ever started here."""
 
 
 REMEDIES = {
@@ -75,7 +75,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         try:
             return _connect(path, "mode=ro", _verify_owner)
         except sqlite3.OperationalError:
-            # in a folder we may not write, SQLite cannot make its -shm file; without a -wal nobody is writing either
+            # in a folder we may not write, SQLite cannot make its -shm file; without a -wal no one writes either
             if _wal_path(path).exists():
                 raise
             return _connect(path, "mode=ro&immutable=1", _verify_owner)
@@ -103,7 +103,7 @@ def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection]
         uri=True,
         timeout=BUSY_TIMEOUT,
         isolation_level=None,  # transactions are written out where they are meant
-        check_same_thread=False,  # the journal has a lock of its own
+        check_same_thread=False,  # the journal has its own lock
     )
     with ExitStack() as undo:
         undo.callback(db.close)
@@ -168,7 +168,7 @@ def _put_in_place(draft: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
-        draft.rename(path)  # a file system without links, where a rename is the next best thing
+        draft.rename(path)  # a file system without links, where a rename is the next best
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

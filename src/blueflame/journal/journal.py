@@ -1,7 +1,7 @@
 """The journal: what happened, in order, kept. Everything else is a view of it.
 
-One writer appends; its key (session, seq) fences a second one. Faces put letters into the inbox and never append.
-A journal may be used from several threads of one process: a lock of its own keeps their transactions apart.
+One writer appends; its key (session, seq) fences a second one. Faces send messages to the inbox and never append.
+A journal may be used from several threads of one process: its own lock keeps their transactions apart.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MessageReply(NamedTuple):
 
 
 class MessageSettlement(NamedTuple):
-    letter: int
+    message: int
     accepted: bool
     reply: str = ""
 
@@ -100,7 +100,7 @@ class Journal:
         *,
         settles: Sequence[MessageSettlement] = (),
     ) -> tuple[JournalEntry, ...]:
-        """Write all events or none, durably, right after `after_seq`, and settle the letters that caused them with it.
+        """Write all events or none, durably, right after `after_seq`, and settle the messages that caused them with it.
 
         Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
         """
@@ -141,30 +141,30 @@ class Journal:
         ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
-    def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
-        """Put a letter into the inbox; the orchestrator takes it when it is there."""
+    def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
+        """Put a message into the inbox; the orchestrator takes it when it runs."""
         self._still_there()
-        row = (session, at, kind, format_json(body, f"the letter {kind}"))
+        row = (session, at, kind, format_json(body, f"the message {kind}"))
         with self._transaction("post to") as db:
             return int(db.execute(_POST, row).fetchone()[0])
 
     def waiting(self, session: str | None) -> tuple[Message, ...]:
-        """Letters for this session and for whichever orchestrator is running, oldest first; None: only the latter."""
+        """Messages for this session and for whichever orchestrator is running, oldest first; None: only the latter."""
         return tuple(
             Message(id=id, session=to, at=at, kind=kind, body=json.loads(body))
             for id, to, at, kind, body in self._all(_WAITING, session)
         )
 
-    def settle(self, letter: int, accepted: bool, reply: str = "") -> bool:
-        """Answer a letter. False when it had been answered before: the first answer stands."""
+    def settle(self, message: int, accepted: bool, reply: str = "") -> bool:
+        """Answer a message. False when it had been answered before: the first answer stands."""
         self._still_there()
-        with self._transaction("settle a letter in") as db:
-            return _settle_message(db, MessageSettlement(letter, accepted, reply))
+        with self._transaction("settle a message in") as db:
+            return _settle_message(db, MessageSettlement(message, accepted, reply))
 
-    def reply(self, letter: int) -> MessageReply:
-        rows = self._all("SELECT state, reply FROM inbox WHERE id = ?", letter)
+    def reply(self, message: int) -> MessageReply:
+        rows = self._all("SELECT state, reply FROM inbox WHERE id = ?", message)
         if not rows:
-            raise JournalError(f"the journal {self.path} has no letter {letter}")
+            raise JournalError(f"the journal {self.path} has no message {message}")
         return MessageReply(*rows[0])
 
     def damage(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class Journal:
         if last > after_seq:
             raise Fenced(
                 f"another orchestrator has written event {after_seq + 1} of session {session} to {self.path}. "
-                "Nothing of ours was written; this orchestrator stops, look at the other with `blueflame status`"
+                "Nothing of ours was written; this orchestrator stops; see the other with `blueflame status`"
             )
         if last < after_seq:
             raise JournalError(
@@ -243,8 +243,8 @@ class Journal:
                 self._db.backup(db)
         except (OSError, sqlite3.Error) as error:
             return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
-        mend = shlex.join(["mv", str(copy), str(self.path)])
-        return f"All that it held was saved to {copy}. To go on: {mend} and `blueflame resume`"
+        command = shlex.join(["mv", str(copy), str(self.path)])
+        return f"Its events were saved to {copy}. To go on: {command} and `blueflame resume`"
 
 
 def _find_free_name(path: Path) -> Path:
@@ -271,4 +271,4 @@ _WAITING = """
 def _settle_message(db: sqlite3.Connection, settlement: MessageSettlement) -> bool:
     state = TAKEN if settlement.accepted else REFUSED
     sql = "UPDATE inbox SET state = ?, reply = ? WHERE id = ? AND state = 'waiting'"
-    return db.execute(sql, (state, settlement.reply, settlement.letter)).rowcount == 1
+    return db.execute(sql, (state, settlement.reply, settlement.message)).rowcount == 1

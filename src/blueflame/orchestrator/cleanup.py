@@ -25,7 +25,7 @@ class LeftoverKind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
     LOGS = "log folder"
-    REF = "ref"  # holds commits that a branch has too, or that nobody needs any more
+    REF = "ref"  # holds commits that a branch has too, or that are no longer needed
     UNMERGED = "unmerged ref"  # holds commits that are on no branch
 
 
@@ -62,7 +62,7 @@ def find_leftovers(
 
 
 def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftover, ...]:
-    """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
+    """Checkouts of ended sessions, or of none. Those of an unfinished session are kept for inspection."""
     checkouts = list_checkouts(places.worktrees)
     if not checkouts:
         return ()
@@ -76,7 +76,7 @@ def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftov
 def _find_idle_checkouts(
     checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool
 ) -> Iterator[Leftover]:
-    """An orchestrator at work also has checkouts that belong to no agent: it runs the checks in them."""
+    """A running orchestrator also has checkouts that belong to no agent: it runs the checks in them."""
     busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
     owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
     for path in checkouts:

@@ -1,4 +1,4 @@
-"""What a session has at hand. Made in project.py; every effect gets it and nothing else reaches the world."""
+"""What a session works with, built in wiring.py. Every effect gets it; nothing else reaches the world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boundary between waves: the base is pinned anew, configuration and tasks file are looked at again."""
+"""The boundary between waves: pin the base, re-read the configuration and the tasks file."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _read_edit(context: SessionContext, session: Session) -> Event | None:
         return EditRefused(digest=found.digest, problems=found.problems)
     edit = compare_tasks(session, found.tasks)
     if edit.problems:
-        told = tuple(f"{found.path}{_find_line(found, problem)}: {problem}" for problem in edit.problems)
-        return EditRefused(digest=found.digest, problems=told)
+        problems = tuple(f"{found.path}{_find_line(found, problem)}: {problem}" for problem in edit.problems)
+        return EditRefused(digest=found.digest, problems=problems)
     if not edit.changes:
         return EditDismissed(digest=found.digest)
     return TasksImported(digest=found.digest, added=edit.added, edited=edit.edited, dropped=edit.dropped)

@@ -79,38 +79,38 @@ def find_highest_level() -> SandboxLevel:
     return find_supported_level(cgroup.probe_cgroups)
 
 
-def build_command_sandbox(ground: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
-    """The box that a command gets there; `folder` is where its private places are."""
-    repository = ground.main or ground.checkout
+def build_command_sandbox(site: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
+    """The sandbox that a command gets there; `folder` is where its private places are."""
+    repository = site.main or site.checkout
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
-    site = SandboxContext(
-        settings=ground.sandbox,
+    context = SandboxContext(
+        settings=site.sandbox,
         environ=os.environ,
         tools=find_toolchains(os.environ, repo_root=repository.root, home=home),
         home=home,
         repo_root=repository.root,
         objects=repository.objects,
     )
-    of_git = ground.main is None and ground.checkout.git is not None
-    seen = find_protected_files(ground.checkout.root, ground.blocked, of_git=of_git)
-    box = build_sandbox(site, _build_request(ground, folder, hosts, seen))
+    of_git = site.main is None and site.checkout.git is not None
+    seen = find_protected_files(site.checkout.root, site.blocked, of_git=of_git)
+    sandbox = build_sandbox(context, _build_request(site, folder, hosts, seen))
     note = "the checkout is too large to be searched as a whole for what is blocked in it"
-    return box if seen.whole else replace(box, notes=(*box.notes, note))
+    return sandbox if seen.whole else replace(sandbox, notes=(*sandbox.notes, note))
 
 
-def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen: ProtectedFiles) -> SandboxRequest:
-    checkout = ground.checkout
-    if ground.main is not None:  # an agent's own clone: its .git is its own
+def _build_request(site: CommandSite, folder: Path, hosts: Sequence[str], seen: ProtectedFiles) -> SandboxRequest:
+    checkout = site.checkout
+    if site.main is not None:  # an agent's own clone: its .git is its own
         return SandboxRequest(
             worktree=checkout.root,
             folder=folder,
             hosts=hosts,
-            variables=build_identity_environment(ground.main.root),
+            variables=build_identity_environment(site.main.root),
             frozen=seen.frozen,
             hidden=seen.hidden,
             pinned=False,
         )
-    ours = [place for place in (checkout.root / STATE_FOLDER, ground.worktrees) if place is not None]
+    ours = [place for place in (checkout.root / STATE_FOLDER, site.worktrees) if place is not None]
     within = [str(place.relative_to(checkout.root)) for place in ours if place.is_relative_to(checkout.root)]
     return SandboxRequest(
         worktree=checkout.root,
@@ -128,25 +128,25 @@ def _exclude_folders(names: Sequence[str], folders: Sequence[str]) -> tuple[str,
     return tuple(name for name in names if not any(name == each or name.startswith(f"{each}/") for each in folders))
 
 
-def run_in_sandbox(ground: CommandSite, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
+def run_in_sandbox(site: CommandSite, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
     """Its exit code, or 128 and its signal's number, as shells say it."""
-    problems = find_sandbox_problems(ground.sandbox.level)
+    problems = find_sandbox_problems(site.sandbox.level)
     if problems:
         words = (f"  - {problem.words}" for problem in problems)
-        raise Refused("\n".join([f"level {ground.sandbox.level} cannot be held on this machine:", *words]))
+        raise Refused("\n".join([f"level {site.sandbox.level} cannot be held on this machine:", *words]))
     with make_temporary_folder() as folder:
-        box = build_command_sandbox(ground, folder, hosts)
-        launch = _build_launch(box, prepare_sandbox(box, folder), argv, ground.cwd)
+        sandbox = build_command_sandbox(site, folder, hosts)
+        launch = _build_launch(sandbox, prepare_sandbox(sandbox, folder), argv, site.cwd)
         try:
             return _run_launch(launch, folder)
         except CannotStart as e:
             raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
 
 
-def _build_launch(box: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], cwd: Path) -> LaunchFile:
+def _build_launch(sandbox: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], cwd: Path) -> LaunchFile:
     keys: dict[str, Any] = prepared.build_launch_keys()
-    if box.hosts:
-        keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
+    if sandbox.hosts:
+        keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(sandbox.hosts)}
     if "sandbox" in keys:
         keys["sandbox"]["argv"] = _change_folder(keys["sandbox"]["argv"], str(cwd))
     read: Mapping[str, Any] = {
@@ -220,7 +220,7 @@ def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
             raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
         heard = _wait_for_signal(POLL_SECONDS)
         if heard is not None and heard != signal.SIGCHLD:
-            if heard in STOP_SIGNALS and give_up is not None:  # asked twice: whoever asks has waited long enough
+            if heard in STOP_SIGNALS and give_up is not None:  # asked twice: do not wait any longer
                 return SIGNAL_EXIT_BASE + heard
             give_up = time.monotonic() + GRACE_SECONDS if heard in STOP_SIGNALS else give_up
             _forward_signal(child, heard)
@@ -253,7 +253,7 @@ def _forward_signal(child: ChildProcess, number: int) -> None:
 
 
 def _kill_remaining(child: ChildProcess) -> None:
-    """Whatever is left: the box dies with bubblewrap; without a box everybody who came from the command is ended."""
+    """Kill what is left: the sandbox dies with bubblewrap; without one, all descendants are killed."""
     child.close()
     if child.pid > 0:
         with suppress(ProcessLookupError):

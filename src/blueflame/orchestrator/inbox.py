@@ -1,4 +1,4 @@
-"""What people ask from other terminals: judged here, journalled by the conductor."""
+"""Messages from other terminals: decided here, recorded by the session loop."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Inbox:
     def waiting(self) -> tuple[Message, ...]:
         return self._journal.waiting(self._session)
 
-    def judge(self, session: Session, letter: Message) -> MessageDecision:
-        rule = MESSAGE_KINDS.get(letter.kind)
+    def judge(self, session: Session, message: Message) -> MessageDecision:
+        rule = MESSAGE_KINDS.get(message.kind)
         if session.ended:
             words = f"{session.id} has ended ({session.outcome}): nothing more can be asked of it"
             return MessageDecision(words=words, refused=True)
         if rule is None:
-            return MessageDecision(words=f"{letter.kind!r} is nothing that this version understands", refused=True)
-        return rule(session, letter.body)
+            return MessageDecision(words=f"{message.kind!r} is an unknown kind of message", refused=True)
+        return rule(session, message.body)
 
 
 def _decide_answer(session: Session, body: Mapping[str, Any]) -> MessageDecision:

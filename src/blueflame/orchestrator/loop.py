@@ -78,13 +78,13 @@ STOP_MARGIN_SECONDS = 5.0  # seconds: for a warden to hear of a stop, to kill af
 
 
 class GateAnswerer(Protocol):
-    """Somebody who can be asked. Returns an answer, or never: then another face may answer first."""
+    """Answers gates. May never return: then another face may answer first."""
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
 
 
 class Observer(Protocol):
-    """Somebody who is told what was recorded: exports, the live view."""
+    """Is called with what was recorded: exports, the live view."""
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
 
@@ -111,12 +111,12 @@ class SessionLoop:
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
-        self._letters = Inbox(journal, session)
+        self._inbox = Inbox(journal, session)
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
         self._day_book = DailySpend(journal)
-        self._lookout = LimitWatcher(lambda: self.context, session, self._hand_in)
-        self._radar = OverlapWatcher(lambda: self.context, session, self._hand_in)
+        self._lookout = LimitWatcher(lambda: self.context, session, self.submit)
+        self._radar = OverlapWatcher(lambda: self.context, session, self.submit)
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = measure_tree(context.repo, session.base_sha)
 
@@ -137,9 +137,9 @@ class SessionLoop:
         if self.session.stopping and not self._leave_agents:
             await self._end_commands(now=self.session.stop_now)  # what was started at the last moment
         if self.session.ended:
-            self._take_letters()  # whoever wrote in the last moment is told that it was too late
+            self._take_messages()  # late messages are refused
         else:
-            self._record([OrchestratorStopped(reason=self._why_stopped())])
+            self._record([OrchestratorStopped(reason=self._describe_stop())])
 
     async def _end_commands(self, *, now: bool) -> None:
         """Checks and hooks that a stop caught under way."""
@@ -148,21 +148,21 @@ class SessionLoop:
         for name in names:
             await engine.cancel(name, session.stopping, grace=0.0 if now else None)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._patience(now=now)):
+            async with asyncio.timeout(self._find_stop_timeout(now=now)):
                 for name in names:
                     await engine.wait(name)
 
-    def _patience(self, *, now: bool) -> float:
+    def _find_stop_timeout(self, *, now: bool) -> float:
         """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
         return STOP_MARGIN_SECONDS if now else self.context.settings.limits.kill_grace + STOP_MARGIN_SECONDS
 
-    def _wait_no_longer(self) -> None:
-        """For those that were asked to end; whoever was not may finish what it does."""
+    def _give_up_waiting(self) -> None:
+        """Stop waiting for agents that were asked to end; the others may finish."""
         if all(self.session.attempts[name].cancel_reason for name in self.session.live):
             self._leave_agents = True
             self._wake.set()
 
-    def _why_stopped(self) -> str:
+    def _describe_stop(self) -> str:
         session = self.session
         if not session.stopping:
             return "the part that was asked for is done"
@@ -176,13 +176,13 @@ class SessionLoop:
         events: list[Event] = [StopRequested(reason=reason, now=now)]
         if not leave_agents:
             events += [AttemptCancelled(attempt=name, reason=reason) for name in self.session.live]
-        self._hand_in(events)
+        self.submit(events)
 
     async def _loop(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._wake.clear()
             self._take_outcomes()
-            self._take_letters()
+            self._take_messages()
             self._decide()
             self._stop_commands(group)
             if self._is_over():
@@ -201,7 +201,7 @@ class SessionLoop:
         return bool(session.stopping) and (self._leave_agents or not ending)
 
     def _stop_commands(self, group: asyncio.TaskGroup) -> None:
-        """Together with the agents: nobody who stops a session should wait for one after the other."""
+        """At the same time as the agents, so that a stop does not wait for one after the other."""
         now = self.session.stop_now
         if self.session.stopping and not self._leave_agents and now not in self._ending:
             self._ending[now] = group.create_task(self._end_commands(now=now))
@@ -216,10 +216,10 @@ class SessionLoop:
         for effect in finished:
             self._running.pop(effect, None)
 
-    def _take_letters(self) -> None:
-        for letter in self._letters.waiting():
-            reply = self._letters.judge(self.session, letter)
-            settlement = MessageSettlement(letter.id, not reply.refused, reply.words)
+    def _take_messages(self) -> None:
+        for message in self._inbox.waiting():
+            reply = self._inbox.judge(self.session, message)
+            settlement = MessageSettlement(message.id, not reply.refused, reply.words)
             if reply.refused:
                 self._journal.settle(*settlement)
             else:
@@ -232,9 +232,9 @@ class SessionLoop:
         A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
         """
         now, before = self.context.clock.now(), self.session.seq
-        self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
+        self._keep(before, [each for event in events for each in self._apply_all(event, now)], now, settles)
 
-    def _work_out(self, cause: Event, now: float) -> Iterator[JournalEntry]:
+    def _apply_all(self, cause: Event, now: float) -> Iterator[JournalEntry]:
         for event in tuple(consequences_of(self.session, cause, now)):
             recorded = JournalEntry(self.session.seq + 1, now, event)
             apply_event(self.session, recorded)
@@ -248,13 +248,13 @@ class SessionLoop:
             return
         self._journal.append(self.session.id, before, [each.event for each in batch], now, settles=settles)
         for each in batch:
-            self._notice(each)
+            self._react_to(each)
         self._show(batch)
 
-    def _notice(self, recorded: JournalEntry) -> None:
+    def _react_to(self, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, StopRequested):
             loop = asyncio.get_running_loop()
-            loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
+            loop.call_later(self._find_stop_timeout(now=recorded.event.now), self._give_up_waiting)
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
             remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
@@ -269,9 +269,9 @@ class SessionLoop:
         batch: list[JournalEntry] = []
         room = measure_free(self.context.paths.worktrees)
         machine = measure_capacity(self.context.settings, len(self.session.live), room, self._checkout_bytes)
-        self._capacity = self._day_book.entered(machine, self.session, now)
+        self._capacity = self._day_book.add_to_capacity(machine, self.session, now)
         while events := next_events(self.session, self._capacity):
-            batch += [each for cause in events for each in self._work_out(cause, now)]
+            batch += [each for cause in events for each in self._apply_all(cause, now)]
         self._keep(before, batch, now)
 
     def _show(self, recorded: Sequence[JournalEntry]) -> None:
@@ -293,13 +293,13 @@ class SessionLoop:
             if isinstance(effect, AskGate):
                 events = await self._ask(effect.gate)
             else:
-                events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self._hand_in)
-            self._hand_in(events)
+                events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self.submit)
+            self.submit(events)
         finally:
             self._finished.append(effect)
             self._wake.set()
 
-    def _hand_in(self, events: Sequence[Event]) -> None:
+    def submit(self, events: Sequence[Event]) -> None:
         if events:
             self._outcomes.append(events)
         self._wake.set()
@@ -318,7 +318,7 @@ class SessionLoop:
         return []
 
     async def _listen(self) -> None:
-        # a letter that came before the watch was set up made no sound: look once when it surely is
+        # a message sent before the watch was set up gave no wakeup: check once afterwards
         asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
         async for _names in watch_wakeups(self.context.paths.signals):
             self._wake.set()

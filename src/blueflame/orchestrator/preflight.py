@@ -26,7 +26,7 @@ def check_repository(
 
 
 def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
-    """One list, whatever the reasons are about: whoever mends one should not meet the next one afterwards."""
+    """One list with every reason, so that they can be fixed at once."""
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
 
@@ -34,7 +34,7 @@ def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
 def find_blockers(
     repo: Repository, places: ProjectPaths, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> Iterator[str]:
-    """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is in nobody's way."""
+    """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is no dirt."""
     yield from () if allow_dirty else _check_clean(repo, places, config)
     yield from _check_disk(repo, places, settings)
     yield from _check_writable(places)

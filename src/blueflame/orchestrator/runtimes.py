@@ -32,7 +32,7 @@ from blueflame.session.runtime_support import find_unsupported_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSet:
-    """`script` plays every role that names no runtime; with a `replay` no model is called, so nobody needs a key."""
+    """`script` plays every role that names no runtime; with a `replay` no model is called, so no key is needed."""
 
     settings: Settings
     config: Path
@@ -53,7 +53,7 @@ class RuntimeSet:
         return self.runtimes()
 
     def reasons(self, workflow: Workflow) -> tuple[str, ...]:
-        """Programs that are missing or too old, walls that a role asks for in vain, credentials that are not there."""
+        """Programs that are missing or too old, unsupported walls, missing credentials."""
         try:
             made = self.runtimes()
         except Refused as reason:
@@ -64,10 +64,10 @@ class RuntimeSet:
         return (
             *problems,
             *find_unsupported_settings(self.settings, cast),
-            *(() if self.replay else self.without_credential(names)),
+            *(() if self.replay else self.find_missing_credentials(names)),
         )
 
-    def without_credential(self, names: Iterable[str]) -> Iterator[str]:
+    def find_missing_credentials(self, names: Iterable[str]) -> Iterator[str]:
         """Runtimes that have nothing to show their model's provider, and what to do about it."""
         for name in names:
             kind = RUNTIMES.get(find_runtime_kind(self.settings, name))
@@ -84,7 +84,7 @@ class RuntimeSet:
         known = {each for each in names if find_runtime_kind(self.settings, each) in RUNTIMES}
         return {**dict.fromkeys(names), **self._made(known)}
 
-    def foreseen_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
+    def find_known_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
         """The plan, if it is known without asking anybody: scripted planners always say the same."""
         paths = self.settings.permissions.allowed_paths
         if not workflow.has_stage("plan"):
@@ -133,7 +133,7 @@ class RuntimeSet:
         return options
 
     def _beside(self) -> Mapping[str, object]:
-        """What a runtime is told besides its own settings: the plugin with the skills, where plugins may not be, and
+        """What a runtime gets besides its own settings: the plugin with the skills, where plugins may not be, and
         which configuration a command of ours needs to find the session again."""
         skills = self.settings.superpowers
         plugin = skills.plugin if skills.enabled else None

@@ -61,7 +61,7 @@ def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, 
     from blueflame.system.wakeups import send_wakeup
 
     with Journal.open(project.state.journal) as journal:
-        message = journal.post(session, kind, dict(body), SystemClock().now())
+        message = journal.send(session, kind, dict(body), SystemClock().now())
     send_wakeup(project.state.signals, "inbox")
     return message
 

@@ -1,4 +1,4 @@
-"""Calling a person's own commands at their moments."""
+"""Run the user's hooks at their points of a session. docs/reference/hooks.md is the contract."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_an_event_that_cannot_be_written_takes_the_whole_batch_with_it(journal: 
 
 
 def test_a_letter_waits_until_it_is_taken(journal: Journal) -> None:
-    letter = journal.post(SES, "answer", {"gate": "g-1", "choice": "да"}, 5.0)
+    letter = journal.send(SES, "answer", {"gate": "g-1", "choice": "да"}, 5.0)
     assert journal.reply(letter) == ("waiting", "")
     assert journal.waiting(SES) == (
         Message(id=letter, session=SES, at=5.0, kind="answer", body={"gate": "g-1", "choice": "да"}),
@@ -204,22 +204,22 @@ def test_a_letter_waits_until_it_is_taken(journal: Journal) -> None:
 
 
 def test_the_first_settlement_stands(journal: Journal) -> None:
-    letter = journal.post(SES, "answer", {}, 1.0)
+    letter = journal.send(SES, "answer", {}, 1.0)
     assert journal.settle(letter, False, "too late")
     assert not journal.settle(letter, True, "fine")
     assert journal.reply(letter) == ("refused", "too late")
 
 
 def test_letters_reach_their_session_and_open_letters_reach_anyone(journal: Journal) -> None:
-    mine = journal.post(SES, "stop", {}, 1.0)
-    journal.post("ses-other", "stop", {}, 1.0)
-    anyone = journal.post(None, "request", {"text": "x"}, 1.0)
+    mine = journal.send(SES, "stop", {}, 1.0)
+    journal.send("ses-other", "stop", {}, 1.0)
+    anyone = journal.send(None, "request", {"text": "x"}, 1.0)
     assert [letter.id for letter in journal.waiting(SES)] == [mine, anyone]
     assert [letter.id for letter in journal.waiting(None)] == [anyone]
 
 
 def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal) -> None:
-    letter = journal.post(SES, "answer", {}, 1.0)
+    letter = journal.send(SES, "answer", {}, 1.0)
     with Journal.open(path) as other:
         other.append(SES, 0, ended(1), 1.0)
     with pytest.raises(Fenced):
@@ -230,13 +230,13 @@ def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal
 
 
 def test_a_letter_that_json_cannot_hold_is_refused(journal: Journal) -> None:
-    with pytest.raises(JournalError, match="the letter answer cannot be put into the journal"):
-        journal.post(SES, "answer", {"payload": {1, 2}}, 1.0)
+    with pytest.raises(JournalError, match="the message answer cannot be put into the journal"):
+        journal.send(SES, "answer", {"payload": {1, 2}}, 1.0)
     assert journal.waiting(SES) == ()
 
 
 def test_a_letter_nobody_wrote_has_no_reply(journal: Journal) -> None:
-    with pytest.raises(JournalError, match="no letter 7"):
+    with pytest.raises(JournalError, match="no message 7"):
         journal.reply(7)
 
 
@@ -260,7 +260,7 @@ def test_a_view_is_not_held_up_by_a_writer_and_holds_none_up(path: Path, journal
 
 def test_a_view_cannot_write(path: Path, journal: Journal) -> None:
     with Journal.read_only(path) as view, pytest.raises(JournalError, match="cannot be written"):
-        view.post(None, "request", {}, 1.0)
+        view.send(None, "request", {}, 1.0)
 
 
 def test_a_view_of_nothing_creates_nothing(path: Path) -> None:
@@ -361,7 +361,7 @@ def test_a_deleted_journal_is_noticed_and_its_content_saved(path: Path, journal:
     rescued = path.with_name("journal.db.rescued")
     assert str(rescued) in str(caught.value)
     with pytest.raises(JournalError, match="deleted or replaced"):
-        journal.post(SES, "answer", {}, 1.0)
+        journal.send(SES, "answer", {}, 1.0)
     journal.close()
     assert list(path.parent.iterdir()) == [rescued]
     rescued.rename(path)

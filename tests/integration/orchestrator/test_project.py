@@ -194,10 +194,10 @@ def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> 
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
     project = stage.project()
     flow = build_workflow(project.settings, "waves")
-    plan = build_runtime_set(project, script=stage.script).foreseen_plan("x", flow)
+    plan = build_runtime_set(project, script=stage.script).find_known_plan("x", flow)
     assert plan is not None
     assert [each.id for each in plan] == ["task-003", "task-004"]
-    direct = build_runtime_set(project, script=stage.script).foreseen_plan(
+    direct = build_runtime_set(project, script=stage.script).find_known_plan(
         "Do it", build_workflow(project.settings, "direct")
     )
     assert direct is not None

@@ -79,7 +79,8 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
             runtimes=(runtimes := cast.at_work()),
         )
         yield from (
-            DoctorFinding("credential", FindingState.WARNING, reason) for reason in cast.without_credential(runtimes)
+            DoctorFinding("credential", FindingState.WARNING, reason)
+            for reason in cast.find_missing_credentials(runtimes)
         )
         problem = find_memory_problem(project)
         yield DoctorFinding(

@@ -33,7 +33,7 @@ MAX_SHOWN_GAPS = 5
 def find_audit_gaps(
     context: SessionContext, attempt: Attempt, outcome: ProcessOutcome, gathered: AgentOutput
 ) -> tuple[str, ...]:
-    """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
+    """Reasons to doubt that every tool call of the agent was checked; empty when it was."""
     if outcome.reason is not ExitReason.EXITED:
         return ()
     audit = read_audit(context.paths.audit(attempt.agent_id))
@@ -59,7 +59,7 @@ def format_gaps(gaps: Sequence[str]) -> str:
 
 
 def summarize_audit(context: SessionContext, session: Session, task: str) -> str:
-    """What the worker of the result under review asked to do, for whoever judges it."""
+    """What the worker of the result under review tried to do, for the reviewer."""
     n = session.attempts_on.get((task, WORKER), 0)
     record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
     if record is None:
@@ -88,7 +88,7 @@ def compare_fingerprint(context: SessionContext, attempt: Attempt) -> tuple[Viol
 
 
 def read_leftovers(context: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
-    """None where nobody could ask: without a box, or of an agent that did not end by itself."""
+    """None where git status was not run: without a sandbox, or for an agent that was ended."""
     after = context.engine.read_file(attempt.id, "survey-after")
     if after is None:
         if context.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
@@ -135,5 +135,5 @@ def find_violations(
 
 def describe_ending(outcome: ProcessOutcome, gathered: AgentOutput) -> str:
     last = gathered.result.detail if gathered.result is not None else ""
-    said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
-    return "\n".join(part for part in said if part) or gathered.text
+    parts = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
+    return "\n".join(part for part in parts if part) or gathered.text

@@ -1,4 +1,4 @@
-"""What the engine is told to run for an attempt: program, prompt, environment, setup and limits."""
+"""What the engine runs for an attempt: program, prompt, environment, setup and limits."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _find_silence_limit(context: SessionContext) -> float:
 
 
 def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
-    """One step, because the time limit is for all commands together; each still has a shell of its own."""
+    """One step, because the time limit is for all commands together; each still has its own shell."""
     worktree = context.settings.worktree
     if not worktree.setup:
         return ()
@@ -137,7 +137,7 @@ def _build_environment(
 
 
 def _reserve_ports(context: SessionContext, attempt: Attempt) -> range | None:
-    """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
+    """Each slot has its own region; within it the first block in which no process listens."""
     size = context.settings.worktree.ports_per_worktree
     if not size or attempt.role not in WRITING_ROLES:
         return None

@@ -97,7 +97,7 @@ async def read_merger(
         left = await asyncio.to_thread(read_leftovers, context, attempt, outcome)
         gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_find_violations, context, handed, conflict, found, left)
-    except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
+    except (WorldError, UsageError) as error:  # what cannot be checked has failed, never passed
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
     facts = AttemptFacts(
@@ -136,7 +136,7 @@ async def read_merger(
 
 
 CAN_DECLINE = frozenset({Ending.PASSED, Ending.NO_COMMITS})
-"""Endings of one who did what it could and said that it was not enough."""
+"""Endings after which a merger may decline: it worked, and reported that both sides cannot be kept."""
 MAX_NOTES_CHARS = 600
 
 

@@ -30,7 +30,7 @@ class ModelAccess:
 
 
 def find_gateway_port(context: SessionContext) -> int:
-    """In a box of its own network it is always the same; on the machine's own, one that is free."""
+    """Fixed in a sandbox with its own network; else a free port of the machine."""
     if context.settings.sandbox.level != "off" and not context.settings.sandbox.allow_network:
         return GATEWAY_PORT
     try:

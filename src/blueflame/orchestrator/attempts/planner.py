@@ -1,4 +1,4 @@
-"""The plan stage: what the planner is told, and what is made of its plan."""
+"""The plan stage: the planner's prompt, and its plan."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _draw_code_map(context: SessionContext, base: str) -> str:
 
 
 def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...]:
-    """Of earlier sessions; when they cannot be had, that is said instead."""
+    """Lessons of earlier sessions, or a note that they cannot be read."""
     found = context.memory.recall(
         context.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
     )

@@ -1,4 +1,4 @@
-"""Seeing one attempt through: a checkout, a prompt, a warden, what it left. Every step can be taken again."""
+"""Run one attempt: checkout, prompt, warden, result. Every step is idempotent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
 LAST_OUTPUT_SECONDS = 5.0  # seconds
-MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
+MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it holds its lock and has a pid
 
 
 async def run_attempt(context: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
@@ -45,9 +45,9 @@ async def run_attempt(context: SessionContext, session: Session, effect: AttendA
             return [_report_vanished(context, record)]
         outcome = await _wait_until_ended(context, session, attempt, emit)
     except StatusUnknown:
-        raise  # it may be at work: its slot is not free, and nobody else may do its task
+        raise  # it may be running: its slot is not free, and its task must not be started again
     except BlueFlameError as error:
-        # nobody looked before the session began whether a merger can be had: without one the task goes back
+        # mergers are not part of the preflight: without one the task goes back
         if attempt.role != MERGER and not isinstance(error, WorldError):
             raise
         await _roll_back(context, attempt)
@@ -77,7 +77,7 @@ async def _wait_until_ended(context: SessionContext, session: Session, attempt: 
 
 
 async def _connect_terminal(context: SessionContext, attempt: Attempt, folder: Path) -> None:
-    """A silence at a person's terminal is no stall. With nobody there now, it waits for who attaches."""
+    """Silence at a person's terminal is no stall. Without a person, the agent waits for an attach."""
     if context.converse is not None:
         await context.converse(attempt, folder)
 
@@ -85,7 +85,7 @@ async def _connect_terminal(context: SessionContext, attempt: Attempt, folder: P
 async def cancel_attempt(
     context: SessionContext, session: Session, effect: CancelAttempt, _emit: Emit
 ) -> Sequence[Event]:
-    """Asks it to end; that it has ended is told by the one who attends it."""
+    """Ask it to end; its end is recorded by `run_attempt`."""
     await context.engine.cancel(effect.attempt, effect.reason, grace=0 if effect.now else None)
     if not isinstance(await context.engine.inspect(effect.attempt), Queued):
         await context.engine.wait(effect.attempt)
@@ -95,7 +95,7 @@ async def cancel_attempt(
 
 
 async def _start_attempt(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
-    """The commit it starts from. One that was submitted before a crash is adopted as it stands."""
+    """The commit it starts from. One that was submitted before a crash is adopted."""
     checkout = context.paths.checkout(attempt.agent_id)
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
@@ -164,12 +164,12 @@ def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Seque
     ended = AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.SETUP, str(error)))
     if record.attempt.role != PLANNER:
         return [ended]
-    # a planner that cannot be started is told of, not sent for ever
+    # a planner that cannot be started is reported, not retried for ever
     return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
 
 
 async def _has_vanished(context: SessionContext, attempt: Attempt) -> bool:
-    """It was submitted, and nothing of it is left: somebody removed its folder. Never start it a second time."""
+    """It was submitted, and nothing of it is left: its folder was removed. Never start it a second time."""
     if not isinstance(await context.engine.inspect(attempt.id), Queued):
         return False
     return not context.engine.is_submitted(attempt.id)
@@ -215,6 +215,6 @@ def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutp
 
 
 def _remove_checkout(context: SessionContext, attempt: Attempt, checkout: Path) -> None:
-    """Its commits are ours now; a worker's failed checkout stays, with what holds its base, for a person to look at."""
+    """Its commits are fetched. A worker's failed checkout stays, with the ref of its base, for a person."""
     remove_checkout(checkout)
     delete_ref(context.repo, _base_ref(attempt))

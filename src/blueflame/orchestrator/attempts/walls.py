@@ -1,4 +1,4 @@
-"""What stands around an agent and around commands that run its code: the policy, its watcher, the box, the way out."""
+"""The walls around an agent and around commands that run its code: policy, watcher, sandbox, gateway."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def build_agent_walls(
         frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
-    box = build_sandbox(_build_site(context), wanted)
-    prepared = prepare_sandbox(box, folder)
-    policy = build_policy(context, session, attempt, checkout, box)
+    spec = build_sandbox(_build_site(context), wanted)
+    prepared = prepare_sandbox(spec, folder)
+    policy = build_policy(context, session, attempt, checkout, spec)
     save_policy(policy, folder / "policy.json")
     make_folder(context.paths.logs)
     watch = {
@@ -65,10 +65,10 @@ def build_agent_walls(
         "mounts": dict(prepared.mounts),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }
-    survey = {"survey": list(build_status_argv())} if box.level is not SandboxLevel.OFF else {}
+    survey = {"survey": list(build_status_argv())} if spec.level is not SandboxLevel.OFF else {}
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
-    return _build_walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
+    return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, door)
 
 
 def build_command_walls(
@@ -77,14 +77,16 @@ def build_command_walls(
     """For setup and diagnostics: what they run, agents may have written."""
 
     def wall(folder: Path) -> Walls:
-        box = build_sandbox(_build_site(context), SandboxRequest(worktree=checkout, folder=folder, variables=variables))
-        return _build_walls(box, prepare_sandbox(box, folder), {})
+        spec = build_sandbox(
+            _build_site(context), SandboxRequest(worktree=checkout, folder=folder, variables=variables)
+        )
+        return _build_walls(spec, prepare_sandbox(spec, folder), {})
 
     return wall
 
 
 def build_policy(
-    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec
+    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, spec: SandboxSpec
 ) -> Policy:
     secrets = context.settings.validation.secrets
     return compile_policy(
@@ -98,14 +100,16 @@ def build_policy(
         agent_id=attempt.agent_id,
         schema=attempt.role in READ_ONLY_ROLE_SCHEMAS,
         answers=attempt.role in OUTPUT_SCHEMAS,
-        scratch=_list_scratch(box),
-        readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
+        scratch=_list_scratch(spec),
+        readable=tuple(
+            mount.target for mount in spec.mounts if mount.kind is MountKind.RO and mount.target != spec.cwd
+        ),
         skills=list_role_skills(context.settings, attempt.role),
     )
 
 
 def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
-    """A worker has its task's locks, a merger the files in conflict; nobody else writes."""
+    """A worker has its task's locks, a merger the files in conflict; no other role writes."""
     if attempt.role == MERGER:
         conflict = session.changesets[attempt.subject].conflict
         assert conflict is not None, f"a merger is sent for {attempt.subject}, which is not in conflict"
@@ -114,24 +118,24 @@ def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
     return record.task.file_locks if record and attempt.role == WORKER else None
 
 
-def _list_scratch(box: SandboxSpec) -> tuple[str, ...]:
-    """Private to the box; without one nothing is, and only the person's own temporary folder is free."""
-    if box.level is SandboxLevel.OFF:
+def _list_scratch(spec: SandboxSpec) -> tuple[str, ...]:
+    """Folders private to the sandbox; without one, the person's temporary folder."""
+    if spec.level is SandboxLevel.OFF:
         return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),)  # noqa: S108
-    return ("/tmp", box.home)  # noqa: S108
+    return ("/tmp", spec.home)  # noqa: S108
 
 
 def _build_walls(
-    box: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], door: ModelAccess | None = None
+    spec: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], door: ModelAccess | None = None
 ) -> Walls:
-    hosts = list(box.hosts) if box.network is Network.DOORS else []
+    hosts = list(spec.hosts) if spec.network is Network.DOORS else []
     gateway = {"port": door.port if door else GATEWAY_PORT, "hosts": hosts, **({"model": door.orders} if door else {})}
     out = {"gateway": gateway} if hosts or door else {}
     return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.build_launch_keys(), **more, **out})
 
 
 def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
-    """Without a box, too, a real agent finds neither the person's settings nor their login."""
+    """Without a sandbox, too, a real agent sees neither the person's settings nor their login."""
     bare = context.settings.sandbox.level == "off"
     return {"HOME": find_home(context, folder)} if bare and (launch.apis or launch.home) else {}
 

@@ -1,4 +1,4 @@
-"""The work stage: what a worker is told, and what is made of its result."""
+"""The work stage: a worker's prompt, and its result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def read_worker(
         left = await asyncio.to_thread(read_leftovers, context, attempt, outcome)
         gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_find_violations, context, handed, found, left)
-    except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
+    except (WorldError, UsageError) as error:  # what cannot be checked has failed, never passed
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
     subject = found.commits[-1].subject if isinstance(found, CollectedResult) and found.commits else ""

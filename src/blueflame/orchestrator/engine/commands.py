@@ -48,7 +48,7 @@ class CommandResult(NamedTuple):
 
 
 async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
-    """See it through to its end, or find the end that it had; None when somebody ended it on the way."""
+    """Run it to its end, or find the end that it had; None when it was cancelled."""
     n = 1
     for _try in range(MAX_TRIES):
         while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
@@ -89,7 +89,7 @@ def _build_result(outcome: ProcessOutcome) -> CommandResult:
 
 
 def _find_exit_code(outcome: ProcessOutcome) -> int:
-    """As a shell would say it; whatever was ended by us has not gone well, even if it said 0 at the last moment."""
+    """As a shell reports it; what we ended has failed, even if it exits with 0 at the last moment."""
     if outcome.reason is ExitReason.SPAWN_FAILED:
         return EXIT_NOT_STARTED
     if outcome.signal is not None:

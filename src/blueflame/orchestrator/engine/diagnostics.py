@@ -1,4 +1,4 @@
-"""Runs the diagnostic commands ourselves: an exit code that we saw counts, one that an agent tells of does not."""
+"""Run the diagnostic commands ourselves: only an exit code that we saw counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECK_OUTPUT_BYTES = 8000
 
 async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
     """In the given order, one after the other (they share a checkout, and often a port or a cache), all of them:
-    whoever mends a result wants to see everything at once. None when they were stopped on the way.
+    who fixes a result wants to see everything at once. None when they were stopped.
 
     `like` says where, how long and under which name; a number is added to the name for each.
     """

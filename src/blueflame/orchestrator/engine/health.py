@@ -1,4 +1,4 @@
-"""How each agent is, for people and other programs: seen from outside, by its warden's files, and never assumed."""
+"""The health of each agent, from its warden's files: observed, never assumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WARDEN_MARGIN_SECONDS = 15.0  # seconds after its time is up in which a warden m
 
 
 class HealthMonitor:
-    """Goes round the agents of a session, again and again; what they said is read on, not read anew."""
+    """Probes the agents of a session again and again; their output is read incrementally."""
 
     def __init__(self, engine: AttemptEngine, runtimes: Mapping[str, Runtime], limits: LimitSettings) -> None:
         self._engine = engine
@@ -70,9 +70,7 @@ def assess_health(record: AttemptRecord, standing: AttemptStatus, limits: LimitS
         case EndedWith(outcome):
             return HealthReport(state=Health.ENDED, why=f"{outcome.reason}: its result is yet to be collected")
         case Lost():
-            return HealthReport(
-                state=Health.LOST, why="its warden is gone; whoever carries the session on clears up after it"
-            )
+            return HealthReport(state=Health.LOST, why="its warden is gone; the next orchestrator records the loss")
         case Unknown(why):
             return HealthReport(state=Health.UNKNOWN, why=why)
         case Queued():
@@ -110,12 +108,12 @@ def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, 
         return Health.STOPPING, record.cancel_reason
     quiet = now - (running.last_output or running.state_since or now)
     if limits.stall_timeout and quiet >= limits.stall_timeout and not record.attempt.interactive:
-        return Health.SILENT, f"it has said nothing for {quiet:.0f} s"
+        return Health.SILENT, f"no output for {quiet:.0f} s"
     return Health.WORKING, ""
 
 
 def _detect_stuck(state: Health, what: str, seconds: float) -> tuple[Health, str]:
-    """A warden that does not do its part in time may hang itself: whatever its agent does, nobody sees to it."""
+    """A warden that is late may hang: then nothing supervises its agent."""
     if seconds > WARDEN_MARGIN_SECONDS:
         return Health.UNKNOWN, f"{what} since {seconds:.0f} s, and its warden does not answer"
     return state, ""

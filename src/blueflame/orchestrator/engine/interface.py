@@ -1,7 +1,7 @@
-"""The verbs over attempts, the same on one machine and on a fleet.
+"""What the orchestrator asks of an engine, the same on one machine and on a fleet.
 
 The orchestrator owns the order of tasks, locks, budgets, retries and gates. The engine owns where an attempt runs,
-whether it lives, and how it is told to end. An attempt that fails is a result; lost machinery is the engine's affair.
+whether it lives, and how it is ended. An attempt that fails is a result; lost machinery is the engine's affair.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AttemptSpec:
     grace: float = 5.0  # between being asked to end and being killed
     limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
     walls: Mapping[str, Any] = field(default_factory=dict)
-    """For the warden as it stands: sandbox, memory_mb, processes, min_free_disk_mb, watch, gateway; {} = no walls."""
+    """Keys for the warden: sandbox, memory_mb, processes, min_free_disk_mb, watch, gateway; {} = no walls."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """For the gateway alone, by name: through a pipe to the warden, never to the disk."""
 
@@ -70,7 +70,7 @@ class ExitReason(StrEnum):
     DISK = "disk"
     BUDGET = "budget"  # the gateway has refused a model call: its money or tokens are used up
     OUTAGE = "outage"  # the model could not be reached for longer than it may wait
-    UNWATCHED = "unwatched"  # nobody answered its hook, or the canary was let through
+    UNWATCHED = "unwatched"  # its hook was not answered, or the canary was let through
     LOST = "lost"  # its warden vanished; what it left running has been ended
 
 
@@ -93,7 +93,7 @@ class ProcessOutcome:
     max_rss: int = 0  # bytes
     setup_output: str = ""
     left_running: tuple[int, ...] = ()  # processes that not even SIGKILL could end
-    watch: Mapping[str, Any] = field(default_factory=dict)  # what the watcher said of itself at the end; {} = none
+    watch: Mapping[str, Any] = field(default_factory=dict)  # the watcher's own report at the end; {} = none
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class EndedWith:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """It was started, and nobody watches over it any more. `submit` or `wait` clear up and record the loss."""
+    """It was started, and its warden is gone. `submit` or `wait` clear up and record the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ AttemptStatus: TypeAlias = Queued | Running | EndedWith | Lost | Unknown
 class EngineCapabilities:
     remote: bool = False
     heartbeat: float = 1.0  # seconds between two signs of life, at best
-    slots: Mapping[str, int] = field(default_factory=dict)  # per role; a role that is not named has no limit of its own
+    slots: Mapping[str, int] = field(default_factory=dict)  # per role; a role that is not named has no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class AttemptEngine(Protocol):
     async def inspect(self, attempt: str) -> AttemptStatus: ...
 
     async def live(self, session: str) -> tuple[str, ...]:
-        """Of the session: what runs, what cannot be told of, and what was lost and nobody has cleared up after."""
+        """Attempts of the session that run, whose status is unknown, or that are lost and not yet recorded."""
 
     async def wait(self, attempt: str) -> ProcessOutcome:
         """Until it has ended; at once when it has. Also for attempts that an earlier orchestrator submitted."""

@@ -152,7 +152,7 @@ class LocalEngine:
                     starts += await self._attend(attempt, starts)
                 case Unknown():
                     if doubted > MAX_UNKNOWN_SECONDS:
-                        way_on = "Nothing was ended or started; when that is mended, 'blueflame resume' goes on"
+                        way_on = "Nothing was ended or started; fix it, then run 'blueflame resume'"
                         raise StatusUnknown(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
                     await asyncio.sleep(pause)
                     doubted += pause
@@ -177,8 +177,8 @@ class LocalEngine:
         if not (folder / "launch.json").exists() and not (folder / "started").exists():
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
         if starts >= MAX_STARTS:
-            said = read_tail(folder / "warden.log", 2000).strip() or "it said nothing"
-            raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {said}")
+            log = read_tail(folder / "warden.log", 2000).strip() or "its log is empty"
+            raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {log}")
         await asyncio.sleep(PAUSE_SECONDS * starts)
         self._start_warden(attempt)
         return 1
@@ -310,7 +310,7 @@ def _write_file(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.touch(mode=0o600)  # an environment is nobody else's business
+        draft.touch(mode=0o600)  # an environment may hold secrets
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(path)
     except OSError as e:

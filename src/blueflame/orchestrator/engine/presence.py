@@ -1,4 +1,4 @@
-"""Who is at work on a repository and on what, seen from any terminal: by locks and files, not by anybody's word."""
+"""Which orchestrator and which commands run in a repository, read from locks and files by any terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 class OrchestratorPresence:
     """Who holds the repository's lock, since when, and when it last gave a sign of life."""
 
-    pid: int | None  # none: it has not said who it is
+    pid: int | None  # None: the lock has no note yet
     since: float | None
     last_sign: float
     heartbeat: float
@@ -28,7 +28,7 @@ class OrchestratorPresence:
 
 
 def read_presence(places: StatePaths, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
-    """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
+    """None when no orchestrator runs. Each event and each heartbeat (it renews agents.json) is a sign of life."""
     held = flock.read_lock_holder(places.lock)
     if held is None:
         return None

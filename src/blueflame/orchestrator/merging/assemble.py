@@ -38,7 +38,7 @@ class MergeInputs(NamedTuple):
 
 
 def assemble_changeset(scene: MergeInputs, mode: str) -> MergeCommit | Conflict | CannotRebase:
-    """Kept by a ref of its own. After a crash the same is made again, down to its date, and its checks are found."""
+    """Build the commit and keep it by a ref. After a crash the same commit is made again, so its checks are found."""
     tips = drop_contained(scene.repo, list_tips(scene.session, scene.changeset.tasks))
     folded = _merge_tips(scene, tips, f"Rehearsal of {scene.changeset.id}")
     if isinstance(folded, MergeConflict):

@@ -20,7 +20,7 @@ RunChecks = Callable[[str, bool], Awaitable[Checks | None]]
 
 
 class ChecksStopped(Exception):
-    """A stop ended the checks on the way: nothing can be said, and the same is asked again after a resume."""
+    """A stop ended the checks early: there is no result, and they run again after a resume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class CheckRunner:
     retry: bool = True
 
     async def examine(self, made: MergeCommit) -> Checks:
-        """A check that is red is tried once more; one that is green then is flaky, and nobody's fault."""
+        """A failed check runs once more; if it passes then, it is flaky."""
         if made.tree not in self.known:
             checks = await self._checked(made.commit, again=False)
             if self.retry and _list_failed(checks):
@@ -66,13 +66,13 @@ def _list_failed(checks: Checks) -> list[Check]:
 
 
 async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Checks) -> Sequence[Event]:
-    """What follows from red checks: the task that brings them in goes back, alone; a base that is red blames nobody."""
+    """The events after failed checks: the task that causes them goes back, alone; a red base is no task's fault."""
     session, changeset, base = scene.session, scene.changeset, scene.base
     red = frozenset(check.name for check in _list_failed(checks))
     ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(find_tree, scene.repo, base)))
     if _has_failure(ground, red):
         words = f"checks are red on {session.base_branch} itself, at {base[:12]}: {', '.join(sorted(red))}"
-        return list(skip_changeset(session, changeset.id, f"{words}; mend that first"))
+        return list(skip_changeset(session, changeset.id, f"{words}; fix that first"))
     found = await _bisect_tasks(laboratory, scene, red)
     if found is None:  # there is no telling whose fault it is
         return [trim_changeset(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]

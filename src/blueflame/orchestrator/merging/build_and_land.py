@@ -33,7 +33,7 @@ from blueflame.text.pull_request import format_pull_request_body, format_pull_re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSite:
-    """Where a changeset is built, and who looks at what was built."""
+    """Where a changeset is built, and what checks it."""
 
     repo: Repository
     laboratory: CheckRunner

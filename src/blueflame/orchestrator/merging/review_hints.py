@@ -1,4 +1,4 @@
-"""What a person is told of a changeset beside its diff: hints at risks, and tests that are weaker than they were.
+"""Review hints for a changeset: risks, and tests that became weaker.
 
 Worked out once, when the changeset is built, and kept with it, so that its gate has nothing left to read.
 """
@@ -36,7 +36,7 @@ def _add_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> Chan
 def find_hints(
     repo: Repository, base: str, tip: str, *, allow_file: str = ""
 ) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
-    """Only manifests and files that may hold tests are read; the rest is told by names, modes and counts."""
+    """Only manifests and files that may hold tests are read; the rest is judged by names, modes and counts."""
     changed = list_changes(repo, base, tip)
     read, unread = _read_texts(repo, [change for change in changed if _is_worth_reading(change)])
     asked = {path: find_new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}

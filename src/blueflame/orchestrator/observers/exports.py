@@ -1,8 +1,8 @@
-"""Keeps the files that people and other programs look at in step with the journal, beside the loop.
+"""Keep the exported files in step with the journal, beside the loop.
 
 Changes that come while a file is being written are written together afterwards, so a large plan never holds the session
-up. A failure to write (a full disk) is told once and tried again with the next change; the journal has everything.
-The list of agents is also written anew when one of them changes its state, and at every heartbeat: its age is the
+up. A failure to write (a full disk) is reported once and tried again with the next change; the journal has everything.
+The list of agents is also rewritten when one of them changes its state, and at every heartbeat: its age is the
 orchestrator's own sign of life.
 """
 
@@ -55,39 +55,44 @@ class Exporter:
         self._lines: list[str] = []
         self._session: Session | None = None
         self._begun, self._changed, self._leaving = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._told = False  # of something that the journal has; else only the agents are looked at again
+        self._recorded = False  # of something that the journal has; else only the agents are looked at again
         self._warned = False
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         self._session = session
         self._lines += format_log_lines(recorded)
-        self._told = True
+        self._recorded = True
         self._begun.set()
         self._changed.set()
 
     async def flush(self) -> None:
-        session, lines, told = self._session, self._lines, self._told
-        self._lines, self._told = [], False
+        session, lines, changed = self._session, self._lines, self._recorded
+        self._lines, self._recorded = [], False
         self._changed.clear()
         if session is None:
             return
         try:
-            picture = await self._picture(session, lines, told=told)
+            picture = await self._picture(session, lines, changed=changed)
             await asyncio.to_thread(self._write, picture)
             self._warned = False
         except WorldError as error:
-            self._lines, self._told = lines + self._lines, True
+            self._lines, self._recorded = lines + self._lines, True
             if not self._warned:
                 self._warn(f"could not write the exports (the journal is safe, the session goes on): {error}")
             self._warned = True
 
-    async def _picture(self, session: Session, lines: Sequence[str], *, told: bool) -> ExportSnapshot:
+    async def _picture(self, session: Session, lines: Sequence[str], *, changed: bool) -> ExportSnapshot:
         tasks, attempts, cycle = tuple(session.tasks.values()), tuple(session.attempts.values()), session.cycle
         now = self._clock.now()
         checkups = await self._rounds.probe([session.attempts[name] for name in session.live], now)
         rows = tuple(_build_row(record, checkups) for record in attempts)
         return ExportSnapshot(
-            session=session.id, cycle=cycle, at=now, tasks=tasks if told else None, agents=rows, lines=tuple(lines)
+            session=session.id,
+            cycle=cycle,
+            at=now,
+            tasks=tasks if changed else None,
+            agents=rows,
+            lines=tuple(lines),
         )
 
     def _write(self, picture: ExportSnapshot) -> None:
@@ -102,7 +107,7 @@ class Exporter:
         append_activity(self._places.activity_log, picture.lines)
 
     async def keep_up(self) -> None:
-        """Until told to leave. Rests as long as it wrote: a huge plan may take half of the time, never all of it."""
+        """Until `leave`. Rests as long as it wrote: a huge plan may take half of the time, never all of it."""
         loop = asyncio.get_running_loop()
         while not self._leaving.is_set():
             await _wait_at_most(self._rounds.heartbeat, self._changed)

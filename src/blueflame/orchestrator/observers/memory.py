@@ -2,7 +2,7 @@
 
 What should be kept is a function of the session, and each record has its key: saving is done again whenever it may be
 needed, and nothing repeats. Memory is a view of the journal: a session that was killed before it was saved is caught up
-with when it is resumed, or by the next one. A memory that fails is told once and holds nothing up.
+with when it is resumed, or by the next one. A memory that fails is reported once and delays nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MemoryWriter:
             self._due.set()
 
     async def keep_up(self) -> None:
-        """Until told to leave; what came while something was being saved is saved afterwards."""
+        """Until `leave`; what came while something was being saved is saved afterwards."""
         while not self._leaving:
             await self._due.wait()
             self._due.clear()
@@ -101,7 +101,7 @@ class MemoryWriter:
         return self._context.memory.remember(full, mark)
 
     def _catch_up(self) -> str:
-        """With sessions that went on after they were last saved: whoever saved them was killed."""
+        """With sessions that went on after they were last saved: the process that saved them was killed."""
         last = {info.id: info.last_seq for info in self._journal.sessions()}
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
         behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
@@ -169,7 +169,7 @@ def _collect_evidence(session: Session) -> Evidence:
 
 
 def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
-    """When it is put down, taken up or over, when the money is used up, and after each cycle if that is wanted."""
+    """When the session starts, stops or ends, when the budget is used up, and after each cycle if configured."""
     event = recorded.event
     if isinstance(event, CycleEnded):
         return settings.beads.archive_after_wave
@@ -182,7 +182,7 @@ def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
 async def run_memory_writer(
     context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
 ) -> AsyncIterator[MemoryWriter]:
-    """The session is remembered as it stands when the block is left, however it is left."""
+    """The session is saved when the block is left, however it is left."""
     keeper = MemoryWriter(context, journal, session, warn)
     await keeper.catch_up()
     keeping_up = asyncio.create_task(keeper.keep_up())

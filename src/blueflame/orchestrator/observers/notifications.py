@@ -1,7 +1,7 @@
 """Tells people that they are needed, beside the loop.
 
-A notifier that fails or hangs holds nothing up and is told of once. Only what is recorded now is told: a gate that was
-open before a resume has been told of already.
+A notifier that fails or hangs delays nothing and is reported once. Only what is recorded now is sent: a gate that was
+open before a resume was sent already.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blueflame.session.state import Session
 from blueflame.system.notifiers import Notifier, build_notifier
 from blueflame.text.notifications import GATE, Notification, build_notifications, find_settled_gates
 
-LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is to be told when the session is over
+LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is still to send when the session is over
 
 
 class NotificationQueue:
@@ -46,7 +46,7 @@ class NotificationQueue:
         self._waiting[GATE] = left
 
     def leave(self) -> None:
-        """What is due, or waits only for its turn, is told before."""
+        """What is due, or only throttled, is sent first."""
         self._leaving = True
         self._changed.set()
 

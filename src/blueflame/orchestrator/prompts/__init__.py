@@ -29,7 +29,7 @@ SAFE_WORD = re.compile(r"[\w./:-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBrief:
-    """What every role is told."""
+    """What every role's prompt needs."""
 
     project: str
     base_branch: str
@@ -47,7 +47,7 @@ class PlannerBrief(PromptBrief):
     blocked_paths: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     records: tuple[TaskRecord, ...] = ()  # tasks that the session has already
-    rejected: tuple[Task, ...] = ()  # the plan that was turned down
+    rejected: tuple[Task, ...] = ()  # the rejected plan
     replan_notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # what was mechanically wrong with it
 

@@ -1,4 +1,4 @@
-"""Goes round the live agents and says what nobody else would notice: a model that cannot be had, a budget that ends."""
+"""Watch running agents for models that are unavailable and for budgets that are nearly used up."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from blueflame.system.clock import LocalDay, find_local_day
 from blueflame.telemetry.usage import UsageTail
 
 MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
-RECORD_SECONDS = 3.0  # seconds within which what was said is in the session
-MIN_SHIFT_SECONDS = 60.0  # seconds by which the end of a limit must move to be told again
+RECORD_SECONDS = 3.0  # seconds within which a reported event is in the session
+MIN_SHIFT_SECONDS = 60.0  # seconds by which the end of a limit must move to be reported again
 
 
 class LimitWatcher:
-    """One for each orchestrator. What it said is in the session soon after; until then it does not say it again."""
+    """One per orchestrator. An event is in the session soon after; until then it is not reported again."""
 
     def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._context = context
         self._session = session
         self._emit = emit
-        self._said: dict[str, float] = {}  # runtime -> when it was last told that it is parked
+        self._reported_at: dict[str, float] = {}  # runtime -> when it was last reported as parked
         self._warned: set[str] = set()
         self._meters: dict[str, UsageTail] = {}
         self._day = ""
@@ -61,7 +61,7 @@ class LimitWatcher:
         for runtime in sorted(runtimes):
             found = await find_waits(self._context(), session, runtime, now)
             if found and self._is_news(runtime, found, now):
-                self._said[runtime] = now
+                self._reported_at[runtime] = now
                 yield build_parked_event(runtime, found, self._how_many(runtime, found))
 
     def _how_many(self, runtime: str, found: list[RateLimitWait]) -> int:
@@ -72,12 +72,12 @@ class LimitWatcher:
 
     def _is_news(self, runtime: str, found: list[RateLimitWait], now: float) -> bool:
         """A moment's hesitation of the provider is none."""
-        told = self._session.parked.get(runtime)
-        if told is None:
+        known = self._session.parked.get(runtime)
+        if known is None:
             long = any(max(now, park.until or now) - park.since >= MIN_WAIT_SECONDS for park in found)
-            return long and not 0 <= now - self._said.get(runtime, float("-inf")) < RECORD_SECONDS
+            return long and not 0 <= now - self._reported_at.get(runtime, float("-inf")) < RECORD_SECONDS
         later = [park.until for park in found if park.kind == RATE_LIMIT and park.until is not None]
-        return bool(later) and not told.outages and max(later) > (told.until or 0.0) + MIN_SHIFT_SECONDS
+        return bool(later) and not known.outages and max(later) > (known.until or 0.0) + MIN_SHIFT_SECONDS
 
     def _near_budgets(self) -> Iterator[Event]:
         live = self._session.live
@@ -113,8 +113,8 @@ class DailySpend:
         self._read_on = ""
         self._others = NO_SPEND
 
-    def entered(self, capacity: Capacity, session: Session, now: float) -> Capacity:
-        """The capacity with the day and what it has cost; without a budget for days nobody asks."""
+    def add_to_capacity(self, capacity: Capacity, session: Session, now: float) -> Capacity:
+        """The capacity with today's spend; unchanged without a daily budget."""
         if session.limits.day_budget.unlimited:
             return capacity
         day = find_local_day(now)

@@ -1,4 +1,4 @@
-"""Goes round the running workers and says when two of them change the same file, long before a merge would."""
+"""Watch running workers for changes to the same file, long before a merge would show them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REST_FACTOR = 20  # it rests so many times as long as it looked: agents need the
 
 
 class OverlapWatcher:
-    """One for each orchestrator. What it said is in the session soon after, so that it is said once."""
+    """One per orchestrator. An event is in the session soon after, so it is reported once."""
 
     def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._context, self._session, self._emit = context, session, emit
@@ -49,8 +49,8 @@ class OverlapWatcher:
         events: list[Event] = []
         for first, later in pairs:
             common = _find_common(touched[first], touched[later])
-            told = self._session.overlaps.get((first, later), {})
-            if any(told.get(path, FILE) == FILE for path in common):
+            known = self._session.overlaps.get((first, later), {})
+            if any(known.get(path, FILE) == FILE for path in common):
                 found = await asyncio.to_thread(self._nearness, first, later, common)
                 live = first in self._session.live and later in self._session.live
                 events += list_new_overlaps(self._session, (first, later), found) if live else ()

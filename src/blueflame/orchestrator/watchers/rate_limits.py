@@ -1,6 +1,6 @@
-"""Looks whether a runtime's model can be had: what gateways say of themselves, and the word they leave for each other.
+"""Find out whether a runtime's model is available, from the gateways' status and the file that they share.
 
-Nothing is remembered here: after a crash the next orchestrator sees the same files and comes to the same conclusion.
+Nothing is kept in memory: after a crash the next orchestrator reads the same files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from blueflame.system.files import build_file_error
 
 POLL_SECONDS = 1.0  # seconds
 RETRY_SECONDS = 5.0  # seconds
-STALE_SECONDS = 60.0  # seconds after which a word that names no end counts for nothing, when nobody waits because of it
+STALE_SECONDS = 60.0  # a shared wait without an end expires, when no agent waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitWait:
-    """Why somebody waits, as a gateway said it."""
+    """Why an agent waits for its model, as its gateway reports it."""
 
     kind: str
     reason: str
@@ -54,7 +54,7 @@ def _format_end(parked: RuntimeParked) -> str:
 async def find_waits(context: SessionContext, session: Session, runtime: str, now: float) -> list[RateLimitWait]:
     """What holds the runtime up: what its agents say, else the word that one of them has left.
 
-    Right after a person said to try now, nothing does: those who wait need a moment to try.
+    Right after a person chose to retry, nothing does: waiting agents need a moment to try.
     """
     if 0 <= now - session.tried_at.get(runtime, float("-inf")) < RETRY_SECONDS:
         return []

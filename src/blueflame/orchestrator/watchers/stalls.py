@@ -1,4 +1,4 @@
-"""Sits by a running agent and says when it has been silent for too long; what follows is decided elsewhere."""
+"""Watch a running agent for silence; what follows is decided in session/stalls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def watch_for_stall(context: SessionContext, session: Session, attempt: st
 
 
 class SilenceTimer:
-    """How long an agent has said nothing, by our own clock: when the wall clock jumps, that is no silence."""
+    """Measures an agent's silence by the monotonic clock: a jump of the wall clock is no silence."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class SilenceTimer:
         """0 while it is made ready, waits for its model or is being ended: there are other limits for that."""
         now = self._clock.monotonic()
         if not isinstance(standing, Running) or standing.state != "working" or standing.parked:
-            self._heard, self._since = ("not at work",), now
+            self._heard, self._since = ("not working",), now
             return 0.0
         heard = (standing.agent_pid, standing.last_output, standing.output_bytes)
         if heard != self._heard:
