@@ -27,6 +27,6 @@ def test_every_attack_has_a_name_of_its_own_that_speaks() -> None:
     assert [attack.id for attack in ATTACKS if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", attack.id)] == []
 
 
-def test_the_page_about_security_is_what_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_attacks_is_what_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    assert "\n".join(import_module("security").differences()) == ""
+    assert "\n".join(import_module("attacks").differences()) == ""
