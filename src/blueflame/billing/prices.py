@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -104,12 +104,8 @@ def build_fallback_row(rows: Sequence[PriceRow]) -> PriceRow:
     return PriceRow(model=FALLBACK, **{column: max(getattr(row, column) for row in rows) for column in COLUMNS})
 
 
-def format_row(row: PriceRow) -> dict[str, Any]:
-    return asdict(row)
-
-
 def parse_row(line: Mapping[str, Any]) -> PriceRow:
-    """The row that `as_json` wrote; raises KeyError or TypeError for anything else."""
+    """Parse what `asdict` of a row gave; raises KeyError or TypeError for anything else."""
     figures = {column: line[column] for column in COLUMNS}
     if not all(type(figure) is int and figure >= 0 for figure in figures.values()):
         raise TypeError(f"prices are whole numbers of millionths of a dollar: {dict(line)!r}")

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from blueflame.model.event import (
-    AttemptCancelled,
-    AttemptStalled,
-    Event,
-    ProceedRequested,
-    StopRequested,
-)
+from blueflame.model.event import AttemptCancelled, AttemptStalled, Event, ProceedRequested, StopRequested
 from blueflame.session.state import Session
 
 SimulatedMessage = Callable[[Session], Sequence[Event]]

@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from blueflame.model.attempt import Attempt, Ending
-from blueflame.model.event import (
-    ConfigDrifted,
-)
+from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
-from blueflame.session.effects import (
-    CrossBoundary,
-    DiagnoseTask,
-    Effect,
-)
+from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
 from blueflame.session.state import HookDue, Session
 
 APPROVING_ANSWERS = {

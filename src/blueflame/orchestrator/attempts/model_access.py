@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def build_model_access(
     context: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
 ) -> ModelAccess:
     """Raises Refused when there is no credential to be found."""
-    from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
+    from blueflame.billing.prices import build_fallback_row, compile_prices
     from blueflame.telemetry.observed_prices import read_observed_prices
 
     limits = context.settings.limits
@@ -57,8 +57,8 @@ def build_model_access(
         "apis": {api: access.build_launch_entry(api) for api, access in accesses.items()},
         "budgets": list(_list_budgets(attempt)),
         "warn": limits.warn_threshold,
-        "prices": [format_row(row) for row in prices],
-        "fallback": format_row(build_fallback_row(prices)),
+        "prices": [asdict(row) for row in prices],
+        "fallback": asdict(build_fallback_row(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
         "shared": str(context.paths.parked(attempt.runtime)),

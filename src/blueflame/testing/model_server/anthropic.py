@@ -140,16 +140,12 @@ def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict
     for call in reply.calls:
         yield (
             _build_tool_use(call),
-            [{"type": "input_json_delta", "partial_json": part} for part in split_text(_format_input(call))],
+            [{"type": "input_json_delta", "partial_json": part} for part in split_text(json.dumps(call.input))],
         )
 
 
 def _build_tool_use(call: ModelToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input}
-
-
-def _format_input(call: ModelToolCall) -> str:
-    return json.dumps(call.input)
 
 
 def _empty_block(block: dict[str, Any]) -> dict[str, Any]:
