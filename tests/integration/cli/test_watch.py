@@ -90,7 +90,7 @@ def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: 
             "$ 12.4k tokens, $0.42",
             "✓ Write src/1.txt",
             "$ 1 tokens, $0.10; 12.4k tokens, $0.52 so far",
-            "✗ Write secrets/x.txt  refused",
+            "✗ Write secrets/x.txt refused",
             "» Then not",
         ]
         by_task = verb("watch", "-a", "task-001", "--once", "--json").out.splitlines()
@@ -154,7 +154,7 @@ def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
         with at_terminal("watch", cwd=project, columns=100) as screen:
             screen.expect("12.4k tok  $0.52")
             write(project / ".trees" / row["agent"] / "src" / "1.txt", "go\n")
-            screen.expect("has ended: completed: everything has landed.")
+            screen.expect("ended: completed: everything has landed.")
             assert screen.end() == 0
         assert session.wait(60) == 0
     over = verb("watch")
@@ -162,8 +162,8 @@ def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
     assert "'blueflame run' starts the next one" in over.out
     machine = verb("watch", "--json")
     assert (machine.code, machine.out) == (0, "")
-    assert "has ended" in machine.err
+    assert "ended: completed" in machine.err
     assert "1 of 1 landed" in verb("watch", "--once").out
     assert rows(verb) == []
     lines = verb("watch", "--agent", row["agent"][:10]).out.splitlines()
-    assert lines[-1].startswith(f"{row['agent']} has ended: passed after ")
+    assert lines[-1].startswith(f"{row['agent']} ended: passed after ")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from rich.console import Console
+from rich.text import Text
 
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import draw_line, make_console, print_view
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import SessionFrame
-from blueflame.cli.live.transcript import build_entry_json, format_entry
 from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveView
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.activity import draw_activity_line
@@ -26,11 +27,12 @@ from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
-from blueflame.telemetry.transcript import AgentTranscript
+from blueflame.telemetry.transcript import AgentTranscript, TranscriptEntry
 from blueflame.text.format import format_duration
 from blueflame.text.outcomes import OUTCOME_WORDS
 from blueflame.views.activity import build_activity_json
 from blueflame.views.status import describe_orchestrator
+from blueflame.views.transcript import build_entry_json, describe_entry, get_entry_time
 
 TICK_SECONDS = 0.25
 CHECK_SECONDS = 1.0  # between two checks whether the session runs
@@ -189,22 +191,29 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
     follower = build_follower(watched.project, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
-    diary = AgentTranscript(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
+    transcript = AgentTranscript(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None
     while True:
         watched.news()
         ended = session.attempts[name].ended is not None
-        for entry in diary.read_entries():
+        for entry in transcript.read_entries():
             if as_json:
                 print_json(build_entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
             else:
-                console.print(format_entry(entry, now=seen_at), soft_wrap=True)
+                console.print(_draw_entry(entry, now=seen_at), soft_wrap=True)
         if once or ended or watched.over():
             break
         time.sleep(TICK_SECONDS)
         seen_at = watched.now()
     if ended and not as_json:
         print_text(_describe_ended_attempt(session.attempts[name]))
+
+
+def _draw_entry(entry: TranscriptEntry, *, now: float | None) -> Text:
+    """`14:30:27  ✓ Edit src/a.py`; `now` is the time for entries without their own."""
+    at = get_entry_time(entry) or now
+    clock = " " * 8 if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+    return Text.assemble((f"{clock}  ", "quiet"), draw_line(describe_entry(entry)))
 
 
 def _describe_ended_attempt(record: AttemptRecord) -> str:
