@@ -159,7 +159,7 @@ def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
         assert session.wait(60) == 0
     over = verb("watch")
     assert (over.code, over.err) == (0, "")
-    assert "'blueflame run' starts the next one" in over.out
+    assert "Start the next one with 'blueflame run'" in over.out
     machine = verb("watch", "--json")
     assert (machine.code, machine.out) == (0, "")
     assert "ended: completed" in machine.err
