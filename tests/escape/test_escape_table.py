@@ -29,4 +29,4 @@ def test_every_attack_has_a_name_of_its_own_that_speaks() -> None:
 
 def test_the_list_of_attacks_is_what_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    assert "\n".join(import_module("attacks").differences()) == ""
+    assert "\n".join(import_module("attacks").find_differences()) == ""
