@@ -1,11 +1,12 @@
 """The opencode runtime: `opencode acp` with our ACP client, configured to ask before everything it does.
 
-Its plugins could govern it as well, but they install packages when it starts, which fails in a sandbox.
+Its own plugins could ask our hook as well, but they install packages when it starts, which fails in a sandbox.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,8 +52,9 @@ class OpencodeRuntime(NpmRuntime):
     command: str = "opencode"
     name: str = "opencode"
 
-    def find_problems(self) -> tuple[str, ...]:
-        return (*NpmRuntime.find_problems(self), *find_library_problems())
+    def iter_problems(self) -> Iterator[str]:
+        yield from NpmRuntime.iter_problems(self)
+        yield from find_library_problems()
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self.require_program()
@@ -82,7 +84,7 @@ build_runtime = OpencodeRuntime.from_options
 
 
 def _list_permissions(brief: AgentBrief) -> tuple[str, ...]:
-    """Permissions that it must ask for, also outside of the worktree; it does not see the tools of denied ones."""
+    """List the permissions that it must ask for, also outside of the worktree. It does not see denied tools."""
     return (
         "external_directory",
         *dict.fromkeys(PERMISSION_NAMES[tool] for tool in brief.tools if tool in PERMISSION_NAMES),

@@ -1,4 +1,4 @@
-"""Programs of agents: where they are, which version, and what runtimes that drive one from npm have in common."""
+"""Programs of agents: where they are, which version, and what the runtimes that start one have in common."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class NpmPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRuntime:
-    """The settings of a runtime that starts a command."""
+    """The settings of a runtime that starts a command. Subclasses say what can be wrong with them."""
 
     root: Path  # relative paths in the settings start here
     command: str = ""
@@ -69,6 +70,25 @@ class CommandRuntime:
         makers = {"command": str, "args": tuple, "env": dict, "name": str}
         return cls(root=root, **{name: make(options[name]) for name, make in makers.items() if options.get(name)})
 
+    def find_problems(self) -> tuple[str, ...]:
+        return tuple(self.iter_problems())
+
+    def iter_problems(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def find_program(self) -> Program | None:
+        return find_program(self.command, root=self.root) if self.command else None
+
+    def require_program(self) -> Program:
+        """Find the program. Raises Refused when it is not installed."""
+        program = self.find_program()
+        if program is None:
+            raise Refused(self.describe_missing())
+        return program
+
+    def describe_missing(self) -> str:
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmRuntime(CommandRuntime):
@@ -80,27 +100,18 @@ class NpmRuntime(CommandRuntime):
         program = self.find_program()
         return f"{self.package.program} at {program.path}" if program else ""
 
-    def find_problems(self) -> tuple[str, ...]:
-        program = self.find_program()
-        if program is None:
-            return (self._describe_missing(),)
-        return tuple(self._check_settings(program))
-
     def find_program(self) -> Program | None:
         return find_program(self.command, root=self.root, native=self.package.native)
 
-    def require_program(self) -> Program:
-        """Raises Refused when it is not installed."""
-        program = self.find_program()
-        if program is None:
-            raise Refused(self._describe_missing())
-        return program
-
-    def _describe_missing(self) -> str:
+    def describe_missing(self) -> str:
         what = f"the program {self.command!r}" if self.package.native else f"the program {self.command!r}, or its node,"
         return f"{what} was not found; {self.package.build_install_hint()}"
 
-    def _check_settings(self, program: Program) -> Iterator[str]:
+    def iter_problems(self) -> Iterator[str]:
+        program = self.find_program()
+        if program is None:
+            yield self.describe_missing()
+            return
         yield from check_version(program, self.package)
         if self.args:
             yield f"runtimes.{self.name}.args: not supported by {self.package.program}; remove them"
@@ -108,7 +119,7 @@ class NpmRuntime(CommandRuntime):
 
 
 def find_program(command: str, *, root: Path, native: str = "") -> Program | None:
-    """The program that a command line names, as a native program or as a script with its interpreter."""
+    """Find the program that a command line names: a native program, or a script with its interpreter."""
     located = locate_command(command, root=root)
     if located is None:
         return None
@@ -122,7 +133,7 @@ def find_program(command: str, *, root: Path, native: str = "") -> Program | Non
 def locate_command(
     command: str, *, root: Path, fallback: Callable[[], str | None] = lambda: None
 ) -> tuple[Path, list[str]] | None:
-    """The executable file that a command line names, on the PATH or relative to `root`, and the words after it."""
+    """Find the executable file that a command line names, on the PATH or relative to `root`, and the words after it."""
     try:
         name, *words = shlex.split(command)
     except ValueError:  # an open quote, or no word at all
@@ -149,7 +160,7 @@ def _find_native(script: Path, native: str) -> Path | None:
 
 
 def _build_script_program(script: Path, words: Sequence[str]) -> Program | None:
-    """Started by its interpreter's real path: the sandbox does not have the person's PATH."""
+    """Start it by its interpreter's real path: the sandbox does not have the person's PATH."""
     interpreter = _find_interpreter(script)
     if interpreter is None:
         return None
@@ -170,42 +181,37 @@ def _find_interpreter(script: Path) -> str | None:
 
 
 def _find_node_modules(program: Path) -> Path | None:
-    """The outermost node_modules above it: packages find each other there."""
+    """Find the outermost node_modules above it: packages find each other there."""
     above = [folder for folder in program.parents if folder.name == "node_modules"]
     return above[-1] if above else None
 
 
 def check_version(program: Program, package: NpmPackage) -> Iterator[str]:
     try:
-        version = read_version(program)
+        found = VERSION_PATTERN.search(run_with_flag(program, "--version"))
     except (ProcessFailed, OSError) as e:
         yield f"{program.path} cannot be used: {e}"
         return
-    if not version:
+    if not found:
         yield f"{program.path} is not {package.program}: it does not print its version"
-    elif parse_version(version) < parse_version(package.min_version):
+    elif parse_version(found[0]) < parse_version(package.min_version):
         yield (
-            f"{package.program} {version} at {program.path} is too old: {package.min_version} or newer is needed; "
+            f"{package.program} {found[0]} at {program.path} is too old: {package.min_version} or newer is needed; "
             f"{package.build_install_hint()}"
         )
 
 
-def read_version(program: Program) -> str:
-    """Asked once for each program file. Raises ProcessFailed."""
+def run_with_flag(program: Program, flag: str, env: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return what the program prints; run once for each program file. Raises ProcessFailed, and OSError without one."""
     stat = program.path.stat()
-    return _read_version_cached(program.argv, stat.st_mtime_ns, stat.st_size)
+    return _run_cached(program.argv, flag, env, stat.st_mtime_ns, stat.st_size)
 
 
-@lru_cache(maxsize=16)
-def _read_version_cached(argv: tuple[str, ...], _mtime: int, _size: int) -> str:
-    found = VERSION_PATTERN.search(run_with_flag(argv, "--version"))
-    return found[0] if found else ""
-
-
-def run_with_flag(argv: Sequence[str], flag: str, env: Mapping[str, str] | None = None) -> str:
-    """What the program prints, in an empty home: it must leave nothing behind and find no settings."""
+@lru_cache(maxsize=32)
+def _run_cached(argv: tuple[str, ...], flag: str, env: tuple[tuple[str, str], ...], _mtime: int, _size: int) -> str:
+    """Run it in an empty home: it must leave nothing behind and find no settings."""
     with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
-        variables = clean_environment(os.environ) | {"HOME": home} | dict(env or {})
+        variables = clean_environment(os.environ) | {"HOME": home} | dict(env)
         return run(*argv, flag, cwd=Path(home), env=variables, timeout=PROBE_TIMEOUT).out
 
 
@@ -214,7 +220,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 
 def check_model(model: str, role: str, runtime: str) -> str:
-    """The model's name, if this runtime can know it. Raises Refused rather than guess."""
+    """Return the model's name if this runtime can know it. Raises Refused rather than guess."""
     if model and model not in CLAUDE_MODELS:
         return model
     named = f"is {model!r}, a name that only Claude's program knows" if model else "is empty"
@@ -222,7 +228,7 @@ def check_model(model: str, role: str, runtime: str) -> str:
 
 
 def check_variables(name: str, env: Mapping[str, str], own: str) -> Iterator[str]:
-    """Problems with variables by which an agent could bypass its hook or gateway; `own` matches its program's."""
+    """Report variables by which an agent could bypass its hook or gateway; `own` matches those of its program."""
     forbidden = re.compile(f"{FORBIDDEN_VARIABLES}|{own}", re.IGNORECASE)
     for each in sorted(env):
         if forbidden.fullmatch(each):
@@ -230,5 +236,15 @@ def check_variables(name: str, env: Mapping[str, str], own: str) -> Iterator[str
 
 
 def join_prompt(parts: Iterable[str]) -> str:
-    """System prompt and prompt in one text, for programs that take only one."""
+    """Join system prompt and prompt, for programs that take only one text."""
     return "\n\n".join(filter(None, parts))
+
+
+def build_python_command(module: str, folders: Iterable[Path], argument: Path) -> tuple[str, ...]:
+    """Build the command that runs `main([argument])` of a module, with only the standard library and `folders`."""
+    paths = ":".join(dict.fromkeys(map(str, folders)))
+    code = (
+        "import sys; sys.path += sys.argv.pop(1).split(':'); "
+        f"from {module} import main; raise SystemExit(main(sys.argv[1:]))"
+    )
+    return (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", code, paths, str(argument))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from typing import Any
 
 import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
-from blueflame.agents.programs import CommandRuntime, Program, check_model, check_variables, find_program, join_prompt
+from blueflame.agents.programs import CommandRuntime, build_python_command, check_model, check_variables, join_prompt
 from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
     AgentBrief,
@@ -38,10 +37,6 @@ from blueflame.system.files import write_atomically
 
 LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
 INSTALL_HINT = "install it with `pip install 'blueflame[acp]'`"
-ENTRY_POINT = (
-    "import sys; sys.path[:0] = sys.argv.pop(1).split(':'); "
-    "from blueflame.agents.acp.client import main; raise SystemExit(main(sys.argv[1:]))"
-)
 PLACEHOLDER = re.compile(r"\{(gateway|token|model)\}")
 GATEWAY_API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
 
@@ -65,16 +60,11 @@ class AcpRuntime(CommandRuntime):
     name: str = "acp"
 
     def describe_program(self) -> str:
-        program = self._find_program()
+        program = self.find_program()
         return f"{program.path.name} at {program.path}" if program else ""
 
-    def find_problems(self) -> tuple[str, ...]:
-        return tuple(self._iter_problems())
-
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        program = self._find_program()
-        if program is None:
-            raise Refused(self._describe_missing())
+        program = self.require_program()
         model = brief.model if self._is_claude() else check_model(brief.model, brief.role, self.name)
         values = {"gateway": brief.gateway, "token": brief.token, "model": model}
         apis = self._find_apis() if brief.gateway else ()
@@ -93,17 +83,14 @@ class AcpRuntime(CommandRuntime):
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_json_line(line, parse_message)
 
-    def _find_program(self) -> Program | None:
-        return find_program(self.command, root=self.root) if self.command else None
-
-    def _describe_missing(self) -> str:
+    def describe_missing(self) -> str:
         if not self.command:
             return f"runtimes.{self.name}.command is missing: name the program that speaks the Agent Client Protocol"
         return f"the program {self.command!r} (runtimes.{self.name}.command) was not found; install it or fix its name"
 
-    def _iter_problems(self) -> Iterator[str]:
-        if self._find_program() is None:
-            yield self._describe_missing()
+    def iter_problems(self) -> Iterator[str]:
+        if self.find_program() is None:
+            yield self.describe_missing()
         yield from find_library_problems()
         yield from check_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
 
@@ -111,17 +98,13 @@ class AcpRuntime(CommandRuntime):
         return is_program_named(self.command, "claude")
 
     def _find_apis(self) -> tuple[str, ...]:
-        """Those that the settings name as {gateway}/API, else the one of the program's name."""
+        """Find the APIs that the settings name as {gateway}/API, else the one of the program's name."""
         named = GATEWAY_API.findall("\n".join((*self.args, *self.env.values())))
         if named:
             return tuple(dict.fromkeys(named))
-        return (
-            ("anthropic",)
-            if self._is_claude()
-            else ("gemini",)
-            if is_program_named(self.command, "gemini")
-            else ("openai",)
-        )
+        if self._is_claude():
+            return ("anthropic",)
+        return ("gemini",) if is_program_named(self.command, "gemini") else ("openai",)
 
 
 build_runtime = AcpRuntime.from_options
@@ -133,11 +116,9 @@ def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
 
 def find_library_problems() -> tuple[str, ...]:
     lacking = [name for name in LIBRARY_MODULES if find_spec(name) is None]
-    return (
-        (f"the Python library agent-client-protocol is not installed ({lacking[0]}); {INSTALL_HINT}",)
-        if lacking
-        else ()
-    )
+    if not lacking:
+        return ()
+    return (f"the Python library agent-client-protocol is not installed ({lacking[0]}); {INSTALL_HINT}",)
 
 
 def build_client_launch(
@@ -149,38 +130,38 @@ def build_client_launch(
     model: str,
     needs: tuple[Path, ...],
     apis: tuple[str, ...],
-    without: tuple[str, ...] = (),
+    without: tuple[str, ...],
 ) -> AgentLaunch:
-    """Our client in the agent's place, with the agent as its child. Raises Refused without the library.
+    """Start our client in the agent's place, with the agent as its child. Raises Refused without the library.
 
     `without`: paths in its HOME that are removed before it starts.
     """
     if problems := find_library_problems():
         raise Refused(problems[0])
     orders = directory / "acp.json"
-    told = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
-    write_atomically(orders, json.dumps(told))
+    content = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
+    write_atomically(orders, json.dumps(content))
     package = Path(blueflame.__file__).parent
-    folders = _find_library_paths()
-    paths = ":".join(dict.fromkeys((str(package.parent), *(str(folder.parent) for folder in folders))))
+    libraries = _find_library_paths()
+    folders = [path.parent for path in (package, *libraries)]
     return AgentLaunch(
-        argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, paths, str(orders)),
+        argv=build_python_command("blueflame.agents.acp.client", folders, orders),
         env={**build_agent_identity(brief.agent_id), **env, HOOK_VARIABLE: str(find_hook())},
         stdin=add_schema_to_prompt(join_prompt((brief.system, brief.prompt)), brief.schema),
-        needs=(package, *folders, orders, find_hook(), *needs),
+        needs=(package, *libraries, orders, find_hook(), *needs),
         apis=apis,
     )
 
 
 def _find_library_paths() -> tuple[Path, ...]:
-    """The packages' paths, found without an import; the agent sees nothing beside them."""
+    """Find the packages' paths without an import; the agent sees nothing beside them."""
     found = [spec for name in LIBRARY_MODULES if (spec := find_spec(name)) is not None and spec.origin is not None]
     origins = [Path(str(spec.origin)) for spec in found]
     return tuple(origin.parent if origin.name == "__init__.py" else origin for origin in origins)
 
 
 def parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
-    """The signals in one message of our client."""
+    """Parse one message of our client."""
     match message.get("type"):
         case "say":
             yield TextOutput(str(message.get("text", "")))

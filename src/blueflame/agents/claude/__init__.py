@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from blueflame.agents.claude.program import (
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
-from blueflame.agents.programs import Program
+from blueflame.agents.programs import CommandRuntime, Program
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
@@ -59,28 +59,18 @@ PRINT_MODE_FLAGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaudeRuntime:
-    root: Path
+class ClaudeRuntime(CommandRuntime):
     repo: Path | None = None
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[Path, ...] = ()
     superpowers: Path | None = None
-    reports_end: bool = True
 
     def describe_program(self) -> str:
-        program = self._find_program()
+        program = self.find_program()
         return f"claude {probe_program(program).version} at {program.path}" if program else ""
-
-    def find_problems(self) -> tuple[str, ...]:
-        return tuple(self._iter_problems())
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path, in_terminal: bool = False) -> AgentLaunch:
         """`in_terminal`: a person can watch it, though it does not wait for one to talk with it."""
-        program = self._find_program()
-        if program is None:
-            raise Refused(self._describe_missing())
+        program = self.require_program()
         files = _write_files(brief, directory)
         governed = (*program.argv, *self.args, *self._build_governing_flags(brief, *files))
         asked = (*PRINT_MODE_FLAGS, *_build_schema_flags(brief))
@@ -101,17 +91,17 @@ class ClaudeRuntime:
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
-    def _find_program(self) -> Program | None:
+    def find_program(self) -> Program | None:
         return find_claude(self.command, root=self.root)
 
-    def _describe_missing(self) -> str:
+    def describe_missing(self) -> str:
         named = f"{self.command!r} (runtimes.claude.command)" if self.command else "claude"
         return f"the program {named} was not found; {INSTALL_HINT}"
 
-    def _iter_problems(self) -> Iterator[str]:
-        program = self._find_program()
+    def iter_problems(self) -> Iterator[str]:
+        program = self.find_program()
         if program is None:
-            yield self._describe_missing()
+            yield self.describe_missing()
         else:
             yield from probe_program(program).problems
         yield from check_arguments(self.args)
@@ -120,7 +110,7 @@ class ClaudeRuntime:
         yield from filter(None, (check_plugin(folder, self.repo) for folder in every))
 
     def _list_plugins(self, brief: AgentBrief) -> tuple[Path, ...]:
-        """The plugin with the skills is loaded only for a role that has one of them."""
+        """List the plugins to load; the one with the skills only for a role that has one of them."""
         skills = self.superpowers if self.superpowers and _has_skill(self.superpowers, brief) else None
         return tuple(dict.fromkeys((*self.plugins, *((skills,) if skills else ()))))
 
@@ -139,7 +129,7 @@ class ClaudeRuntime:
         yield from ("--model", brief.model) if brief.model else ()
 
     def _build_environment(self, brief: AgentBrief) -> dict[str, str]:
-        """The person's variables cannot replace ours."""
+        """Build the environment, in which the person's variables cannot replace ours."""
         model = {"ANTHROPIC_BASE_URL": f"{brief.gateway}/anthropic", "ANTHROPIC_API_KEY": brief.token}
         return {**build_agent_identity(brief.agent_id), **self.env, **ENVIRONMENT, **(model if brief.gateway else {})}
 
@@ -151,19 +141,16 @@ def _has_skill(plugin: Path, brief: AgentBrief) -> bool:
 def build_runtime(options: Mapping[str, Any], root: Path) -> ClaudeRuntime:
     """`superpowers` is the plugin with the general skills; plugins must be outside of `repo`."""
     repo, skills = options.get("repo"), options.get("superpowers")
-    return ClaudeRuntime(
-        root=root,
+    return replace(
+        ClaudeRuntime.from_options(options, root),
         repo=Path(repo) if repo else None,
-        command=options.get("command"),
-        args=tuple(options.get("args") or ()),
-        env=dict(options.get("env") or {}),
         plugins=resolve_plugins(options.get("plugins") or (), root),
         superpowers=resolve_plugins((skills,), root)[0] if skills else None,
     )
 
 
 def _write_files(brief: AgentBrief, directory: Path) -> tuple[Path, Path | None]:
-    """Settings and system prompt, as files: arguments have a length limit."""
+    """Write settings and system prompt to files: arguments have a length limit."""
     settings = directory / "claude-settings.json"
     write_atomically(settings, json.dumps(_build_settings(), indent=1))
     system = directory / "claude-system.md" if brief.system else None
@@ -189,7 +176,7 @@ def _build_schema_flags(brief: AgentBrief) -> tuple[str, ...]:
 
 
 def _build_budget_flags(brief: AgentBrief) -> tuple[str, ...]:
-    """A second limit, in whole cents, behind the gateway's own count."""
+    """Set a second limit, in whole cents, behind the gateway's own count."""
     if brief.budget.unit is not Unit.USD or brief.budget.unlimited:
         return ()
     cents = -(-brief.budget.limit // 10_000)

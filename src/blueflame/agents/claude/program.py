@@ -1,5 +1,7 @@
-"""The claude program: where it is, whether it can be governed, and which arguments, variables and plugins a person may
-add to it. All three are lists of what is known to be harmless: a new version brings new ways to switch the hook off."""
+"""The claude program: where it is, whether it can be governed, and which arguments, variables and plugins may be added.
+
+All three are lists of what is known to be harmless: a new version brings new ways to switch the hook off.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,7 +29,7 @@ INSTALL_HINT = (
     "or name it in runtimes.claude.command"
 )
 NPM_SCOPE = "@anthropic-ai"
-PROBE_ENVIRONMENT = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+PROBE_ENVIRONMENT = (("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1"))
 
 ALLOWED_FLAGS = (
     *("--effort", "--fallback-model", "--betas", "--autocompact", "--max-turns", "--verbose"),
@@ -46,7 +47,7 @@ MANIFEST = ".claude-plugin/plugin.json"
 
 
 def find_claude(command: str | None, *, root: Path) -> Program | None:
-    """The one that is named, else the one on the PATH, else the one in the Python package."""
+    """Find the named program, else the one on the PATH, else the one in the Python package."""
     located = locate_command(command or "claude", root=root, fallback=(lambda: None) if command else find_bundled)
     if located is None:
         return None
@@ -56,7 +57,7 @@ def find_claude(command: str | None, *, root: Path) -> Program | None:
 
 
 def find_bundled() -> str | None:
-    """Found without an import: the package would load much that is not needed."""
+    """Find the one in the Python package without importing it: that would load much that is not needed."""
     spec = find_spec("claude_agent_sdk")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         program = Path(folder, "_bundled", "claude")
@@ -66,7 +67,7 @@ def find_bundled() -> str | None:
 
 
 def find_native(program: Path) -> Path:
-    """The native program behind the script that npm installs when it cannot link it: the sandbox shows only that."""
+    """Find the program behind the script that npm installs when it cannot link it: the sandbox shows only that."""
     if is_native(program):
         return program
     for folder in program.parents:
@@ -84,18 +85,11 @@ class ProbeResult:
 
 
 def probe_program(program: Program) -> ProbeResult:
-    """Asked once for each program file: it is slow, and the answer changes only with the file."""
+    path = str(program.path)
     try:
-        stat = program.path.stat()
+        printed, offered = (run_with_flag(program, flag, PROBE_ENVIRONMENT) for flag in ("--version", "--help"))
     except OSError as e:
-        return ProbeResult("", (f"{program.path} cannot be read: {e.strerror}",))
-    return _probe_cached(program.argv, str(program.path), stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=16)
-def _probe_cached(argv: tuple[str, ...], path: str, _mtime: int, _size: int) -> ProbeResult:
-    try:
-        printed, offered = (run_with_flag(argv, flag, PROBE_ENVIRONMENT) for flag in ("--version", "--help"))
+        return ProbeResult("", (f"{path} cannot be read: {e.strerror}",))
     except ProcessFailed as e:
         return ProbeResult("", (f"{path} cannot be used: {e}",))
     found = VERSION_PATTERN.match(printed)
@@ -116,7 +110,7 @@ def _find_shortcomings(path: str, version: str, offered: str) -> Iterator[str]:
 
 
 def _has_flag(offered: str, flag: str) -> bool:
-    """As the help prints it: some flags have a second form in brackets, `--name[-file]`."""
+    """Whether the help lists the flag; some have a second form in brackets, `--name[-file]`."""
     base = flag.removesuffix("-file")
     words = [flag] if base == flag else [flag, f"{base}[-file]"]
     return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", offered) for word in words)
@@ -140,13 +134,13 @@ def check_variables(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def resolve_plugins(given: Iterable[str], root: Path) -> tuple[Path, ...]:
-    """The real folders; relative ones start from the configuration's folder."""
+    """Resolve the folders; relative ones start from the configuration's folder."""
     found = (Path(os.path.realpath(root / Path(each).expanduser())) for each in given)
     return tuple(dict.fromkeys(found))
 
 
 def check_plugin(folder: Path, repo: Path | None) -> str:
-    """Why it cannot be loaded; empty when it can."""
+    """Return why the plugin cannot be loaded; "" when it can."""
     if repo is not None and folder.is_relative_to(os.path.realpath(repo)):
         return f"the plugin {folder} is inside the repository, where agents could change it; move it out of there"
     if not (folder / MANIFEST).is_file():

@@ -7,21 +7,17 @@ conversation; then it resumes the conversation in print mode for the structured 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from blueflame.agents.claude import terminal_driver
+from blueflame.agents.programs import build_python_command
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.system.files import write_atomically
 
 APPROVED_KEY_CHARS = 20  # of a key, by which claude remembers that it may use it
-ENTRY_POINT = (
-    "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from terminal_driver import main; raise SystemExit(main(sys.argv[1]))"
-)
 NOTED_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure")
 NOTE_COMMAND = 'f="$HOME/{folder}/{event}"; cat > "$f.$$" && mv "$f.$$" "$f"'
 FINAL_PROMPT = {
@@ -39,11 +35,14 @@ def build_terminal_launch(
     settings: Path,
     governed: Sequence[str],
     asked: Sequence[str],
-    alone: bool = False,
+    alone: bool,
 ) -> AgentLaunch:
-    """`governed` starts claude behind its walls, with `settings`; `asked` are the flags of print mode. The
-    conversation's name follows from the attempt's, so that a second launch after a crash means the same one.
-    `alone`: no person talks with it, so it ends with claude's first turn."""
+    """Build the launch of the terminal driver in place of `launch`.
+
+    `governed` is the command line with everything that governs claude (`settings` among it), `asked` the flags of print
+    mode. The conversation's id is computed from the attempt's, so that a second launch after a crash has the same one.
+    `alone`: no person talks with claude, so the conversation ends with its first turn.
+    """
     session = str(uuid5(NAMESPACE_URL, f"blueflame:{brief.attempt}"))
     prompt, final, program = (directory / f"claude-{name}" for name in ("prompt.md", "final.md", "talk.json"))
     write_atomically(prompt, brief.prompt)
@@ -61,7 +60,7 @@ def build_terminal_launch(
     folder = Path(terminal_driver.__file__).parent
     return replace(
         launch,
-        argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program)),
+        argv=build_python_command("terminal_driver", (folder,), program),
         env={"TERM": "xterm-256color", **launch.env},
         stdin="",
         needs=(*launch.needs, folder, prompt, final, program),
@@ -71,7 +70,7 @@ def build_terminal_launch(
 
 
 def _add_note_hooks(settings: Path) -> None:
-    """Hooks that note when claude is ready, has its prompt and is done. They decide nothing about tools."""
+    """Add hooks that note when claude is ready, has its prompt and is done. They decide nothing about tools."""
     content = json.loads(settings.read_bytes())
     for event in NOTED_EVENTS:
         command = NOTE_COMMAND.format(folder=terminal_driver.NOTES_FOLDER, event=event)
@@ -80,7 +79,7 @@ def _add_note_hooks(settings: Path) -> None:
 
 
 def _build_home_files(brief: AgentBrief) -> dict[str, str]:
-    """Answers to the first-start dialogs about colours, keys and trust."""
+    """Build the answers to the first-start dialogs about colours, keys and trust."""
     known = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [brief.token[-APPROVED_KEY_CHARS:]], "rejected": []},

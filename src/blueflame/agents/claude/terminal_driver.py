@@ -2,13 +2,13 @@
 
     python terminal_driver.py PROGRAM.json
 
-Standard input is the agent's terminal, which the warden holds and people connect to; claude runs on an inner one. What
-either shows goes to the other. The prompt is pasted when claude has said that it takes pastes (and reads single keys),
-Enter is pressed when the paste is on the screen, and the turn is over when claude's own Stop hook has run: nothing here
-is a matter of waiting long enough. Whatever claude writes down of the talk is told on stdout as print mode would tell
-it, line by line; so that every call can be held against the audit log, and live views see what it does.
+Standard input is the agent's terminal, which the warden holds and people connect to; claude runs on a second one, and
+this program relays between them. It pastes the prompt when claude has switched on bracketed paste and raw mode, presses
+Enter when the paste is on the screen, and takes the turn as ended when claude's Stop hook has run: none of this depends
+on fixed waiting times. New entries of claude's transcript are printed to stdout in the format of print mode, so that
+every call can be compared with the audit log and live views show what it does.
 
-Stdlib only and few imports, like the player.
+Standard library only and few imports, like the scripted player.
 """
 
 # ruff: noqa: PTH103, PTH118, PTH123, S606 (pathlib would cost every start some 10 ms; no shell on purpose)
@@ -35,16 +35,14 @@ NOTES_FOLDER = ".blueflame-talk"  # in HOME: written by claude's hooks
 PASTE_MODE_ON = b"\x1b[?2004h"
 PASTE_START, PASTE_END, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
 POLL_SECONDS = 0.05  # for the notes and the transcript
-ENTER_RETRY_SECONDS = (
-    2.0  # seconds after which Enter is pressed once more: it may have come before the paste was taken in
-)
+ENTER_RETRY_SECONDS = 2.0  # then Enter is pressed again: claude may not have handled the paste before the first one
 END_TIMEOUT = 10.0  # seconds for claude to end after SIGTERM
 READ_SIZE = 65536
 STARTING, PASTED, ENTERED, WORKING, OVER = range(5)
 
 
 class Conversation:
-    """One conversation. `alone`: it is over with its first turn; else when the person leaves it."""
+    """One conversation. `alone`: it ends with its first turn; else when the person leaves it."""
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.argv: list[str] = program["talk"]
@@ -91,7 +89,7 @@ class Conversation:
             keys = _read_available(0)
             if not keys:
                 self.people.clear()
-            elif self.state >= WORKING:  # the prompt comes first, and whole
+            elif self.state >= WORKING:  # keys typed before that would mix with the prompt
                 self._type_keys(keys)
 
     def _type_keys(self, keys: bytes) -> None:
@@ -143,7 +141,7 @@ class Conversation:
         return found if isinstance(found, dict) else {}
 
     def _stop_claude(self) -> None:
-        """By a signal: typed keys could meet a dialog. The transcript is complete when its Stop hook runs."""
+        """End it by a signal: a dialog could take typed keys. The transcript is complete when its Stop hook runs."""
         os.kill(self.pid, signal.SIGTERM)
         give_up = time.monotonic() + END_TIMEOUT
         while self.status is None:
@@ -182,11 +180,11 @@ class TranscriptReader:
         self._path = self._path or str((started or {}).get("transcript_path") or "")
         for line in self._read_new_lines():
             try:
-                said = json.loads(line)
+                entry = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(said, dict) and said.get("type") in ("assistant", "user") and not said.get("isSidechain"):
-                self._print_entry(said)
+            if isinstance(entry, dict) and entry.get("type") in ("assistant", "user") and not entry.get("isSidechain"):
+                self._print_entry(entry)
 
     def _read_new_lines(self) -> list[bytes]:
         if not self._path:
@@ -201,37 +199,47 @@ class TranscriptReader:
         self._offset += len(whole)
         return whole.splitlines()
 
-    def _print_entry(self, said: Mapping[str, Any]) -> None:
-        line = {name: said[name] for name in ("type", "message", "timestamp") if name in said}
-        message = said.get("message")
+    def _print_entry(self, entry: Mapping[str, Any]) -> None:
+        line = {name: entry[name] for name in ("type", "message", "timestamp") if name in entry}
+        message = entry.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-        if said["type"] == "assistant":
+        if entry["type"] == "assistant":
             texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
             self.last_words = next((text for text in reversed(texts) if text.strip()), self.last_words)
-        elif "toolUseResult" in said:
-            line["tool_use_result"] = said["toolUseResult"]
-        if "toolDenialKind" in said:
-            refused = {"permission_decision": {"decision": "reject", "source": said["toolDenialKind"]}}
+        elif "toolUseResult" in entry:
+            line["tool_use_result"] = entry["toolUseResult"]
+        if "toolDenialKind" in entry:
+            refused = {"permission_decision": {"decision": "reject", "source": entry["toolDenialKind"]}}
             line["tool_result_meta"] = [{"id": block.get("tool_use_id"), **refused} for block in blocks]
         _print_line(line)
 
 
-def main(path: str) -> int:
-    program = json.loads(_read_file(path))
-    talk = Conversation(program)
-    talk.run()
-    if talk.failure or (talk.state < WORKING and not _is_success(talk.status)):
-        why = talk.failure or f"claude ended before it had its prompt (wait status {talk.status})"
+def main(argv: list[str]) -> int:
+    program = json.loads(_read_file(argv[0]))
+    conversation = Conversation(program)
+    conversation.run()
+    if conversation.failure or (conversation.state < WORKING and not _is_success(conversation.status)):
+        why = conversation.failure or f"claude ended before it had its prompt (wait status {conversation.status})"
         _print_line(
-            {"type": "result", "is_error": True, "terminal_reason": "api_error" if talk.failure else "", "result": why}
+            {
+                "type": "result",
+                "is_error": True,
+                "terminal_reason": "api_error" if conversation.failure else "",
+                "result": why,
+            }
         )
         return 1
     if program["ask"]:
         _write_bytes(0, b"\r\nThe conversation is over; writing its result.\r\n")
         return _exec_final_question(program["ask"], program["final"])
     _print_line(
-        {"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words}
+        {
+            "type": "result",
+            "is_error": False,
+            "terminal_reason": "completed",
+            "result": conversation.follower.last_words,
+        }
     )
     return 0
 
@@ -256,16 +264,16 @@ def _exec_final_question(argv: list[str], final: str) -> int:
 
 
 def _watch_window_size() -> tuple[int, int]:
-    """A pipe that is readable after the window's size changed."""
+    """Return a pipe that is readable after the window's size changed."""
 
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        """Needed only for the wakeup pipe."""
+    def ignore_signal(_number: int, _frame: FrameType | None) -> None:
+        """The wakeup pipe is written only if there is a handler."""
 
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGWINCH, heard)
+    signal.signal(signal.SIGWINCH, ignore_signal)
     return reader, writer
 
 
@@ -274,7 +282,7 @@ def _is_raw_mode(terminal: int) -> bool:
 
 
 def _strip_control_bytes(text: bytes) -> bytes:
-    """So that a prompt cannot end its paste or press a key."""
+    """Remove control bytes, by which a prompt could end its paste or press a key."""
     return bytes(each for each in text.replace(b"\r", b"") if each >= 32 or each in b"\n\t").rstrip(b"\n")
 
 
@@ -305,4 +313,4 @@ def _print_line(line: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -1,16 +1,16 @@
-"""The scripted runtime: a real process that plays a script as an agent, for tests, demos and rehearsals."""
+"""The scripted runtime: a real process that plays a script as an agent, for tests, demos and trial runs."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
+from blueflame.agents.programs import build_python_command
 from blueflame.agents.runtime import (
     AgentBrief,
     AgentLaunch,
@@ -31,9 +31,6 @@ from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import build_file_error
 
 LEDGER_VARIABLE = "BLUEFLAME_LEDGER"
-ENTRY_POINT = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from player import main; raise SystemExit(main(sys.argv[1:]))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class ScriptedRuntime:
             raise build_file_error("write the agent's program", program, e) from e
         # Imported as a single module, not as part of the package, which would load much more.
         folder = Path(player.__file__).parent
-        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program))
+        argv = build_python_command("player", (folder,), program)
         return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=(folder, program))
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
@@ -82,30 +79,30 @@ def _build_environment(brief: AgentBrief) -> dict[str, str]:
     )
 
 
-def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
-    match said.get("type"):
+def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
+    match message.get("type"):
         case "say":
-            yield TextOutput(str(said.get("text", "")))
+            yield TextOutput(str(message.get("text", "")))
         case "action":
-            yield parse_action(said)
+            yield parse_action(message)
         case "usage":
-            yield _parse_usage(said)
+            yield _parse_usage(message)
         case "error":
-            yield OutputProblem(str(said.get("text", "an error without a text")))
+            yield OutputProblem(str(message.get("text", "an error without a text")))
         case "result":
-            yield from _parse_result(said)
+            yield from _parse_result(message)
         case kind:
             yield OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")
 
 
-def _parse_usage(said: Mapping[str, Any]) -> Signal:
+def _parse_usage(message: Mapping[str, Any]) -> Signal:
     try:
-        tokens = {name: _check_count(said.get(name, 0)) for name in TOKEN_FIELDS}
-        money = to_micro_usd(float(said.get("cost_usd", 0)))
+        tokens = {name: _check_count(message.get(name, 0)) for name in TOKEN_FIELDS}
+        money = to_micro_usd(float(message.get("cost_usd", 0)))
     except (TypeError, ValueError, OverflowError):
-        return OutputProblem(f"its usage cannot be read: {said!r:.200}")
+        return OutputProblem(f"its usage cannot be read: {message!r:.200}")
     if money < 0:
-        return OutputProblem(f"its usage is negative: {said!r:.200}")
+        return OutputProblem(f"its usage is negative: {message!r:.200}")
     return UsageReport(Spend(micro_usd=money, **tokens))
 
 
@@ -115,8 +112,8 @@ def _check_count(value: object) -> int:
     return value
 
 
-def _parse_result(said: Mapping[str, Any]) -> Iterator[Signal]:
-    output, text = said.get("structured_output"), said.get("result")
+def _parse_result(message: Mapping[str, Any]) -> Iterator[Signal]:
+    output, text = message.get("structured_output"), message.get("result")
     if output is not None and not isinstance(output, dict):
         yield OutputProblem("its structured output is not an object")
         return
