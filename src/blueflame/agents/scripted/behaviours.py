@@ -18,7 +18,7 @@ MAX_TITLE = 60  # characters of a title that go into a commit's subject
 
 
 def classify_role(brief: AgentBrief) -> str:
-    """planner, validator or worker: by the role's name, else by its schema."""
+    """Return planner, validator or worker: by the role's name, else by its schema."""
     asked: Mapping[str, Any] = (brief.schema or {}).get("properties", {})
     if brief.role == PLANNER or "tasks" in asked:
         return PLANNER
@@ -26,7 +26,7 @@ def classify_role(brief: AgentBrief) -> str:
 
 
 def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
-    """The smallest result that counts: a plan of one task, a note and a commit, or a pass."""
+    """Build the smallest result that is accepted: a plan of one task, a note and a commit, or a pass."""
     match classify_role(brief):
         case "planner":
             return (
@@ -46,7 +46,7 @@ def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
 
 
 def build_steps(behaviour: str, brief: AgentBrief) -> tuple[Step, ...]:
-    """The steps of a behaviour, in which WORK is what a good agent would do."""
+    """Build the steps of a behaviour; WORK becomes what a good agent would do."""
     return tuple(
         step for part in BEHAVIOURS[behaviour] for step in (build_good_steps(brief) if part is WORK else (part,))
     )
@@ -82,7 +82,7 @@ BEHAVIOURS: Mapping[str, tuple[Step, ...]] = {
     ),
     # Two of them with the same lock cannot be merged.
     "conflicter": (
-        {"do": "note", "text": "only {task} may say what stands here", "file": "conflict.md", "overwrite": True},
+        {"do": "note", "text": "only {task} may write this line", "file": "conflict.md", "overwrite": True},
         COMMIT,
         USUAL_USAGE,
     ),
@@ -117,7 +117,7 @@ def _build_only_task(brief: AgentBrief) -> Mapping[str, Any]:
 
 
 def _choose_file(allowed: tuple[str, ...]) -> str:
-    """A file that the first pattern of allowed paths lets us write: `src/**` gives src/blueflame-note.md."""
+    """Choose a file that the first allowed pattern permits: `src/**` gives src/blueflame-note.md."""
     pattern = allowed[0] if allowed else "**"
     folder, _, last = pattern.rpartition("/")
     if not any(sign in pattern for sign in "*?["):

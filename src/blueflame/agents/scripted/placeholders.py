@@ -21,5 +21,5 @@ def fill_placeholders(value: Any, values: Mapping[str, str]) -> Any:  # noqa: AN
 
 
 def escape_placeholders(text: str) -> str:
-    """A text in which nothing is filled in."""
+    """Escape a text so that nothing in it is filled in."""
     return _PLACEHOLDER.sub(lambda found: f"{{{found[0]}}}", text)

@@ -1,9 +1,9 @@
-"""Plays a script as an agent: a separate program, started by a warden like any other agent.
+"""Play a script as an agent: a separate program, started by a warden like any other agent.
 
     python player.py PROGRAM.json < prompt
 
 It works in its current folder and prints what it does, one JSON object per line:
-`say`, `action`, `usage`, `error` and, at the end, `result`. Stdlib only and few imports, so that it starts at once.
+`say`, `action`, `usage`, `error` and, at the end, `result`. Standard library only and few imports: it starts at once.
 
 Like any agent, it asks the hook before each step and obeys, unless the step is marked `rogue`.
 """
@@ -22,19 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-GIT_OPTIONS = [
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
-    "-c",
-    "commit.gpgSign=false",
-    "-c",
-    "core.editor=true",
-]
+GIT_SETTINGS = ("gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "core.editor=true")
+GIT_COMMAND = ["git", *(word for setting in GIT_SETTINGS for word in ("-c", setting))]
 FOREVER = 10**9
 FLOOD_TEXT = "x" * 1000
-UNQUOTED = "@%+=:,./-_"  # what a shell takes as it is
+UNQUOTED = "@%+=:,./-_"  # characters that need no quotes in a shell
 MAX_REASON = 2000
 COMMENT_FORMS = {
     "# {}": (".py", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".rb", ".pl", ".mk"),
@@ -117,7 +109,7 @@ def do_mkdir(play: PlayState, step: Mapping[str, Any]) -> None:
 
 
 def do_note(play: PlayState, step: Mapping[str, Any]) -> None:
-    """A line inside the task's locks: in a new file of a locked folder, or as a comment in a locked file."""
+    """Write a line inside the task's locks: to a new file of a locked folder, or as a comment to a locked file."""
     path, fresh = _find_note_path(step["locks"], step["file"])
     line = step["text"] if fresh and path.endswith((".md", ".txt")) else _find_comment_form(path).format(step["text"])
     if step.get("overwrite"):
@@ -140,9 +132,9 @@ def do_commit(play: PlayState, step: Mapping[str, Any]) -> None:
     _ask_about_command(
         play, " && ".join(" ".join(_quote_word(word) for word in ["git", *words]) for words in (added, committed))
     )
-    if _run_program(["git", *GIT_OPTIONS, *added]):
+    if _run_program([*GIT_COMMAND, *added]):
         raise StepFailed("commit: git add failed")
-    if _run_program(["git", *GIT_OPTIONS, *committed]):
+    if _run_program([*GIT_COMMAND, *committed]):
         raise StepFailed(f"commit: git commit failed ({step['message']!r}); was there anything to commit?")
 
 
@@ -162,7 +154,7 @@ def do_usage(_: PlayState, step: Mapping[str, Any]) -> None:
 
 
 def do_answer(play: PlayState, step: Mapping[str, Any]) -> None:
-    """A plan or a verdict as structured output, or text for an agent that breaks the form."""
+    """Answer with a plan or a verdict as structured output, or with text, which a good agent would not."""
     if isinstance(step["output"], dict):
         ask_and_show(play, "StructuredOutput", "", step["output"])
     play.output = step["output"]
@@ -213,7 +205,7 @@ def main(arguments: list[str]) -> int:
     with open(arguments[0], encoding="utf-8") as file:
         program = json.load(file)
     _write_ledger_line(program["attempt"], "start")
-    play = PlayState(_read_stdin(), watched=program.get("watched") is not False)
+    play = PlayState(_read_all(0).decode("utf-8", "replace"), watched=program.get("watched") is not False)
     for step in program["steps"]:
         play.rogue = step.get("rogue", False)
         try:
@@ -261,7 +253,7 @@ def _ask_about_command(play: PlayState, command: str) -> None:
 
 
 def _quote_word(word: str) -> str:
-    """As shlex.quote, whose import takes longer than a run."""
+    """Quote like shlex.quote, whose import takes longer than a run."""
     if (
         word
         and not word.startswith("~")
@@ -272,7 +264,7 @@ def _quote_word(word: str) -> str:
 
 
 def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], call: str) -> str:
-    """Why the hook refuses it; empty when it allows it, which only exit code 0 does."""
+    """Ask the hook. Return why it refuses; "" when it allows, which only exit code 0 does."""
     if not os.environ.get("BLUEFLAME_HOOK_PORT"):
         return "" if not play.watched else "no watcher to ask: refused"
     hook = os.environ.get("BLUEFLAME_HOOK")
@@ -286,14 +278,14 @@ def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], cal
         "cwd": os.getcwd(),  # noqa: PTH109
     }
     try:
-        code, said = _run_hook(hook, json.dumps(asked).encode())
+        code, printed = _run_hook(hook, json.dumps(asked).encode())
     except OSError as e:
         return f"the hook cannot be asked: {e.strerror}"
-    return "" if code == 0 else said.decode("utf-8", "replace").strip()[:MAX_REASON] or f"the hook ended with {code}"
+    return "" if code == 0 else printed.decode("utf-8", "replace").strip()[:MAX_REASON] or f"the hook ended with {code}"
 
 
 def _run_hook(hook: str, question: bytes) -> tuple[int, bytes]:
-    """The hook reads the whole question before it answers, so there is no deadlock."""
+    """Run the hook. It reads the whole question before it answers, so there is no deadlock."""
     (asked, ask), (answered, answer) = os.pipe(), os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, asked, 0),
@@ -309,9 +301,9 @@ def _run_hook(hook: str, question: bytes) -> tuple[int, bytes]:
     os.close(asked)
     os.close(answer)
     _write_and_close(ask, question)
-    said = _read_all(answered)
+    printed = _read_all(answered)
     os.close(answered)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), printed
 
 
 def _write_and_close(handle: int, data: bytes) -> None:
@@ -319,13 +311,13 @@ def _write_and_close(handle: int, data: bytes) -> None:
         while data:
             data = data[os.write(handle, data) :]
     except BrokenPipeError:
-        pass  # it has already decided; its exit code says how
+        pass  # it has already decided; its exit code is the decision
     finally:
         os.close(handle)
 
 
 def _compute_digest(tool_input: Mapping[str, Any]) -> str:
-    """As in model/audit, which is not importable here: the audit log and our output are compared by it."""
+    """Compute what model/audit computes, which cannot be imported here: output and audit log are compared by it."""
     from hashlib import sha256  # as slow to load as json, and only needed for calls
 
     text = json.dumps(tool_input, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -333,7 +325,7 @@ def _compute_digest(tool_input: Mapping[str, Any]) -> str:
 
 
 def _write_ledger_line(attempt: str, what: str) -> None:
-    """One line per start and end, in one write: the count shows whether an attempt ran twice."""
+    """Write one line per start and end, in one write: the count shows whether an attempt ran twice."""
     path = os.environ.get("BLUEFLAME_LEDGER")
     if not path:
         return
@@ -341,10 +333,6 @@ def _write_ledger_line(attempt: str, what: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(handle, f"{what} {name} {os.getpid()}\n".encode())
     os.close(handle)
-
-
-def _read_stdin() -> str:
-    return _read_all(0).decode("utf-8", "replace")
 
 
 def _read_all(handle: int) -> bytes:
@@ -371,13 +359,13 @@ def _read_file(path: str) -> str:
 
 
 def _find_note_path(locks: list[str], name: str) -> tuple[str, bool]:
-    for lock in locks or ["."]:
-        still = lock.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
-        place = still if still == lock or still.endswith("/") else os.path.dirname(still)
-        if not place or place.endswith("/") or os.path.isdir(place):
-            return os.path.join(place, name), True
-        return place, not os.path.exists(place)
-    raise AssertionError("unreachable: there is always one place")
+    """Return a path inside the first lock, and whether it is a new file."""
+    lock = locks[0] if locks else "."
+    still = lock.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
+    place = still if still == lock or still.endswith("/") else os.path.dirname(still)
+    if not place or place.endswith("/") or os.path.isdir(place):
+        return os.path.join(place, name), True
+    return place, not os.path.exists(place)
 
 
 def _find_comment_form(path: str) -> str:
@@ -385,7 +373,7 @@ def _find_comment_form(path: str) -> str:
 
 
 def _run_program(argv: list[str], timeout: float = 0) -> int:
-    """Its output goes to our stderr: stdout is for lines of JSON."""
+    """Run it with its output on our stderr: stdout is for lines of JSON."""
     actions = [(os.POSIX_SPAWN_DUP2, 2, 1), (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
     try:
         pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions)

@@ -38,7 +38,7 @@ BUILT_IN_SCRIPT = Script()
 
 
 def load_script(path: Path) -> Script:
-    """Raises ScriptError with every problem, each with its line."""
+    """Read a script. Raises ScriptError with every problem, each with its line."""
     try:
         text = read_text(path, "the script")
     except WorldError as error:  # a file that the person named
@@ -56,7 +56,7 @@ def parse_script(text: str, *, source: str) -> Script:
 
 
 def build_attempt_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
-    """The steps of this attempt, with every placeholder filled in."""
+    """Build the steps of this attempt, with every placeholder filled in."""
     chosen = _choose_steps(script, brief)
     values = _build_values(brief)
     return tuple(_fill_step(step, brief, values) for step in _expand_behaviours(chosen, brief))
@@ -164,7 +164,7 @@ class _ScriptReader:
         return {role: self._read_part(part, (*place, role)) for role, part in roles.items()}
 
     def _read_part(self, part: object, place: KeyPath) -> StepsByAttempt:
-        """A behaviour or a list of steps for every attempt, or a mapping by attempt."""
+        """Read a behaviour or a list of steps for every attempt, or a mapping by attempt."""
         if not isinstance(part, dict):
             return {ANY_ATTEMPT: self._read_steps(part, place)}
         for attempt in part:

@@ -1,4 +1,4 @@
-"""Reads the steps of a script as a person writes them into those that the player takes."""
+"""Read the steps of a script, as people write them, into those that the player takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StepError(Exception):
 
 
 def read_step(item: object) -> Step:
-    """`{verb: argument}`, perhaps with a mark beside it, or a bare verb that needs no argument. Raises Wrong."""
+    """Read `{verb: argument}`, also with a `rogue` mark, or a verb alone that needs no argument. Raises StepError."""
     if isinstance(item, str):
         item = {item: None}
     verbs = [name for name in item if name != ROGUE] if isinstance(item, Mapping) else []
@@ -35,7 +35,7 @@ def read_step(item: object) -> Step:
 
 
 def mark_rogue(step: Step, mark: object) -> Step:
-    """The step marked as rogue, if it acts: only such steps ask the hook."""
+    """Mark the step as rogue, if it acts: only such steps ask the hook."""
     return {**step, ROGUE: mark} if step["do"] in ACTING_STEPS else step
 
 
@@ -66,14 +66,6 @@ def _read_append(argument: object) -> Step:
     return {"do": "append", "path": _read_path(given, "append"), "text": _read_text(given, "append")}
 
 
-def _read_delete(argument: object) -> Step:
-    return {"do": "delete", "paths": _read_names(argument, "delete: a path, or a list of paths")}
-
-
-def _read_mkdir(argument: object) -> Step:
-    return {"do": "mkdir", "path": _check_text(argument, "mkdir: a path")}
-
-
 def _read_note(argument: object) -> Step:
     text = (
         "{title} ({task}, attempt {attempt})" if argument is None else _check_text(argument, "note: a text, or nothing")
@@ -82,7 +74,9 @@ def _read_note(argument: object) -> Step:
 
 
 def _read_run(argument: object) -> Step:
-    given = _read_fields({"command": argument} if isinstance(argument, str) else argument, "run", *RUN_KEYS)
+    given = _read_fields(
+        {"command": argument} if isinstance(argument, str) else argument, "run", "command", "allow_failure", "timeout"
+    )
     command = _check_text(given.get("command"), "run: a command for the shell")
     return {
         "do": "run",
@@ -93,18 +87,18 @@ def _read_run(argument: object) -> Step:
 
 
 def _read_commit(argument: object) -> Step:
-    given = _read_fields({"message": argument} if isinstance(argument, str) else argument, "commit", *COMMIT_KEYS)
+    given = _read_fields(
+        {"message": argument} if isinstance(argument, str) else argument, "commit", "message", "paths", "allow_empty"
+    )
     paths = _read_names(given["paths"], "commit.paths: a list of paths") if "paths" in given else []
     message = _check_text(given.get("message"), "commit: a message, like `feat({task}): what was done`")
     return {"do": "commit", "message": message, "paths": paths, "allow_empty": _read_flag(given, "allow_empty")}
 
 
-def _read_say(argument: object) -> Step:
-    return {"do": "say", "text": _check_text(argument, "say: a text")}
-
-
 def _read_sleep(argument: object) -> Step:
-    given = _read_fields(argument if isinstance(argument, Mapping) else {"seconds": argument}, "sleep", *SLEEP_KEYS)
+    given = _read_fields(
+        argument if isinstance(argument, Mapping) else {"seconds": argument}, "sleep", "seconds", "ignore_term"
+    )
     seconds = given.get("seconds")
     length = -1.0 if seconds == "forever" else _check_number(seconds, "sleep: seconds, or forever")
     return {"do": "sleep", "seconds": length, "ignore_term": _read_flag(given, "ignore_term")}
@@ -134,11 +128,6 @@ def _read_verdict(argument: object) -> Step:
         raise StepError(f"verdict: {given.get('status')!r} is neither pass nor fail; for a broken verdict use `answer`")
     words = {"pass": "does what the task asks", "fail": "does not do what the task asks"}
     return {"do": "answer", "output": {"notes": words[given["status"]], "issues": [], **given}}
-
-
-def _read_answer(argument: object) -> Step:
-    """Any value, also one that a planner or reviewer should not answer."""
-    return {"do": "answer", "output": argument}
 
 
 def _read_exit(argument: object) -> Step:
@@ -172,10 +161,6 @@ def _read_expect(argument: object) -> Step:
     return {"do": "expect", **{about_prompt.get(name, name): text for name, text in texts.items()}}
 
 
-def _read_flood(argument: object) -> Step:
-    return {"do": "flood", "megabytes": _check_number(argument, "flood: megabytes of output")}
-
-
 def _read_play(argument: object) -> Step:
     if not isinstance(argument, str) or argument not in BEHAVIOURS:
         hint = suggest(str(argument), BEHAVIOURS, before="; ")
@@ -183,25 +168,22 @@ def _read_play(argument: object) -> Step:
     return {"do": "play", "character": argument}
 
 
-RUN_KEYS = ("command", "allow_failure", "timeout")
-COMMIT_KEYS = ("message", "paths", "allow_empty")
-SLEEP_KEYS = ("seconds", "ignore_term")
 STEP_READERS: Mapping[str, Callable[[object], Step]] = {
     "write": _read_write,
     "append": _read_append,
-    "delete": _read_delete,
-    "mkdir": _read_mkdir,
+    "delete": lambda value: {"do": "delete", "paths": _read_names(value, "delete: a path, or a list of paths")},
+    "mkdir": lambda value: {"do": "mkdir", "path": _check_text(value, "mkdir: a path")},
     "note": _read_note,
     "run": _read_run,
     "commit": _read_commit,
-    "say": _read_say,
+    "say": lambda value: {"do": "say", "text": _check_text(value, "say: a text")},
     "sleep": _read_sleep,
     "usage": _read_usage,
     "plan": _read_plan,
     "verdict": _read_verdict,
-    "answer": _read_answer,
+    "answer": lambda value: {"do": "answer", "output": value},  # any value, also one that the role may not answer
     "expect": _read_expect,
-    "flood": _read_flood,
+    "flood": lambda value: {"do": "flood", "megabytes": _check_number(value, "flood: megabytes of output")},
     "exit": _read_exit,
     "play": _read_play,
 }
