@@ -107,7 +107,7 @@ def _write_schema(brief: AgentBrief, directory: Path) -> Path | None:
 
 
 def _iter_settings(brief: AgentBrief) -> Iterator[tuple[str, str]]:
-    """Keys and TOML values. Paths are keys inside tables: in a dotted key, a dot in a path would split it."""
+    """Yield keys and TOML values. Paths are keys inside tables: in a dotted key, a dot in a path would split it."""
     if brief.gateway:
         provider = {
             "name": _quote_text("Blue Flame"),
@@ -122,25 +122,19 @@ def _iter_settings(brief: AgentBrief) -> Iterator[tuple[str, str]]:
         }
         yield "model_provider", _quote_text(PROVIDER)
         yield f"model_providers.{PROVIDER}", _format_table(provider)
+    command = f"{shlex.quote(str(find_hook()))} quiet"
     hook = _format_table(
-        {"type": _quote_text("command"), "command": _quote_text(_build_hook_command()), "timeout": str(HOOK_TIMEOUT)}
+        {"type": _quote_text("command"), "command": _quote_text(command), "timeout": str(HOOK_TIMEOUT)}
     )
     yield "hooks.PreToolUse", f"[{_format_table({'matcher': _quote_text('*'), 'hooks': f'[{hook}]'})}]"
     distrust = _format_table({"trust_level": _quote_text("untrusted")})
-    yield "projects", _format_table({_quote_text(folder): distrust for folder in _list_spellings(brief.worktree)})
+    folders = (brief.worktree, os.path.realpath(brief.worktree))
+    yield "projects", _format_table({_quote_text(folder): distrust for folder in folders})
     yield "approval_policy", _quote_text("never")
     yield "web_search", _quote_text("live" if "WebSearch" in brief.tools else "disabled")
     yield "project_doc_max_bytes", "0"  # its AGENTS.md is read like any other file
     yield "check_for_update_on_startup", "false"
     yield "analytics.enabled", "false"
-
-
-def _build_hook_command() -> str:
-    return f"{shlex.quote(str(find_hook()))} quiet"
-
-
-def _list_spellings(worktree: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((worktree, os.path.realpath(worktree))))
 
 
 def _quote_text(value: str) -> str:
@@ -179,7 +173,7 @@ def _parse_item(item: Mapping[str, Any], *, ended: bool) -> Iterator[Signal]:
         case "file_change":
             yield from _parse_file_change(item, name, ended=ended)
         case _ if kind not in HARMLESS_ITEMS and ended:
-            # unknown effect: without its own line in the audit log it is a gap
+            # its effect is unknown: if the audit log has no line for it, it counts as a gap
             yield ObservedCall(kind or "a nameless item", "", name, by_digest=True)
 
 
@@ -191,8 +185,8 @@ def _parse_command(item: Mapping[str, Any], name: str) -> ObservedCall:
 
 
 def _unwrap_shell(shown: str) -> str:
-    """The command given to the shell. Another program in the shell's place is returned unchanged, so that no line of
-    the audit log matches it."""
+    """Return the command given to the shell. Any other command line is returned unchanged, so that no line of the audit
+    log matches it."""
     try:
         words = shlex.split(shown)
     except ValueError:

@@ -28,7 +28,7 @@ class Access:
     origin: str = "no credential"  # for people: where the credential comes from
 
     def build_launch_entry(self, api: str) -> dict[str, str]:
-        """For launch.json, without the value."""
+        """Build the entry of launch.json, without the credential's value."""
         secret = {"secret": api} if self.value else {}
         return {"upstream": self.upstream, "auth": self.auth, **secret, **({"file": self.file} if self.file else {})}
 
@@ -49,7 +49,7 @@ def _find_claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str
 
 
 def _find_codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
-    """Only a key: a ChatGPT login uses another server and protocol."""
+    """Find a key only: a ChatGPT login uses another server and protocol."""
     folder = environ.get("CODEX_HOME")
     path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN_FILE
     try:
@@ -94,18 +94,19 @@ VENDORS: Mapping[str, Vendor] = {
 
 
 def find_access(api: str, runtime: str, options: Mapping[str, Any], environ: Mapping[str, str], home: Path) -> Access:
-    """By the runtime's settings `credential` and `upstream`. Raises Refused when there is no credential."""
+    """Find how the API is reached, by the runtime's settings `credential` and `upstream`. Raises Refused without a
+    credential."""
     vendor = VENDORS[api]
     upstream = options.get("upstream") or _read_first_variable(environ, vendor.address_variables) or vendor.address
     _check_upstream(upstream, runtime)
-    wanted = options.get("credential") or "auto"
-    if wanted == "none":
+    source = options.get("credential") or "auto"
+    if source == "none":
         return Access(upstream=upstream)
-    if wanted in ("auto", "environment"):
+    if source in ("auto", "environment"):
         for name, auth in vendor.keys:
             if value := environ.get(name, "").strip():
                 return Access(upstream=upstream, auth=auth, value=_check_header_value(value, name), origin=name)
-    if wanted in ("auto", "login") and (login := vendor.login(environ, home)) is not None:
+    if source in ("auto", "login") and (login := vendor.login(environ, home)) is not None:
         auth, value, file = login
         return Access(upstream=upstream, auth=auth, value=value, file=file, origin=file or "your login")
     raise Refused(
@@ -119,7 +120,7 @@ def _read_first_variable(environ: Mapping[str, str], names: tuple[str, ...]) -> 
 
 
 def _check_header_value(value: str, name: str) -> str:
-    """A line end in a header would end the header."""
+    """Refuse a value with a line end, which would end the header."""
     if not value.isascii() or not value.isprintable():
         raise Refused(f"{name} has characters that no key has (a line end?); set it to the key alone")
     return value

@@ -38,7 +38,7 @@ START_SCRIPT = """\
 rm -rf "$HOME/.gemini" && mkdir -p "$HOME/.gemini" && cp "$1" "$HOME/.gemini/settings.json" || exit 1
 shift && exec "$@"
 """
-"""Replaces the settings that a setup command may have left in its HOME. It reads others only from root."""
+"""Replaces settings that a setup command may have left in its HOME. It reads others only from files of root."""
 
 ENVIRONMENT = {"GEMINI_CLI_NO_RELAUNCH": "true", "NO_BROWSER": "true", "GEMINI_TELEMETRY_ENABLED": "false"}
 NOT_RUN_ERRORS = ("tool_not_registered", "invalid_tool_params")
@@ -93,7 +93,7 @@ def _build_gateway_variables(brief: AgentBrief) -> dict[str, str]:
 
 
 def _build_settings(brief: AgentBrief) -> dict[str, Any]:
-    """For its HOME: with --skip-trust it ignores the repository's settings, as tests/contracts/agents checks."""
+    """Build the settings for its HOME; with --skip-trust it ignores the repository's (tests/contracts/agents)."""
     hook = {
         "type": "command",
         "name": "blueflame",
@@ -112,7 +112,7 @@ def _build_settings(brief: AgentBrief) -> dict[str, Any]:
 
 
 def _list_offered_tools(brief: AgentBrief) -> list[str]:
-    """An empty list would mean all tools."""
+    """List the tools it may see. An empty list would mean all tools."""
     return sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())}) or ["none_at_all"]
 
 
@@ -133,8 +133,8 @@ def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
             yield RunResult(failure="error", detail=parse_error_message(message.get("error")), in_words=True)
 
 
-def _parse_tool_use(said: Mapping[str, Any]) -> Iterator[Signal]:
-    tool, given, call = said.get("tool_name"), said.get("parameters"), str(said.get("tool_id") or "")
+def _parse_tool_use(message: Mapping[str, Any]) -> Iterator[Signal]:
+    tool, given, call = message.get("tool_name"), message.get("parameters"), str(message.get("tool_id") or "")
     if not isinstance(tool, str) or not isinstance(given, dict):
         yield ObservedCall(str(tool or ""), "", call, by_digest=True, open=True)
         return
@@ -150,7 +150,7 @@ def _parse_tool_use(said: Mapping[str, Any]) -> Iterator[Signal]:
         )
 
 
-def _parse_tool_result(said: Mapping[str, Any]) -> Signal:
-    call, error = str(said.get("tool_id") or ""), said.get("error")
-    kind = error.get("type") if isinstance(error, dict) and said.get("status") != "success" else ""
+def _parse_tool_result(message: Mapping[str, Any]) -> Signal:
+    call, error = str(message.get("tool_id") or ""), message.get("error")
+    kind = error.get("type") if isinstance(error, dict) and message.get("status") != "success" else ""
     return CallNotRun(call) if kind in NOT_RUN_ERRORS else CallResult(call, denied=kind == REFUSED_ERROR)

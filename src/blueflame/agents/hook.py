@@ -13,7 +13,7 @@ HOOK_TIMEOUT = 5  # seconds (not milliseconds) that an agent gives its hook; hoo
 
 
 def find_hook() -> Path:
-    """Raises WorldError when it cannot be run: agents would be refused everything without a reason."""
+    """Return its path. Raises WorldError when it cannot be run: agents would be refused everything without a reason."""
     path = Path(__file__).with_name("hook.sh")
     if not os.access(path, os.R_OK | os.X_OK):
         raise WorldError(

@@ -1,4 +1,4 @@
-"""Builds a runtime by its kind: a row of model/runtime_support.RUNTIMES and the module of the same name in agents/."""
+"""Build a runtime by its kind: a row of model/runtime_support.RUNTIMES and the module of the same name in agents/."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from blueflame.agents.runtime import Runtime
 
 
 def build_runtime(kind: str, options: Mapping[str, Any], root: Path) -> Runtime:
-    """From its settings, in which relative paths start at `root`. Only the module of this kind is imported."""
+    """Build it from its settings; relative paths start at `root`. Only the module of this kind is imported."""
     runtime: Runtime = import_module(f"blueflame.agents.{kind}").build_runtime(options, root)
     return runtime

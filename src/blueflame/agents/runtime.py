@@ -47,8 +47,8 @@ class AgentBrief:
     request: str = ""
     task: Task | None = None
     allowed_paths: tuple[str, ...] = ()
-    watched: bool = True  # there is a hook to ask: an agent that finds none must do nothing
-    tools: tuple[str, ...] = ()  # that its policy allows, by the policy's names
+    watched: bool = True  # there is a hook: an agent that cannot reach it must do nothing
+    tools: tuple[str, ...] = ()  # allowed by its policy, with the policy's names
     system: str = ""  # added to its system prompt
     home: str = ""  # its HOME inside the sandbox
     gateway: str = ""  # where it reaches its model: http://127.0.0.1:PORT; "" for no model
@@ -92,7 +92,7 @@ class StructuredOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputProblem:
-    """The output cannot be read, or the agent reports an error."""
+    """Output that cannot be read, or an error that the agent reports."""
 
     text: str
 
@@ -106,7 +106,7 @@ class CallNotRun:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """An open call has returned. `denied`: refused and not done, by the agent's own account."""
+    """The result of an open call. `denied`: the agent reports that it was refused and not done."""
 
     call: str
     denied: bool = False
@@ -114,9 +114,11 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How the run ended by the agent's own account; the last one counts. `failure` is "", `error` or a key of
-    session/attempt_verdict.ENDING_BY_FAILURE; `reported` is the cost of the whole run by its own prices; `in_words`:
-    the structured output, where one is expected, is its last text."""
+    """How the agent reports that its run ended; the last one counts.
+
+    `failure` is "", `error` or a key of session/attempt_verdict.ENDING_BY_FAILURE; `reported` is the cost of the whole
+    run by the agent's own prices; `in_words`: its last text is the structured output, if one is expected.
+    """
 
     failure: str = ""
     detail: str = ""
@@ -135,13 +137,13 @@ class Runtime(Protocol):
         """Whether it always prints a RunResult, so that a missing one is a failure."""
 
     def find_problems(self) -> tuple[str, ...]:
-        """Why it cannot be used on this machine, and the fix: program missing, too old, lacks a flag."""
+        """Return why it cannot be used on this machine, and the fix: program missing, too old, lacks a flag."""
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        """How to start an agent for this brief; writes the files that it needs to the attempt's directory."""
+        """Return how to start an agent for this brief; write the files that it needs to the attempt's directory."""
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        """The signals in one line of output. Never raises: an unreadable line is an OutputProblem."""
+        """Return the signals in one line of output. Never raises: an unreadable line is an OutputProblem."""
 
 
 @runtime_checkable
@@ -149,12 +151,12 @@ class InstalledRuntime(Protocol):
     """A runtime that drives an installed program."""
 
     def describe_program(self) -> str:
-        """Name, version and path of the program; "" when it is not installed."""
+        """Return name, version and path of the program; "" when it is not installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOutput:
-    """A whole spool, summed up. `metered` is False when the agent reported no usage, which is not the same as 0."""
+    """The sum of a whole spool. `metered` is False when the agent reported no usage, which is not the same as 0."""
 
     text: str = ""
     spend: Spend = NO_SPEND
@@ -169,7 +171,7 @@ class AgentOutput:
 
     @property
     def is_incomplete(self) -> bool:
-        """Part of what the agent did is unknown, because its output was too large to read."""
+        """Whether a part of what the agent did is unknown, because its output was too large to read."""
         return self.unread_bytes > 0 or self.call_count > len(self.calls)
 
 
@@ -213,10 +215,6 @@ class _OutputCollector:
                 if len(self.problems) < MAX_PROBLEMS:
                     self.problems.append(text)
 
-    def add_gap(self, gap: SkippedBytes, name: str) -> None:
-        self.unread_bytes += gap.size
-        self.add(OutputProblem(_describe_gap(gap, name)))
-
     def build_output(self) -> AgentOutput:
         calls = tuple(self._list_finished_calls())
         in_words = self.output is None and self.result is not None and self.result.in_words
@@ -234,8 +232,8 @@ class _OutputCollector:
         )
 
     def _list_finished_calls(self) -> Iterator[ObservedCall]:
-        """All calls but those that were not run. An open call counts too, unless the program failed by itself: then
-        its result cannot come any more, and the attempt has failed anyway."""
+        """List all calls that were run, and open calls. After a failure of the program, open calls are left out: their
+        results cannot come any more, and the attempt has failed anyway."""
         failed = self.result is None or self.result.failure != ""
         for call in self.calls:
             if call.call in self.not_run or (call.open and failed and call.call not in self.results):
@@ -244,11 +242,12 @@ class _OutputCollector:
 
 
 def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTES) -> AgentOutput:
-    """The whole output of an ended agent. Of a huge spool only the beginning and the end, and the gap is a problem."""
+    """Read the output of an ended agent. Of a huge spool, read the beginning and the end; the gap is a problem."""
     collector = _OutputCollector()
     for part in read_spool_lines(path, max_bytes):
         if isinstance(part, SkippedBytes):
-            collector.add_gap(part, path.name)
+            collector.unread_bytes += part.size
+            collector.add(OutputProblem(_describe_gap(part, path.name)))
         else:
             for signal in runtime.parse_line(part):
                 collector.add(signal)
@@ -264,7 +263,7 @@ def _describe_gap(gap: SkippedBytes, name: str) -> str:
 def read_new_signals(
     runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK_BYTES, max_bytes: int = MAX_LINE_BYTES
 ) -> tuple[tuple[Signal, ...], int]:
-    """The signals since `offset`, from whole lines only, and the next offset. For live views, which call it repeatedly.
+    """Return the signals since `offset`, from whole lines only, and the next offset. For live views, which poll it.
 
     Reads about `step` bytes at a time, so that a flood does not block; a longer line is read whole.
     """
@@ -281,7 +280,7 @@ def read_new_signals(
 
 
 def parse_json_line(line: str, parse: Callable[[Mapping[str, Any]], Iterable[Signal]]) -> tuple[Signal, ...]:
-    """The signals that `parse` finds in a line that must hold one JSON object."""
+    """Return the signals that `parse` finds in a line, which must be one JSON object."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -292,12 +291,12 @@ def parse_json_line(line: str, parse: Callable[[Mapping[str, Any]], Iterable[Sig
 
 
 def parse_action(message: Mapping[str, Any]) -> ObservedCall:
-    """An `action` as our own agent programs print it: the scripted player and the ACP client."""
+    """Parse an `action`, as our own agent programs print it: the scripted player and the ACP client."""
     tool, target, call, digest = (str(message.get(name, "")) for name in ("tool", "target", "call", "digest"))
     return ObservedCall(tool, target, call, digest, message.get("denied") is True)
 
 
 def parse_error_message(error: object) -> str:
-    """The `message` of an error object, cut to a length for display."""
+    """Return the `message` of an error object, cut to a length for display."""
     text = error.get("message") if isinstance(error, dict) else None
     return (text if isinstance(text, str) and text else "it failed without a message")[:MAX_DETAIL_CHARS]

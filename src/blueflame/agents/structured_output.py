@@ -23,14 +23,14 @@ It must fit this JSON schema:
 
 
 def add_schema_to_prompt(prompt: str, schema: Mapping[str, Any] | None) -> str:
-    """The prompt, with the schema of the expected output if there is one."""
-    return (
-        prompt if schema is None else SCHEMA_PROMPT.format(prompt=prompt.rstrip(), schema=json.dumps(schema, indent=1))
-    )
+    """Add the schema of the expected output, if there is one."""
+    if schema is None:
+        return prompt
+    return SCHEMA_PROMPT.format(prompt=prompt.rstrip(), schema=json.dumps(schema, indent=1))
 
 
 def parse_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that is the whole message or its only code block; else None."""
+    """Parse the JSON object that is the whole message or its only code block; None for anything else."""
     bare = text.strip()
     if len(bare) > MAX_MESSAGE_CHARS:
         return None
@@ -46,7 +46,7 @@ def parse_object(text: str) -> Mapping[str, Any] | None:
 
 
 def drop_nulls(found: dict[str, Any]) -> dict[str, Any]:
-    """Without null values: in a strict schema they stand for keys that were left out."""
+    """Remove null values: in a strict schema they mean keys that were left out."""
     return {name: _drop_inner_nulls(value) for name, value in found.items() if value is not None}
 
 
@@ -57,7 +57,7 @@ def _drop_inner_nulls(value: Any) -> Any:  # noqa: ANN401 (plain data of any sha
 
 
 def build_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema without optional keys, for providers that allow none: they become nullable."""
+    """Make optional keys required and nullable, for providers that allow no optional keys."""
     given = {name: _tighten_value(name, value) for name, value in schema.items()}
     if not isinstance(schema.get("properties"), Mapping):
         return given

@@ -51,7 +51,7 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:
 
 
 def _open_window(brief: AgentBrief, directory: Path, root: Path, config: str) -> None:
-    """Once for each attempt: a launch repeated after a crash finds the first one."""
+    """Open it once for each attempt: a launch repeated after a crash finds the first one."""
     note = directory / NOTE_FILE
     if note.exists() and windows.has_session(str(json.loads(note.read_bytes())["session"])):
         return

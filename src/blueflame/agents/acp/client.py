@@ -2,12 +2,12 @@
 
     python client.py ORDERS.json < prompt
 
-It starts the agent's command, gives it the prompt, and answers its questions for permission by asking the hook. It
-offers neither files nor terminals of its own, so an agent does everything itself, inside the sandbox. It prints
-what happens, one JSON object per line: `say`, `action`, `error` and, at the end, `finished`.
+It starts the agent's command, sends it the prompt, and answers its permission requests by asking the hook. It offers
+neither files nor terminals of its own, so an agent does everything itself, inside the sandbox. It prints what happens,
+one JSON object per line: `say`, `action`, `error` and, at the end, `finished`.
 
-Not every agent asks for everything: what was done without a question is put to the hook afterwards. If the hook would
-have refused it, the agent is stopped, and the attempt shows what was done.
+Not every agent asks before everything it does: the hook is asked about such calls afterwards. If it refuses one, the
+agent is stopped, and the attempt shows what was done.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HookQuestion:
 
 @dataclass(slots=True)
 class TrackedCall:
-    """One call of the agent: what is known of it, and the questions about it."""
+    """One call of the agent: what is known about it, and what the hook was asked about it."""
 
     known: AcpCall = field(default_factory=AcpCall)
     asked: list[HookQuestion] = field(default_factory=list)
@@ -76,31 +76,31 @@ class AcpClient:
         self._hook = hook
         self._calls: dict[str, TrackedCall] = {}
         self._news = asyncio.Condition()
-        self._message = ""  # whose pieces these are
+        self._message = ""  # id of the message that `_pieces` belongs to
         self._pieces: list[str] = []
-        self._hearing = 0  # messages in progress
+        self._in_progress = 0  # messages that are being handled
         self.broke = ""  # why the agent is stopped
         self.stop = asyncio.Event()
 
     # --- messages from the agent ---
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 (the protocol's)
-        said = update.model_dump(exclude_none=True)
-        match said.get("session_update"):
+        fields = update.model_dump(exclude_none=True)
+        match fields.get("session_update"):
             case "agent_message_chunk":
-                self._collect_text(said)
+                self._collect_text(fields)
             case "tool_call" | "tool_call_update" as kind:
                 if kind == "tool_call":
                     self.flush_text()
-                self._hearing += 1
+                self._in_progress += 1
                 try:
-                    await self._track_call(said)
+                    await self._track_call(fields)
                 finally:
-                    self._hearing -= 1
+                    self._in_progress -= 1
                     async with self._news:
                         self._news.notify_all()
-            case "current_mode_update" if LAX_MODES.search(str(said.get("current_mode_id"))):
-                self._stop_agent(f"it went into the mode {said.get('current_mode_id')}, in which it does not ask")
+            case "current_mode_update" if LAX_MODES.search(str(fields.get("current_mode_id"))):
+                self._stop_agent(f"it went into the mode {fields.get('current_mode_id')}, in which it does not ask")
 
     async def request_permission(
         self,
@@ -120,55 +120,56 @@ class AcpClient:
 
     # --- handling ---
 
-    def _collect_text(self, said: Mapping[str, Any]) -> None:
-        content = said.get("content")
+    def _collect_text(self, fields: Mapping[str, Any]) -> None:
+        content = fields.get("content")
         text = content.get("text") if isinstance(content, Mapping) else None
         if not isinstance(text, str) or not text:
             return
-        message = str(said.get("message_id") or "")
+        message = str(fields.get("message_id") or "")
         if message != self._message:
             self.flush_text()
         self._message = message
         self._pieces.append(text)
 
     def flush_text(self) -> None:
-        """Messages are printed whole: earlier calls may end in the middle of one."""
+        """Print the whole message: calls that end in the middle of it must not split it."""
         if self._pieces:
             _write_line(type="say", text="".join(self._pieces))
             self._pieces.clear()
 
-    async def _track_call(self, said: Mapping[str, Any]) -> None:
-        name = str(said.get("tool_call_id") or "")
+    async def _track_call(self, fields: Mapping[str, Any]) -> None:
+        name = str(fields.get("tool_call_id") or "")
         call = self._calls.setdefault(name, TrackedCall())
         async with self._news:
-            call.known = replace(update_call(call.known, said), announced=True)
+            call.known = replace(update_call(call.known, fields), announced=True)
             self._news.notify_all()
-        if said.get("status") in END_STATUSES and not call.reported:
+        if fields.get("status") in END_STATUSES and not call.reported:
             call.reported = True
-            await self._finish_call(name, call, done=said["status"] == "completed")
+            await self._finish_call(name, call, done=fields["status"] == "completed")
 
     async def wait_until_settled(self) -> None:
-        """Wait until all messages are handled: the end of the turn may overtake the question about its last call."""
+        """Wait until all messages are handled: the end of the turn may arrive before the hook was asked about its last
+        call."""
         for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
         async with self._news:
-            await self._news.wait_for(lambda: not self._hearing)
+            await self._news.wait_for(lambda: not self._in_progress)
 
-    async def _wait_for_uses(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
-        """The uses that are asked for, once the agent has described the call; empty when it does not."""
+    async def _wait_for_uses(self, name: str, fields: Mapping[str, Any]) -> tuple[ToolUse, ...]:
+        """Return the tool uses of a call once the agent has described it; empty when it does not."""
         call = self._calls.setdefault(name, TrackedCall())
-        known = update_call(call.known, said)
+        known = update_call(call.known, fields)
 
-        def enough() -> bool:
+        def is_described() -> bool:
             nonlocal known
-            known = update_call(call.known, said)
-            # an agent that announces its calls gives a command's folder only there
-            told = known.kind != "execute" or not call.known.announced or "command" in call.known.input
-            return told and translate_acp_call(known, self._cwd) is not None
+            known = update_call(call.known, fields)
+            # an agent that announces its calls names a command's folder only in the announcement
+            has_folder = known.kind != "execute" or not call.known.announced or "command" in call.known.input
+            return has_folder and translate_acp_call(known, self._cwd) is not None
 
         async with self._news:
             try:
-                await asyncio.wait_for(self._news.wait_for(enough), SETTLE_TIMEOUT)
+                await asyncio.wait_for(self._news.wait_for(is_described), SETTLE_TIMEOUT)
             except TimeoutError:
                 _write_line(
                     type="error", text=f"it asked about {known.name or known.title!r} without describing the call"
@@ -200,13 +201,13 @@ class AcpClient:
         return allowed
 
     async def _finish_call(self, name: str, call: TrackedCall, *, done: bool) -> None:
-        """Print what was done; ask the hook now about what it was not asked before."""
+        """Print what was done. Ask the hook now about uses that the agent did not ask about."""
         if is_missing_tool(call.known):
             return
         before = len(call.asked)
         for use in translate_acp_call(call.known, self._cwd) or (ToolUse(call.known.name or "a nameless tool", {}),):
-            if done or not call.asked:
-                await self._ask_afterwards(name, call, use)
+            if (done or not call.asked) and not any(asked.use == use for asked in call.asked):
+                await self._ask_hook(name, use)
         for asked in call.asked:
             self._write_action(asked, done=done)
         refused = next((asked for asked in call.asked[before:] if not asked.allowed), None)
@@ -214,10 +215,6 @@ class AcpClient:
             self._stop_agent(
                 f"it did something without asking that is refused: {refused.use.tool} {_find_target(refused.use)}"
             )
-
-    async def _ask_afterwards(self, name: str, call: TrackedCall, use: ToolUse) -> None:
-        if not any(asked.use == use for asked in call.asked):
-            await self._ask_hook(name, use)
 
     def _write_action(self, asked: HookQuestion, *, done: bool) -> None:
         _write_line(
@@ -229,12 +226,12 @@ class AcpClient:
             denied=not asked.allowed and not done,
         )
 
-    def _stop_agent(self, words: str) -> None:
-        self.broke = self.broke or words
+    def _stop_agent(self, reason: str) -> None:
+        self.broke = self.broke or reason
         self.stop.set()
 
     def close(self) -> None:
-        """Print what is left: the last text, and the calls that did not end."""
+        """Print the last text, and the calls that did not end."""
         self.flush_text()
         for call in self._calls.values():
             if not call.reported:
@@ -246,26 +243,26 @@ def _find_target(use: ToolUse) -> str:
     return next((str(use.input[name]) for name in ("file_path", "command", "pattern", "url") if name in use.input), "")
 
 
-def _write_line(**said: object) -> None:
-    sys.stdout.write(json.dumps(said) + "\n")
+def _write_line(**fields: object) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
 async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
-    """How it ended: the kind of failure ("" for none), and a detail."""
-    player = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
+    """Run it to its end. Return the kind of failure ("" for none), and a detail."""
+    client = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
     where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": MAX_LINE_BYTES}}
-    async with spawn_agent_process(cast("Client", player), *orders["argv"], **where) as (agent, _):
+    async with spawn_agent_process(cast("Client", client), *orders["argv"], **where) as (agent, _):
         try:
             session = await _open_session(agent, orders)
             await _select_asking_mode(agent, session)
             await _select_model(agent, session, orders.get("model", ""))
-            return await _send_prompt(agent, session.session_id, player, prompt)
+            return await _send_prompt(agent, session.session_id, client, prompt)
         except RequestError as e:
-            words_of = f"{e} {e.data or ''}".strip()[:1000]
-            return ("outage" if OUTAGE.search(words_of) else "error"), words_of
+            detail = f"{e} {e.data or ''}".strip()[:1000]
+            return ("outage" if OUTAGE.search(detail) else "error"), detail
         finally:
-            player.close()
+            client.close()
 
 
 async def _open_session(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401 (the library has no name for it)
@@ -288,7 +285,7 @@ async def _select_asking_mode(agent: Any, session: Any) -> None:  # noqa: ANN401
 
 
 async def _select_model(agent: Any, session: Any, model: str) -> None:  # noqa: ANN401
-    """If the agent lets its client choose; else its command line or variables name the model."""
+    """Choose the model, if the agent lets its client choose; else its command line or variables name it."""
     for option in session.config_options or ():
         found = option.model_dump()
         offered = [each.get("value") for each in found.get("options") or () if isinstance(each, dict)]
@@ -296,23 +293,23 @@ async def _select_model(agent: Any, session: Any, model: str) -> None:  # noqa: 
             await agent.set_config_option(config_id="model", session_id=session.session_id, value=model)
 
 
-async def _send_prompt(agent: Any, session: str, player: AcpClient, prompt: str) -> tuple[str, str]:  # noqa: ANN401
+async def _send_prompt(agent: Any, session: str, client: AcpClient, prompt: str) -> tuple[str, str]:  # noqa: ANN401
     prompting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[text_block(prompt)]))
-    stopping = asyncio.ensure_future(player.stop.wait())
+    stopping = asyncio.ensure_future(client.stop.wait())
     await asyncio.wait((prompting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if prompting.done():
-        await player.wait_until_settled()
-    if player.broke:
+        await client.wait_until_settled()
+    if client.broke:
         prompting.cancel()
         await agent.cancel(session_id=session)
-        return "error", player.broke
+        return "error", client.broke
     reason = (await prompting).stop_reason
     return ("", "") if reason == "end_turn" else ("error", f"it stopped because of {reason}")
 
 
 def remove_path(place: Path) -> None:
-    """Removes settings that a setup command may have written."""
+    """Remove settings that a setup command may have written."""
     if place.is_symlink() or place.is_file():
         place.unlink()
     elif place.exists():
@@ -325,7 +322,7 @@ def main(argv: list[str]) -> int:
         for name in orders.get("without", ()):
             remove_path(Path.home() / name)
         failure, detail = asyncio.run(run_agent(orders, sys.stdin.read()))
-    except (OSError, EOFError, ValueError) as e:  # it could not be started, or went away
+    except (OSError, EOFError, ValueError) as e:  # it could not be started, or has ended
         failure, detail = "error", f"the connection to the agent failed: {e}"
     _write_line(type="finished", failure=failure, detail=detail)
     return 1 if failure else 0

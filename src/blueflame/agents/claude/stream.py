@@ -1,4 +1,4 @@
-"""Parses the output of Claude Code (stream-json) into signals.
+"""Parse the output of Claude Code (stream-json) into signals.
 
 Its `subtype` is not used: a failed run has `success` there. What counts is `is_error`, the terminal reason and the key
 of the structured output.
@@ -32,69 +32,69 @@ FAILURE_BY_REASON = {"budget_exhausted": "budget", "structured_output_retry_exha
 
 
 def parse_line(line: str) -> tuple[Signal, ...]:
-    return () if line.startswith(PARTIAL_PREFIX) else parse_json_line(line, _parse_line_object)
+    return () if line.startswith(PARTIAL_PREFIX) else parse_json_line(line, _parse_entry)
 
 
-def _parse_line_object(said: Mapping[str, Any]) -> Iterator[Signal]:
+def _parse_entry(entry: Mapping[str, Any]) -> Iterator[Signal]:
     """Unknown types are ignored: new versions bring new ones, and none of them decides anything."""
-    match said.get("type"):
+    match entry.get("type"):
         case "assistant":
-            yield from _parse_message(said)
+            yield from _parse_message(entry)
         case "user":
-            yield from _parse_tool_results(said)
+            yield from _parse_tool_results(entry)
         case "result":
-            yield from _parse_result(said)
+            yield from _parse_result(entry)
 
 
-def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
-    """One line has one block of a message, so nothing is counted twice."""
-    for block in _iter_blocks(said):
+def _parse_message(entry: Mapping[str, Any]) -> Iterator[Signal]:
+    """Parse the blocks of a message. Each line has one block, so nothing is counted twice."""
+    for block in _iter_blocks(entry):
         match block.get("type"):
             case "text":
                 if str(block.get("text", "")).strip():
                     yield TextOutput(str(block["text"]))
             case "tool_use" | "server_tool_use" as kind:
-                yield _parse_tool_use(block, open_still=kind == "tool_use")
+                yield _parse_tool_use(block, is_open=kind == "tool_use")
 
 
-def _parse_tool_use(block: Mapping[str, Any], *, open_still: bool) -> ObservedCall:
+def _parse_tool_use(block: Mapping[str, Any], *, is_open: bool) -> ObservedCall:
     given = block.get("input")
     target = next((str(given[name]) for name in TARGET_FIELDS if name in given), "") if isinstance(given, dict) else ""
     tool, call = (str(block.get(name) or "") for name in ("name", "id"))
-    return ObservedCall(tool, target[:MAX_DETAIL_CHARS], call, open=open_still)
+    return ObservedCall(tool, target[:MAX_DETAIL_CHARS], call, open=is_open)
 
 
-def _parse_tool_results(said: Mapping[str, Any]) -> Iterator[Signal]:
-    decided = _read_decisions(said.get("tool_result_meta"))
-    for block in _iter_blocks(said):
+def _parse_tool_results(entry: Mapping[str, Any]) -> Iterator[Signal]:
+    decided = _read_decisions(entry.get("tool_result_meta"))
+    for block in _iter_blocks(entry):
         if block.get("type") != "tool_result":
             continue
         call = str(block.get("tool_use_id") or "")
         if call in decided:
             yield CallResult(call, denied=decided[call])
-        elif _is_not_run(block, said):
+        elif _is_not_run(block, entry):
             yield CallNotRun(call)
         else:
             yield CallResult(call)
 
 
-def _is_not_run(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    """Unknown tool or invalid input: the program reports it without asking the hook.
+def _is_not_run(block: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether the program rejected the call without asking the hook: unknown tool, or invalid input.
 
-    A call that was decided on carries the decision, which the output of a tool cannot remove.
+    A call that the hook decided on has that decision in its entry, and a tool's output cannot remove it.
     """
     content = block.get("content")
     return (
-        "tool_result_meta" not in said
+        "tool_result_meta" not in entry
         and block.get("is_error") is True
         and isinstance(content, str)
         and content.startswith(TOOL_USE_ERROR)
-        and isinstance(said.get("tool_use_result"), str)
+        and isinstance(entry.get("tool_use_result"), str)
     )
 
 
 def _read_decisions(meta: object) -> dict[str, bool]:
-    """The calls with a decision, and whether they were refused."""
+    """Return the calls with a decision, and whether they were refused."""
     found = {}
     for each in meta if isinstance(meta, list) else ():
         if isinstance(each, dict):
@@ -104,47 +104,47 @@ def _read_decisions(meta: object) -> dict[str, bool]:
     return found
 
 
-def _parse_result(said: Mapping[str, Any]) -> Iterator[Signal]:
-    text, output = said.get("result"), said.get("structured_output")
+def _parse_result(entry: Mapping[str, Any]) -> Iterator[Signal]:
+    text, output = entry.get("result"), entry.get("structured_output")
     if isinstance(text, str) and text.strip():
         yield TextOutput(text)
     if isinstance(output, dict):
         yield StructuredOutput(output)
-    elif "structured_output" in said:
+    elif "structured_output" in entry:
         yield OutputProblem("its structured output is not an object")
-    failure = _classify_failure(said)
+    failure = _classify_failure(entry)
     yield RunResult(
-        failure=failure, detail=_format_detail(said) if failure else "", reported=_read_reported_spend(said)
+        failure=failure, detail=_format_detail(entry) if failure else "", reported=_read_reported_spend(entry)
     )
 
 
-def _classify_failure(said: Mapping[str, Any]) -> str:
-    reason = said.get("terminal_reason")
-    if said.get("is_error") is False and reason in ("completed", None):
+def _classify_failure(entry: Mapping[str, Any]) -> str:
+    reason = entry.get("terminal_reason")
+    if entry.get("is_error") is False and reason in ("completed", None):
         return ""
     if isinstance(reason, str) and reason in FAILURE_BY_REASON:
         return FAILURE_BY_REASON[reason]
-    return "outage" if said.get("is_error") is True and _is_outage(said) else "error"
+    return "outage" if entry.get("is_error") is True and _is_outage(entry) else "error"
 
 
-def _is_outage(said: Mapping[str, Any]) -> bool:
-    status = said.get("api_error_status")
+def _is_outage(entry: Mapping[str, Any]) -> bool:
+    status = entry.get("api_error_status")
     if isinstance(status, int) and not isinstance(status, bool):
         return status == 429 or 500 <= status <= 599
-    return said.get("api_error") == "connection_failed"
+    return entry.get("api_error") == "connection_failed"
 
 
-def _format_detail(said: Mapping[str, Any]) -> str:
-    errors = said.get("errors")
+def _format_detail(entry: Mapping[str, Any]) -> str:
+    errors = entry.get("errors")
     words = [str(each) for each in errors] if isinstance(errors, list) else []
-    words += [str(said[name]) for name in ("result",) if isinstance(said.get(name), str) and said[name]]
-    return ("; ".join(words) or f"it ended with {said.get('terminal_reason') or 'an error'}")[:MAX_DETAIL_CHARS]
+    words += [str(entry[name]) for name in ("result",) if isinstance(entry.get(name), str) and entry[name]]
+    return ("; ".join(words) or f"it ended with {entry.get('terminal_reason') or 'an error'}")[:MAX_DETAIL_CHARS]
 
 
-def _read_reported_spend(said: Mapping[str, Any]) -> Spend | None:
-    """Summed by model: the total beside it lacks the last call of an aborted run."""
-    models = said.get("modelUsage")
-    cost = said.get("total_cost_usd")
+def _read_reported_spend(entry: Mapping[str, Any]) -> Spend | None:
+    """Sum the tokens of all models: the total in the same entry lacks the last call of an aborted run."""
+    models = entry.get("modelUsage")
+    cost = entry.get("total_cost_usd")
     if not isinstance(models, dict) or isinstance(cost, bool) or not isinstance(cost, int | float):
         return None
     used = [each for each in models.values() if isinstance(each, dict)]
@@ -164,8 +164,8 @@ def _sum_tokens(used: list[dict[str, Any]], name: str) -> int:
     return sum(count for each in used if isinstance(count := each.get(name), int) and count > 0)
 
 
-def _iter_blocks(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    message = said.get("message")
+def _iter_blocks(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
