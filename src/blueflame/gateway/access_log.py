@@ -7,10 +7,12 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from blueflame.system.fd import append_line
+
 MAX_LOG_BYTES = 32 * 1024 * 1024
 
 
-def _format_now() -> str:
+def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -18,7 +20,7 @@ def _format_now() -> str:
 class AccessEntry:
     """One request."""
 
-    began: str = field(default_factory=_format_now)
+    began: str = field(default_factory=format_now)
     kind: str = ""
     host: str = ""
     port: int = 0
@@ -65,20 +67,15 @@ class AccessLog:
             self.problem = "the gateway's record is full"
         if self.problem:
             return
-        try:
-            written = os.write(self._file, data)
-        except OSError as e:
-            self.problem = f"the gateway's record cannot be written: {e.strerror}"
-            return
-        self._room -= written
-        if written < len(data):
-            self.problem = "the gateway's record cannot be written: the disk is full"
+        self._room -= len(data)
+        if failure := append_line(self._file, data):
+            self.problem = f"the gateway's record cannot be written: {failure}"
 
 
 def _format_line(entry: AccessEntry, attempt: str) -> bytes:
     content = {
         "timestamp": entry.began,
-        "ended": _format_now(),
+        "ended": format_now(),
         "attempt": attempt,
         "kind": entry.kind,
         "host": entry.host,

@@ -41,6 +41,14 @@ def write_to_end(handle: int, data: bytes) -> None:
         data = data[os.write(handle, data) :]
 
 
+def append_line(handle: int, line: bytes) -> str:
+    """Write a line in one call, so that several writers can share a file. Return why it failed, or ""."""
+    try:
+        return "" if os.write(handle, line) == len(line) else "the disk is full"
+    except OSError as e:
+        return str(e.strerror)
+
+
 def sync_folder(folder: str) -> None:
     """A rename is durable only when its folder is."""
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -20,6 +20,7 @@ from blueflame.gateway.cassette.match import (
     parse_whole_answer,
 )
 from blueflame.model.errors import WorldError
+from blueflame.system.fd import append_line
 
 FIELDS: Mapping[str, type] = {
     "key": str,
@@ -62,19 +63,11 @@ class CassetteRecorder:
             "streamed": streamed,
             "response": self._places.insert(kept),
         }
-        self._write(json.dumps(line).encode() + b"\n")
+        if failure := append_line(self._file, json.dumps(line).encode() + b"\n"):
+            self.problem = f"the cassette cannot be written: {failure}"
 
     def close(self) -> None:
         os.close(self._file)
-
-    def _write(self, line: bytes) -> None:
-        try:
-            whole = os.write(self._file, line) == len(line)
-        except OSError as e:
-            self.problem = f"the cassette cannot be written: {e.strerror}"
-            return
-        if not whole:
-            self.problem = "the cassette cannot be written: the disk is full"
 
 
 class CassettePlayer:
@@ -84,7 +77,7 @@ class CassettePlayer:
         self._places = Placeholders(places)
         self._lines = _read_lines(path, key)
         self._taken: set[int] = set()
-        self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that stands for it
+        self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that answers it
 
     def find_answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
         """Return the answer in chunks, a streamed one as events; None if there is none."""
@@ -162,4 +155,4 @@ def _is_event_list(response: object) -> bool:
 
 
 def _build_damaged_error(path: str, number: int) -> WorldError:
-    return WorldError(f"{path}:{number} is not a line of a cassette; take the line out or record it again")
+    return WorldError(f"{path}:{number} is not a line of a cassette; remove the line or record it again")

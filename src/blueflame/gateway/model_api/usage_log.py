@@ -9,11 +9,12 @@ import fcntl
 import json
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from blueflame.billing.prices import PriceRow, compute_cost, find_row, parse_row
 from blueflame.billing.usage import Usage
+from blueflame.gateway.access_log import format_now
 from blueflame.gateway.options import ModelOptions
+from blueflame.system.fd import append_line
 
 FILE_NAME = "usage.jsonl"
 
@@ -64,7 +65,7 @@ class UsageLog:
     def write(self, line: CallRecord, priced: PricedUsage) -> None:
         usage = priced.usage
         content = {
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "at": format_now(),
             "attempt": self._attempt,
             "api": line.api,
             "model": usage.model,
@@ -83,14 +84,8 @@ class UsageLog:
             "first_byte_ms": line.first_byte_ms,
             "tries": line.tries,
         }
-        data = (json.dumps(content) + "\n").encode()
-        try:
-            written = os.write(self._file, data)
-        except OSError as e:
-            self.problem = f"the record of what the model costs cannot be written: {e.strerror}"
-            return
-        if written < len(data):
-            self.problem = "the record of what the model costs cannot be written: the disk is full"
+        if failure := append_line(self._file, (json.dumps(content) + "\n").encode()):
+            self.problem = f"the record of what the model costs cannot be written: {failure}"
 
     def close(self) -> None:
         os.close(self._file)
