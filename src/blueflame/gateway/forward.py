@@ -5,8 +5,6 @@ Exactly one request goes to the checked host, with a Host header made from the c
 
 from __future__ import annotations
 
-import re
-
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.connect import RequestContext, connect_to_host, format_authority
 from blueflame.gateway.options import HTTPS_PORT, GatewayOptions, find_rule
@@ -21,8 +19,6 @@ from blueflame.gateway.request import (
 
 HTTP_PORT = 80
 
-_LENGTH = re.compile(rb"[0-9]{1,12}")
-
 
 async def forward_request(context: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
     entry.kind = "http"
@@ -31,7 +27,9 @@ async def forward_request(context: RequestContext, head: RequestHead, client: St
         raise build_malformed_refusal("only http:// can be requested in this way; use CONNECT for https")
     entry.host, entry.port = host, port = parse_authority(authority, port=HTTP_PORT)
     _check_http_allowed(context.options, host, port)
-    size = _read_content_length(head)
+    if head.get_all("transfer-encoding"):
+        raise RequestRefused(411, "malformed_request", "chunked bodies are not forwarded: send a Content-Length")
+    size = head.read_content_length()
     rule, upstream = await connect_to_host(context, host, port)
     entry.set_decision("allow", rule, "")
 
@@ -55,15 +53,6 @@ def _check_http_allowed(options: GatewayOptions, host: str, port: int) -> None:
             f"http://{host} is not allowed: only https goes out; use https://{host}, or a person can allow it:"
             f" sandbox.allowed_hosts: [{format_authority(host, port)}]",
         )
-
-
-def _read_content_length(head: RequestHead) -> int:
-    if head.get_all("transfer-encoding"):
-        raise RequestRefused(411, "malformed_request", "chunked bodies are not forwarded: send a Content-Length")
-    sizes = head.get_all("content-length")
-    if len(sizes) > 1 or not all(_LENGTH.fullmatch(size) for size in sizes):
-        raise build_malformed_refusal("the Content-Length is not one plain number")
-    return int(sizes[0]) if sizes else 0
 
 
 def _format_request(head: RequestHead, authority: str, path: str) -> bytes:

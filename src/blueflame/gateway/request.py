@@ -1,4 +1,4 @@
-"""Read the head of a request strictly: refuse what two readers could take in two ways (request smuggling)."""
+"""Read the head of a request strictly: refuse what two programs could read differently (request smuggling)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ HOP_BY_HOP_HEADERS = frozenset(
 ) | {"te", "trailer", "transfer-encoding", "upgrade"}
 _FIRST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,16384}) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
+_LENGTH = re.compile(rb"[0-9]{1,12}")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\\]+)(?::([1-9][0-9]{0,4}))?")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?")
 
 
 class RequestRefused(Exception):
-    """Why a request is not served: an HTTP status, the stable name of a rule, and a message with the fix."""
+    """Why a request or a call to a model is not served: HTTP status, name of the rule for the log, message and fix."""
 
     def __init__(self, status: int, rule: str, words: str) -> None:
         super().__init__(words)
@@ -43,12 +44,19 @@ class RequestHead:
     def get_all(self, name: str) -> list[bytes]:
         return [value for key, value in self.headers if key == name]
 
+    def read_content_length(self) -> int:
+        """Return the length of the body, 0 without one. Refuse two lengths, and anything but digits."""
+        sizes = self.get_all("content-length")
+        if len(sizes) > 1 or not all(_LENGTH.fullmatch(size) for size in sizes):
+            raise build_malformed_refusal("the Content-Length is not one plain number")
+        return int(sizes[0]) if sizes else 0
+
     def list_forwarded(self, *dropped: str) -> list[tuple[str, str]]:
         """List the headers to forward: not those for one connection, nor `dropped`."""
         listed = {
             name.strip().lower() for value in self.get_all("connection") for name in value.decode("latin-1").split(",")
         }
-        listed -= {"content-length"}  # without it the body would be read as a second request
+        listed -= {"content-length"}  # kept: without it the body would be read as a second request
         removed = HOP_BY_HOP_HEADERS | listed | set(dropped)
         return [(name, value.decode("latin-1")) for name, value in self.headers if name not in removed]
 

@@ -1,7 +1,7 @@
 """Wait before the next try of a call: until the time the provider named, or twice as long each time.
 
-A rate limit belongs to the account, so it is shared: a file tells the other gateways of the runtime when to try again.
-The first call that succeeds removes it; the orchestrator may remove it, too, to make them try now.
+A rate limit holds for the whole account, so a shared file tells the other gateways of the runtime when to try again.
+The first call that succeeds removes the file; the orchestrator removes it, too, to make them try now.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CallWait:
 
 @dataclass(slots=True)
 class FailurePeriod:
-    """Failures of one kind in a row, whichever call met them: a client that gives up and asks again gains no time."""
+    """Failures of one kind in a row, of all calls: a client that gives up and asks again does not start a new wait."""
 
     since: float
     seen: float
@@ -86,7 +86,7 @@ class RateLimitWait:
         while (left := again - time.time()) > 0:
             await asyncio.sleep(min(self._wait_times.poll, left))
             if shares and self._read_shared() is None:
-                return  # another call succeeded, or the orchestrator wants a try now
+                return  # another call succeeded, or the orchestrator asks for a try now
 
     def stop_waiting(self, wait: CallWait) -> None:
         """Report that the call no longer waits."""
@@ -96,7 +96,7 @@ class RateLimitWait:
             self._report_longest()
 
     def record_success(self, sent_at: float) -> None:
-        """End a limit for all gateways that was met before this answered call was sent."""
+        """End the shared limit, unless it was reported after this answered call was sent."""
         self._periods.clear()
         found = self._read_shared()
         if found is not None and _to_float(found.get("since")) <= sent_at:
@@ -139,9 +139,9 @@ class RateLimitWait:
         """Report the longest wait of all calls, when it has changed."""
         longest = max(self._parked.values(), key=lambda why: _to_float(why["until"]), default=None)
         if longest is None and self._reported is not None:
-            self._reporter.report_resumed()
+            self._reporter.report("resumed")
         elif longest is not None and longest != self._reported:
-            self._reporter.report_parked(longest)
+            self._reporter.report("parked", longest)
         self._reported = longest
 
     def _read_shared(self) -> dict[str, object] | None:
@@ -155,7 +155,7 @@ class RateLimitWait:
         return found if isinstance(found, dict) else None
 
     def _write_shared(self, wait: CallWait, failure: ProviderFailure, again: float) -> bool:
-        """Write the shared file. `until` is our next try: a gateway that has ended holds the others up no longer."""
+        """Write the shared file. `until` is our next try: a gateway that has ended must not delay others any longer."""
         path = self._options.shared
         if not path:
             return False
@@ -168,7 +168,7 @@ class RateLimitWait:
                 file.write(json.dumps({**content, "attempt": self._attempt}))
             os.replace(draft, path)  # noqa: PTH105
         except OSError:
-            return False  # the others will meet the limit themselves
+            return False  # the other gateways will get the rate limit from the provider
         return True
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
 from blueflame.gateway.relay import Stream
+from blueflame.gateway.request import RequestHead, RequestRefused, build_malformed_refusal
 
 PIECE_BYTES = 256 * 1024
 MAX_CHUNK_LINE_BYTES = 16 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024  # of an agent's request
+BODY_TIMEOUT = 60.0  # seconds without a byte
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
@@ -82,3 +86,36 @@ class ChunkDecoder:
             self._in_trailers = self._left == 0
             if self._max_bytes is not None and self._announced > self._max_bytes:
                 raise BodyTooLarge
+
+
+async def read_body(client: Stream, head: RequestHead) -> bytes:
+    """Read the whole body of an agent's request, before any of it is sent on."""
+    codings = [coding.lower() for coding in head.get_all("transfer-encoding")]
+    if codings and (head.get_all("content-length") or codings != [b"chunked"]):
+        raise build_malformed_refusal("the body must have either a Content-Length or Transfer-Encoding: chunked")
+    size = head.read_content_length()
+    if size > MAX_BODY_BYTES:
+        raise _build_too_large()
+    if (size or codings) and b"100-continue" in [value.lower() for value in head.get_all("expect")]:
+        client.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    try:
+        return await _read_whole(client, size, ChunkDecoder(MAX_BODY_BYTES) if codings else None)
+    except TimeoutError:
+        raise RequestRefused(408, "too_slow", f"no more of the body arrived for {BODY_TIMEOUT:g} seconds") from None
+    except BodyTooLarge:
+        raise _build_too_large() from None
+    except BrokenMessage as e:
+        raise build_malformed_refusal(f"the body of the request is incomplete or malformed: {e}") from None
+
+
+async def _read_whole(client: Stream, size: int, decoder: ChunkDecoder | None) -> bytes:
+    body, now = bytearray(), asyncio.get_running_loop().time
+    async with asyncio.timeout(BODY_TIMEOUT) as idle:
+        async for piece in iterate_body(client, None if decoder else size, decoder):
+            body += piece
+            idle.reschedule(now() + BODY_TIMEOUT)
+    return bytes(body)
+
+
+def _build_too_large() -> RequestRefused:
+    return RequestRefused(413, "too_large", f"the request is larger than {MAX_BODY_BYTES // (1024 * 1024)} MB")

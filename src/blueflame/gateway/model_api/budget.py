@@ -9,10 +9,11 @@ from typing import Any
 
 from blueflame.billing.sse import parse_json
 from blueflame.billing.usage import Usage, UsageReader
-from blueflame.gateway.model_api.errors import BUDGET_STATUS, CallDenied
+from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
+from blueflame.gateway.request import RequestRefused
 from blueflame.text.format import format_dollars
 
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
@@ -23,7 +24,7 @@ class OpenCall:
     """A call that has reserved budget. `reader` knows what it has used so far."""
 
     body: bytes
-    named: str = ""  # the model, where the path tells it
+    named: str = ""  # the model, if the path names it
     reader: UsageReader | None = None
 
     def read_usage(self) -> Usage:
@@ -51,13 +52,13 @@ class BudgetReservation:
         self._changed = asyncio.Event()
 
     async def wait_to_reserve(self, open_call: OpenCall) -> None:
-        """Wait until earlier calls have ended. Raises CallDenied when a budget is used up."""
+        """Wait until earlier calls have ended. Raises RequestRefused when a budget is used up."""
         while not self.try_reserve(open_call):
             self._changed.clear()
             await self._changed.wait()
 
     def try_reserve(self, open_call: OpenCall) -> bool:
-        """Reserve, or return False when it must wait. Raises CallDenied when a budget is used up."""
+        """Reserve, or return False when it must wait. Raises RequestRefused when a budget is used up."""
         self._refuse_if_used_up()
         if not all(self._has_room(limit) for limit in self._limits):
             return False
@@ -66,7 +67,7 @@ class BudgetReservation:
 
     def settle(self, open_call: OpenCall, priced: PricedUsage) -> None:
         """Replace the reservation of an ended call by what it used."""
-        if open_call not in self._open_calls:  # it was never let go
+        if open_call not in self._open_calls:  # it never got a reservation
             return
         self._open_calls.remove(open_call)
         spent = _list_amounts(priced)
@@ -90,7 +91,7 @@ class BudgetReservation:
                 )
                 why = {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit, "words": words}
                 self._reporter.report_refused(why)
-                raise CallDenied(BUDGET_STATUS, "budget", words)
+                raise RequestRefused(BUDGET_STATUS, "budget", words)
 
     def _has_room(self, limit: BudgetLimit) -> bool:
         """Whether one more fits, if each open call becomes as large as the largest so far. The first runs alone."""

@@ -20,7 +20,7 @@ from blueflame.gateway.request import HOP_BY_HOP_HEADERS, RequestHead
 
 T = TypeVar("T")
 DROPPED_RESPONSE_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "set-cookie", "alt-svc"}
-DRAIN_SECONDS = 5.0  # after a disconnect: the provider's usage is still to be read
+DRAIN_SECONDS = 5.0  # after a disconnect, to read the usage at the end of the provider's answer
 DRAIN_SECONDS_AT_END = 1.5
 
 
@@ -29,19 +29,19 @@ class AgentDisconnected(Exception):
 
 
 class AgentConnection:
-    """One connection of an agent, after its request has been read."""
+    """The connection of an agent whose request has been read."""
 
     def __init__(self, stream: Stream, version: str) -> None:
         self._stream = stream
         self._chunks = version == "1.1"
         self._left = asyncio.Event()
         self._ends_at: float | None = None  # when the exchange with its provider is cut off
-        self._leash: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self.begun = False  # a status has been sent
         self.down = 0
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the agent closes its side: it wants no answer then."""
+        """Wait until the agent closes its side: it does not read an answer any more."""
         try:
             while await self._stream.reader.read(65536):
                 pass  # one request per connection: what follows is ignored
@@ -50,12 +50,12 @@ class AgentConnection:
         self.limit_remaining(DRAIN_SECONDS)
 
     def limit_remaining(self, seconds: float) -> None:
-        """Stop what waits for the agent; give what answers it this many seconds."""
+        """Cancel the wait before a provider is asked; limit an answer in progress to this many seconds."""
         until = asyncio.get_running_loop().time() + seconds
         self._ends_at = until if self._ends_at is None else min(until, self._ends_at)
         self._left.set()
-        if self._leash is not None and not self._leash.expired():
-            self._leash.reschedule(self._ends_at)
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(self._ends_at)
 
     def start_response(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
         """Send the status and headers. `final` tells the client not to retry."""
@@ -89,7 +89,7 @@ class AgentConnection:
             self._stream.writer.write(data)
 
     async def run_while_connected(self, waiting: Coroutine[object, object, T]) -> T:
-        """Wait before the provider is asked. Raises AgentDisconnected."""
+        """Run what has to happen before the provider is asked. Raises AgentDisconnected."""
         work, leaving = asyncio.ensure_future(waiting), asyncio.ensure_future(self._left.wait())
         try:
             await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -105,14 +105,14 @@ class AgentConnection:
     async def limit_after_disconnect(self) -> AsyncIterator[None]:
         """Limit the exchange with the provider once the agent has disconnected. Raises AgentDisconnected."""
         try:
-            async with asyncio.timeout_at(self._ends_at) as leash:
-                self._leash = leash
+            async with asyncio.timeout_at(self._ends_at) as timeout:
+                self._timeout = timeout
                 try:
                     yield
                 finally:
-                    self._leash = None
+                    self._timeout = None
         except TimeoutError:
-            if leash.expired():
+            if timeout.expired():
                 raise AgentDisconnected from None
             raise
 

@@ -31,7 +31,7 @@ class StaleConnection(ProviderUnreachable):
 
 class ProviderConnections:
     def __init__(self, timeouts: GatewayTimeouts, *, tls: bool) -> None:
-        """Load the trusted certificates now, if any provider needs `tls`: that takes longer than many an answer."""
+        """Load the trusted certificates now, if a provider needs `tls`: it is slow, and a call would wait for it."""
         self._timeouts = timeouts
         self._kept: dict[str, list[tuple[float, Stream]]] = {}
         self._trust = ssl.create_default_context() if tls else None
@@ -108,13 +108,13 @@ class ProviderConnections:
 
 
 def _enable_tcp_keepalive(writer: asyncio.StreamWriter) -> None:
-    """Detect a network that went away: the kernel probes after a minute of silence and gives up after another."""
-    plug = writer.get_extra_info("socket")
+    """Detect a lost network: the kernel probes after a minute of silence and gives up after another."""
+    connection = writer.get_extra_info("socket")
     with suppress(OSError, AttributeError):
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-        plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-        plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
 
 
 def _is_closed_early(e: OSError) -> bool:

@@ -10,9 +10,9 @@ from blueflame.gateway.request import RequestHead
 
 
 class EndpointKind(Enum):
-    METERED = "metered"  # a model answers, and that costs
+    METERED = "metered"  # a call to a model, which costs money
     FREE = "free"  # costs nothing: forwarded without a line in the usage log
-    OURS = "ours"  # answered here: clients check that the server is up
+    OURS = "ours"  # answered by the gateway: clients check that the server is up
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,16 +31,6 @@ BUDGET_STATUS = 402
 """Ends claude 2.1.325 at once with our message as its result; it retries 400 six times and 401 for minutes (tested)."""
 
 
-class CallDenied(Exception):
-    """A call that is answered here with an error its client understands. `rule` is for the log."""
-
-    def __init__(self, status: int, rule: str, words: str) -> None:
-        super().__init__(words)
-        self.status = status
-        self.rule = rule
-        self.words = words
-
-
 def format_error_body(api: str, status: int, words: str) -> bytes:
     return json.dumps(_build_error(api, status, words)).encode()
 
@@ -49,13 +39,8 @@ def _build_error(api: str, status: int, words: str) -> Mapping[str, object]:
     if api == "gemini":
         return {"error": {"code": status, "message": words, "status": GEMINI.get(status, "UNAVAILABLE")}}
     if api == "openai":
-        kind = (
-            "insufficient_quota"
-            if status == BUDGET_STATUS
-            else "invalid_request_error"
-            if status < 500
-            else "server_error"
-        )
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        kind = "insufficient_quota" if status == BUDGET_STATUS else kind
         return {"error": {"message": words, "type": kind, "param": None, "code": f"blueflame_{status}"}}
     return {"type": "error", "error": {"type": ANTHROPIC.get(status, "api_error"), "message": words}}
 

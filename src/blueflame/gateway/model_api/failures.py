@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -16,8 +16,6 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _SPAN = re.compile(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m(?!s))?(?:([0-9.]+)s)?(?:([0-9.]+)ms)?")
 _SECONDS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 MAX_WAIT_SECONDS = 40 * 86400.0  # more is a mistake
-_LIMITED = "anthropic-ratelimit-"
-_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 
 
 def find_reset_time(headers: Mapping[str, str], body: bytes, now: float) -> float | None:
@@ -51,20 +49,26 @@ def _read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _read_anthropic_reset(headers: Mapping[str, str]) -> float | None:
-    """The latest of the limits that are used up; without one, the earliest."""
-    moments = {kind: _parse_moment(headers.get(f"{_LIMITED}{kind}-reset", "")) for kind in _KINDS}
-    known = {kind: moment for kind, moment in moments.items() if moment is not None}
-    empty = [moment for kind, moment in known.items() if headers.get(f"{_LIMITED}{kind}-remaining", "").strip() == "0"]
-    return max(empty) if empty else min(known.values(), default=None)
+    prefix = "anthropic-ratelimit-"
+    return _pick_reset(
+        (_parse_moment(headers.get(f"{prefix}{kind}-reset", "")), headers.get(f"{prefix}{kind}-remaining", ""))
+        for kind in ("requests", "tokens", "input-tokens", "output-tokens")
+    )
 
 
 def _read_openai_reset(headers: Mapping[str, str], now: float) -> float | None:
-    kinds = ("requests", "tokens")
-    spans = {kind: _parse_span(headers.get(f"x-ratelimit-reset-{kind}", "")) for kind in kinds}
-    known = {kind: span for kind, span in spans.items() if span is not None}
-    empty = [span for kind, span in known.items() if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0"]
-    span = max(empty) if empty else min(known.values(), default=None)
+    span = _pick_reset(
+        (_parse_span(headers.get(f"x-ratelimit-reset-{kind}", "")), headers.get(f"x-ratelimit-remaining-{kind}", ""))
+        for kind in ("requests", "tokens")
+    )
     return None if span is None else now + span
+
+
+def _pick_reset(limits: Iterable[tuple[float | None, str]]) -> float | None:
+    """Pick the latest reset of the limits with nothing remaining; without one, the earliest of all."""
+    known = [(reset, remaining) for reset, remaining in limits if reset is not None]
+    used_up = [reset for reset, remaining in known if remaining.strip() == "0"]
+    return max(used_up) if used_up else min((reset for reset, _ in known), default=None)
 
 
 def _read_reset_in_body(body: bytes, now: float) -> float | None:
@@ -100,7 +104,7 @@ def _parse_moment(text: str) -> float | None:
 
 
 def _parse_span(text: str) -> float | None:
-    """6m0s, 1h2m, 250ms, 12.5s."""
+    """Parse a duration in seconds: 6m0s, 1h2m, 250ms, 12.5s."""
     text = text.strip()
     found = _SPAN.fullmatch(text) if text else None
     if found is None:
@@ -113,7 +117,7 @@ def _parse_span(text: str) -> float | None:
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
 MAX_REASON_LENGTH = 300
-PERMANENT_STATUSES = (501, 505)  # what a provider does not support, it will not support later
+PERMANENT_STATUSES = (501, 505)  # not supported by the provider: a retry cannot help
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +139,8 @@ def is_retryable(status: int) -> bool:
 def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> ProviderFailure:
     headers = {name: value.decode("latin-1") for name, value in answer.headers}
     kind = RATE_LIMIT if answer.status == 429 else OUTAGE
-    reason = (
-        f"{answer.status}: {_extract_message(body)}"
-        if _extract_message(body)
-        else f"the provider answers {answer.status}"
-    )
+    message = _extract_message(body)
+    reason = f"{answer.status}: {message}" if message else f"the provider answers {answer.status}"
     return ProviderFailure(kind, reason, find_reset_time(headers, body, now), answer.status, answer.headers, body)
 
 

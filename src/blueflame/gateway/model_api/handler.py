@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.model_api.backoff import RateLimitWait, WaitExceeded, WaitTimes
-from blueflame.gateway.model_api.body import BrokenMessage
+from blueflame.gateway.model_api.body import BrokenMessage, read_body
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
 from blueflame.gateway.model_api.client import (
     DRAIN_SECONDS_AT_END,
@@ -23,17 +23,16 @@ from blueflame.gateway.model_api.client import (
 )
 from blueflame.gateway.model_api.connections import ProviderConnections, ProviderUnreachable
 from blueflame.gateway.model_api.endpoints import ENDPOINTS, EndpointKind, ModelRoute
-from blueflame.gateway.model_api.errors import CallDenied, format_error_body, format_error_event, format_error_response
+from blueflame.gateway.model_api.errors import format_error_body, format_error_event, format_error_response
 from blueflame.gateway.model_api.failures import NETWORK, ProviderFailure, classify_failure, is_retryable
 from blueflame.gateway.model_api.request import check_token, format_provider_request, prepare_body
-from blueflame.gateway.model_api.request_body import read_body
 from blueflame.gateway.model_api.response import ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCopy, stream_to_agent, wait_with_pings
 from blueflame.gateway.model_api.usage_log import PriceList, UsageLog
 from blueflame.gateway.options import ModelOptions
 from blueflame.gateway.relay import GatewayTimeouts, Stream, send_last_bytes
-from blueflame.gateway.request import RequestHead
+from blueflame.gateway.request import RequestHead, RequestRefused
 
 if TYPE_CHECKING:
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
@@ -74,7 +73,7 @@ class ModelHandler:
         self._closes = True
         for agent in list(self._agents):
             agent.limit_remaining(DRAIN_SECONDS_AT_END)
-        give_up = time.monotonic() + 2 * DRAIN_SECONDS_AT_END  # each has its own limit; none may hold this up
+        give_up = time.monotonic() + 2 * DRAIN_SECONDS_AT_END  # each call has its own limit; this one is for all
         while self._calls and time.monotonic() < give_up:
             await asyncio.sleep(0.005)
         self._connections.close()
@@ -83,7 +82,7 @@ class ModelHandler:
         entry.kind, entry.details = "model", ""
         try:
             await self._serve_call(head, route, client, entry)
-        except CallDenied as e:
+        except RequestRefused as e:
             entry.set_decision("block", e.rule, e.words)
             await send_last_bytes(client, format_error_response(route.api, e.status, e.words), self._timeouts)
 
@@ -96,7 +95,9 @@ class ModelHandler:
         check_token(head, route, self._options.token)
         api = self._options.apis.get(route.api)
         if api is None or kind is None:
-            raise CallDenied(404, "no_such_endpoint", _describe_unknown_endpoint(route, head, known=api is not None))
+            raise RequestRefused(
+                404, "no_such_endpoint", _describe_unknown_endpoint(route, head, known=api is not None)
+            )
         entry.host, entry.port = api.upstream.host, api.upstream.port
         asked = await read_body(client, head)
         body = prepare_body(route, asked) if kind is EndpointKind.METERED else asked
@@ -112,13 +113,13 @@ class ModelHandler:
 
     async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
         if self._usage_log.problem:
-            raise CallDenied(403, "record_full", f"no more calls are served: {self._usage_log.problem}")
+            raise RequestRefused(403, "record_full", f"no more calls are served: {self._usage_log.problem}")
         self._calls.add(call)
         try:
             if not self._budget.try_reserve(call.open_call):
                 await agent.run_while_connected(self._budget.wait_to_reserve(call.open_call))
             await self._run_call(call, agent)
-        except CallDenied as e:
+        except RequestRefused as e:
             call.status, call.refused = e.status, e.rule
             raise
         except AgentDisconnected:
@@ -144,7 +145,7 @@ class ModelHandler:
         except BrokenMessage as e:
             call.entry.details = f"cut off: {e}"
             agent.abort()
-        except CallDenied as e:
+        except RequestRefused as e:
             if not agent.begun:
                 raise
             call.status, call.refused = e.status, e.rule
@@ -227,7 +228,9 @@ class ModelHandler:
         assert self._player is not None
         found = self._player.find_answer(call.wire, call.asked) if call.wire else None
         if found is None:
-            raise CallDenied(404, "not_recorded", f"the cassette {self._options.replay} holds no answer to this call")
+            raise RequestRefused(
+                404, "not_recorded", f"the cassette {self._options.replay} holds no answer to this call"
+            )
         call.status, call.tries, call.first_byte = 200, 1, time.monotonic()
         chunks = list(found)
         streamed = not b"".join(chunks)[:64].lstrip().startswith((b"{", b"["))
@@ -285,7 +288,7 @@ def _describe_unknown_endpoint(route: ModelRoute, head: RequestHead, *, known: b
     paths = ", ".join(
         f"{row.method} {row.path.pattern}" for row in ENDPOINTS[route.api] if row.kind is not EndpointKind.OURS
     )
-    return f"{head.method} {route.path[:80]} is not passed on, since it could not be metered; there are {paths}"
+    return f"{head.method} {route.path[:80]} is not forwarded, since it could not be metered; the endpoints are {paths}"
 
 
 async def _iterate_chunks(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:

@@ -10,9 +10,8 @@ from urllib.parse import unquote
 
 from blueflame.billing.sse import parse_json
 from blueflame.gateway.model_api.endpoints import ModelRoute
-from blueflame.gateway.model_api.errors import CallDenied
 from blueflame.gateway.options import ProviderApi
-from blueflame.gateway.request import RequestHead
+from blueflame.gateway.request import RequestHead, RequestRefused, build_malformed_refusal
 
 TOKEN_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 REPLACED_HEADERS = ("host", "content-length", "expect", "accept-encoding", "cookie", *TOKEN_HEADERS)
@@ -25,7 +24,7 @@ def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
     words = [value[7:].strip() if value[:7].lower() == "bearer " else value for value in (*shown, unquote(route.shown))]
     fits = [hmac.compare_digest(word.encode(), token.encode()) for word in words]
     if not any(fits):
-        raise CallDenied(401, "wrong_token", "wrong key: this gateway serves only its own attempt")
+        raise RequestRefused(401, "wrong_token", "wrong key: this gateway serves only its own attempt")
 
 
 def format_provider_request(head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes) -> bytes:
@@ -67,11 +66,13 @@ def read_login(path: str) -> str:
             found = json.loads(file.read(1 << 20))["claudeAiOauth"]
         token, expires = str(found["accessToken"]), float(found.get("expiresAt") or 0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise CallDenied(403, "no_login", f"the login in {path} cannot be read; a person must log in again") from None
+        raise RequestRefused(
+            403, "no_login", f"the login in {path} cannot be read; a person must log in again"
+        ) from None
     if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise CallDenied(403, "no_login", f"the login in {path} holds no usable token; a person must log in again")
+        raise RequestRefused(403, "no_login", f"the login in {path} holds no usable token; a person must log in again")
     if expires and expires / 1000 < time.time():
-        raise CallDenied(
+        raise RequestRefused(
             403, "no_login", f"the login in {path} has expired; a person must log in again, or start claude once"
         )
     return token
@@ -83,7 +84,7 @@ def prepare_body(route: ModelRoute, body: bytes) -> bytes:
         return body  # these always report usage; not parsing a large request saves milliseconds
     content = _parse_json_object(body)
     if content.get("background"):
-        raise CallDenied(400, "not_metered", "background responses cannot be metered; ask without background")
+        raise RequestRefused(400, "not_metered", "background responses cannot be metered; ask without background")
     options = content.get("stream_options")
     reported = isinstance(options, dict) and options.get("include_usage") is True
     if route.path != "/chat/completions" or not content.get("stream") or reported:
@@ -95,5 +96,5 @@ def prepare_body(route: ModelRoute, body: bytes) -> bytes:
 def _parse_json_object(body: bytes) -> dict[str, Any]:
     found = parse_json(body)
     if not isinstance(found, dict):
-        raise CallDenied(400, "malformed_request", "the body of the request is not a JSON object")
+        raise build_malformed_refusal("the body of the request is not a JSON object")
     return found

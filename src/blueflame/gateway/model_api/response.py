@@ -41,7 +41,7 @@ class ProviderAnswer:
         async for piece in iterate_body(self.stream, self.size, decoder):
             yield piece
         if decoder is not None and decoder.rest:
-            self.stream.writer.transport.abort()  # more than was asked for: not reused
+            self.stream.writer.transport.abort()  # bytes after the answer: the connection is not reused
 
 
 async def read_answer(stream: Stream, method: str) -> ProviderAnswer:

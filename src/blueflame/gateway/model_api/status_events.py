@@ -13,26 +13,21 @@ class StatusReporter:
 
     def __init__(self, control: socket.socket | None) -> None:
         self._control = control
-        self._sent: set[str] = set()
-
-    def report_parked(self, why: Mapping[str, object]) -> None:
-        self._send_line(f"parked {json.dumps(why)}")
-
-    def report_resumed(self) -> None:
-        self._send_line("resumed")
+        self._sent: set[tuple[str, object]] = set()
 
     def report_refused(self, why: Mapping[str, object]) -> None:
-        self._send_once(f"refused {why['budget']}", f"refused {json.dumps(why)}")
+        self._report_once("refused", why["budget"], why)
 
     def report_gave_up(self, why: Mapping[str, object]) -> None:
-        self._send_once(f"gave up {why['kind']}", f"gave_up {json.dumps(why)}")
+        self._report_once("gave_up", why["kind"], why)
 
-    def _send_once(self, what: str, line: str) -> None:
-        if what not in self._sent:
-            self._sent.add(what)
-            self._send_line(line)
+    def _report_once(self, event: str, about: object, why: Mapping[str, object]) -> None:
+        if (event, about) not in self._sent:
+            self._sent.add((event, about))
+            self.report(event, why)
 
-    def _send_line(self, line: str) -> None:
+    def report(self, event: str, why: Mapping[str, object] | None = None) -> None:
+        """Send one line: `resumed`, or `parked` and the others with their reason."""
         if self._control is not None:
             with suppress(OSError):  # the warden has ended
-                self._control.sendall(line.encode() + b"\n")
+                self._control.sendall(f"{event} {json.dumps(why)}\n".encode() if why else f"{event}\n".encode())

@@ -71,7 +71,7 @@ EVENT_STREAM_HEADERS = (("content-type", b"text/event-stream"), ("cache-control"
 async def wait_with_pings(
     waiting: Coroutine[object, object, None], call: ProviderCall, agent: AgentConnection, wait_times: WaitTimes
 ) -> None:
-    """Wait, with pings to an agent that wants a stream; no other can be sent any."""
+    """Wait, and send pings to an agent that asked for a stream; other answers have no place for pings."""
     work = asyncio.ensure_future(waiting)
     try:
         while not work.done():
