@@ -18,14 +18,14 @@ from blueflame.gateway.options import AllowRule, GatewayOptions, find_rule, is_i
 from blueflame.gateway.relay import GatewayTimeouts, Stream, describe_os_error
 from blueflame.gateway.request import MAX_HEAD_BYTES, RequestRefused
 
-# A listed name that leads into the machine or its network is refused. The tables of the ipaddress module differ between
-# Python versions; what is refused here must not.
+# A listed name that resolves to the machine or its network is refused. The tables of the ipaddress module differ
+# between Python versions; what is refused here must not.
 RESERVED_IPV4 = tuple(
     IPv4Network(text)
     for text in (
         "0.0.0.0/8",  # "this network"; Linux takes 0.0.0.0 for the machine itself
         "10.0.0.0/8",
-        "100.64.0.0/10",  # carrier-grade NAT; cloud metadata lives here, too
+        "100.64.0.0/10",  # carrier-grade NAT, also with metadata services of clouds
         "127.0.0.0/8",
         "169.254.0.0/16",  # link-local, with the metadata services of most clouds
         "172.16.0.0/12",
@@ -188,7 +188,7 @@ async def connect_to_first(
 
 
 def _check_not_this_machine(options: GatewayOptions, host: str, stream: Stream) -> None:
-    """Refuse the machine's own public address: it would lead to its services."""
+    """Refuse the machine's own public address, at which its services could be reached."""
     here, there = (str(stream.writer.get_extra_info(end, ("",))[0]) for end in ("sockname", "peername"))
     if is_same_address(here, there) and not options.private:
         stream.writer.transport.abort()
@@ -198,10 +198,10 @@ def _check_not_this_machine(options: GatewayOptions, host: str, stream: Stream) 
 async def connect_with_system(address: Address) -> Stream:
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with ExitStack() as undo:
-        plug = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
-        plug.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(plug, address)
-        reader, writer = await asyncio.open_connection(sock=plug, limit=MAX_HEAD_BYTES)
+        connection = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, address)
+        reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_HEAD_BYTES)
         undo.pop_all()
     return Stream(reader=reader, writer=writer)
 

@@ -37,7 +37,7 @@ class GatewayTimeouts:
 
 
 async def relay_both_ways(client: Stream, upstream: Stream, entry: AccessEntry, send: SendRequest, idle: float) -> None:
-    """Relay until both sides have finished. `send` passes on the client's bytes and counts them."""
+    """Relay until both sides have finished. `send` forwards the client's bytes and counts them."""
     now = asyncio.get_running_loop().time
     async with asyncio.timeout(idle) as quiet:
 
@@ -52,10 +52,10 @@ async def relay_both_ways(client: Stream, upstream: Stream, entry: AccessEntry, 
         await _run_both(send(sent), copy_until_eof(upstream, client, received))
 
 
-async def copy_until_eof(source: Stream, target: Stream, heard: CountBytes) -> None:
-    """Copy until the source ends, and pass that end on; the other direction may continue."""
+async def copy_until_eof(source: Stream, target: Stream, count: CountBytes) -> None:
+    """Copy until the source ends, then end the target's input; the other direction may continue."""
     while data := await source.reader.read(CHUNK_BYTES):
-        heard(len(data))
+        count(len(data))
         target.writer.write(data)
         await target.writer.drain()
     target.writer.write_eof()
@@ -73,7 +73,7 @@ async def _run_both(one: Coroutine[object, object, None], other: Coroutine[objec
 
 
 async def close_stream(stream: Stream, timeouts: GatewayTimeouts) -> None:
-    """Close; what is written already may still be sent, but not for ever."""
+    """Close. What is already written may still be sent, within a time limit."""
     stream.writer.close()
     try:
         async with asyncio.timeout(timeouts.linger):

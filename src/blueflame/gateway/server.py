@@ -46,13 +46,14 @@ async def _serve_until_closed(
         await _accept_listeners(control, RequestContext(options=options, access_log=access_log, resolve=resolve))
         return
     usage_log, timeouts = UsageLog(options.folder, options.attempt), GatewayTimeouts()
-    door = ModelHandler(options.model, usage_log, options.attempt, StatusReporter(control), timeouts=timeouts)
+    handler = ModelHandler(options.model, usage_log, options.attempt, StatusReporter(control), timeouts=timeouts)
     servers = await _accept_listeners(
-        control, RequestContext(options=options, access_log=access_log, resolve=resolve, timeouts=timeouts, model=door)
+        control,
+        RequestContext(options=options, access_log=access_log, resolve=resolve, timeouts=timeouts, model=handler),
     )
     for server in servers:
         server.close()
-    await door.close()
+    await handler.close()
     usage_log.close()
 
 
@@ -104,7 +105,7 @@ async def serve_connection(context: RequestContext, client: Stream) -> None:
     except TimeoutError:
         entry.details = f"closed: idle for {context.timeouts.idle:g} seconds"
         client.writer.transport.abort()
-    except OSError as e:  # one side disconnected in the middle; the other must not take that for a proper end
+    except OSError as e:  # one side disconnected; the other must not take that for a proper end
         entry.details = f"cut off: {e.strerror or type(e).__name__}"
         client.writer.transport.abort()
     finally:

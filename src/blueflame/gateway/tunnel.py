@@ -1,7 +1,7 @@
-"""CONNECT host:port. At port 443 the client must start TLS with the host it named, or none of its bytes go on.
+"""CONNECT host:port. At port 443 the client must start TLS with the host it named, or none of its bytes are forwarded.
 
-A shared front end would otherwise serve any of its sites to a tunnel for one of them. The ClientHello is read strictly:
-what is unusual is refused.
+Otherwise a front end shared by several sites would serve any of them through a tunnel that is allowed for one. The
+ClientHello is read strictly: what is unusual is refused.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _check_start(record: bytes, hello: bytes) -> None:
     if record and (
         record[0] != HANDSHAKE or (len(record) > 1 and record[1] != 3) or (len(record) > 2 and record[2] > 4)
     ):
-        raise _build_refusal("it is no TLS handshake record")
+        raise _build_refusal("it is not a TLS handshake record")
     if hello and hello[0] != CLIENT_HELLO:
         raise _build_refusal("the handshake does not begin with a hello")
     if len(hello) >= 4 and int.from_bytes(hello[1:4]) > MAX_HELLO_BYTES:
@@ -117,7 +117,7 @@ def _read_extensions(data: bytes) -> dict[int, bytes]:
     while not cursor.done:
         kind = cursor.read_number(2)
         if kind in found:
-            raise _build_refusal("an extension comes twice")
+            raise _build_refusal("an extension occurs twice")
         found[kind] = cursor.read_field(2)
     return found
 
@@ -160,7 +160,8 @@ async def open_tunnel(context: RequestContext, head: RequestHead, client: Stream
 
 
 async def read_first_bytes(reader: asyncio.StreamReader, host: str, port: int, seconds: float) -> bytes:
-    """Read what is passed on first: at port 443 a ClientHello for this host; elsewhere a ClientHello must be, too."""
+    """Read the first bytes to forward: at port 443 a ClientHello for this host. At other ports, if it is a ClientHello,
+    it must name this host, too."""
     if port != HTTPS_PORT:
         begun = await reader.read(1 << 16)  # without a timeout: in some protocols the server sends first
         if begun[:1] != bytes([HANDSHAKE]):
@@ -171,7 +172,7 @@ async def read_first_bytes(reader: asyncio.StreamReader, host: str, port: int, s
         async with asyncio.timeout(seconds):
             return await _read_checked_hello(reader, host, begun)
     except TimeoutError:
-        raise RequestRefused(408, "not_tls", f"no TLS ClientHello came within {seconds:g} seconds") from None
+        raise RequestRefused(408, "not_tls", f"no TLS ClientHello arrived within {seconds:g} seconds") from None
 
 
 async def _read_checked_hello(reader: asyncio.StreamReader, host: str, begun: bytes) -> bytes:

@@ -62,7 +62,7 @@ def test_a_silent_client_is_disconnected(folder: Path) -> None:
 
     harness = run_scenario(folder, scenario)
 
-    assert "no TLS ClientHello came" in harness.read_log()[0]["details"]
+    assert "no TLS ClientHello arrived" in harness.read_log()[0]["details"]
 
 
 def test_a_client_hello_in_small_pieces_is_joined(folder: Path) -> None:

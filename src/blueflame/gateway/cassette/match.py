@@ -91,7 +91,7 @@ def _replace_in_text(text: str, change: TextChange) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestPosition:
-    """Which conversation a request belongs to, and how far that has come."""
+    """Which conversation a request belongs to, and at which turn it is."""
 
     thread: str
     turn: int

@@ -9,7 +9,7 @@ EventPair = list[Any]  # [name of the event, its data]
 
 
 class TextPiece(NamedTuple):
-    """A delta: the key of its text, and the field that holds it. `opens` when its event has more and must stay."""
+    """A delta: the key of its text, and the field that holds it. `opens`: its event has other fields and is kept."""
 
     key: Hashable
     holder: dict[str, Any]
