@@ -1,4 +1,4 @@
-"""What a person does to a simulated session from another terminal."""
+"""Messages of a person to a simulated session, from another terminal."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ APPROVING_ANSWERS = {
 
 
 class SimulatedOutcomes:
-    """What comes of each effect. By default everything succeeds; a subclass overrides what does not.
+    """The outcome of each effect. By default everything succeeds; a subclass overrides what does not.
 
     A result may depend on the arguments, never on the time: a resumed simulation continues as it would have.
     """

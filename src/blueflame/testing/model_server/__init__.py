@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from blueflame.testing.model_server.dialect import Tokens
 from blueflame.testing.model_server.http import ModelHttpServer
-from blueflame.testing.model_server.player import ScriptPlayer
 from blueflame.testing.model_server.script import read_model_script
 
 
@@ -67,24 +66,21 @@ class LoopbackModel:
         self._requests: list[ReceivedRequest] = []
 
     def __enter__(self) -> LoopbackModel:
-        self._door = ModelHttpServer(self._port, self._listener)
-        self._door.player = ScriptPlayer(self._script)
-        self._door.key = self._script.key
-        self._door.request_log = self
-        self._thread = threading.Thread(target=self._door.serve_forever, args=(0.02,), name="loopback-model")
+        self._server = ModelHttpServer(self._script, self, self._port, self._listener)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="loopback-model")
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._door.shutdown()
+        self._server.shutdown()
         self._thread.join()
-        self._door.server_close()
+        self._server.server_close()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._door.socket.getsockname()[1]}"
+        return f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
 
     @property
     def served(self) -> tuple[ServedAnswer, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
+    ApiDialect,
     ModelQuestion,
     ModelReply,
-    ModelToolCall,
     OfferedTool,
     StreamPiece,
     Tokens,
@@ -31,8 +31,8 @@ ERROR_TYPES = {
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBsb29wYmFjayBtb2RlbA=="
 
 
-class AnthropicDialect:
-    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+class AnthropicDialect(ApiDialect):
+    def parse_question(self, path: str, body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (only Gemini has the model there)
         messages = body.get("messages", [])
         roles = [str(message.get("role")) for message in messages]
         opening = messages[: count_before_first(roles, "assistant")]
@@ -73,12 +73,12 @@ class AnthropicDialect:
         yield StreamPiece(_format_event("message_delta", delta=delta, usage=_build_usage(reply.tokens)), reply.tokens)
         yield StreamPiece(_format_event("message_stop"), reply.tokens)
 
-    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, message: str) -> Mapping[str, Any]:
         kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-        return {"type": "error", "error": {"type": kind, "message": words}}
+        return {"type": "error", "error": {"type": kind, "message": message}}
 
-    def format_stream_error(self, words: str) -> bytes:
-        return _format_event("error", error={"type": "overloaded_error", "message": words})
+    def format_stream_error(self, message: str) -> bytes:
+        return _format_event("error", error={"type": "overloaded_error", "message": message})
 
     def format_ping(self) -> bytes:
         return _format_event("ping")
@@ -138,14 +138,8 @@ def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict
         deltas = [{"type": "text_delta", "text": part} for part in split_text(reply.text)]
         yield {"type": "text", "text": reply.text}, deltas
     for call in reply.calls:
-        yield (
-            _build_tool_use(call),
-            [{"type": "input_json_delta", "partial_json": part} for part in split_text(json.dumps(call.input))],
-        )
-
-
-def _build_tool_use(call: ModelToolCall) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input}
+        use = {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input}
+        yield use, [{"type": "input_json_delta", "partial_json": part} for part in split_text(json.dumps(call.input))]
 
 
 def _empty_block(block: dict[str, Any]) -> dict[str, Any]:

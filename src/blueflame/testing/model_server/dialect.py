@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 
 class Tokens(NamedTuple):
@@ -67,27 +68,34 @@ class StreamPiece(NamedTuple):
     reported: Tokens
 
 
-class ApiDialect(Protocol):
+class ApiDialect(ABC):
     """One model API: how its requests are parsed and its answers built."""
 
-    def parse_question(
-        self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int
-    ) -> ModelQuestion: ...
+    @abstractmethod
+    def parse_question(self, path: str, body: Mapping[str, Any], size: int) -> ModelQuestion: ...
+    @abstractmethod
     def build_body(self, reply: ModelReply) -> Mapping[str, Any]: ...
+    @abstractmethod
     def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]: ...
-    def build_error(self, status: int, words: str) -> Mapping[str, Any]: ...
-    def format_stream_error(self, words: str) -> bytes: ...
-    def format_ping(self) -> bytes: ...
-    def count_billed(self, tokens: Tokens) -> Tokens: ...
+    @abstractmethod
+    def build_error(self, status: int, message: str) -> Mapping[str, Any]: ...
+    @abstractmethod
+    def format_stream_error(self, message: str) -> bytes: ...
+
+    def format_ping(self) -> bytes:
+        return b": wait\n\n"  # a comment, which every reader of event streams ignores
+
+    def count_billed(self, tokens: Tokens) -> Tokens:
+        """Count cache writes as input: most APIs do not report them separately."""
+        return tokens._replace(input=tokens.input + tokens.cache_write, cache_write=0, cache_write_1h=0)
 
 
 PIECE_LENGTH = 24
-COMMENT_EVENT = b": wait\n\n"  # a ping that every reader of event streams ignores
 
 
-def split_text(text: str, size: int = PIECE_LENGTH) -> Iterator[str]:
+def split_text(text: str) -> Iterator[str]:
     """Split into small parts, as models stream."""
-    yield from (text[at : at + size] for at in range(0, len(text), size))
+    yield from (text[at : at + PIECE_LENGTH] for at in range(0, len(text), PIECE_LENGTH))
 
 
 def iterate_texts(content: object) -> Iterator[str]:
@@ -120,8 +128,3 @@ def count_turns(roles: Sequence[str], speaker: str) -> int:
 def count_before_first(roles: Sequence[str], speaker: str) -> int:
     """Count the messages before the model's first one."""
     return next((at for at, role in enumerate(roles) if role == speaker), len(roles))
-
-
-def fold_cache_writes(tokens: Tokens) -> Tokens:
-    """Count cache writes as input, for APIs that do not report them separately."""
-    return tokens._replace(input=tokens.input + tokens.cache_write, cache_write=0, cache_write_1h=0)

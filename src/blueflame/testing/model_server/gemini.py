@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
-    COMMENT_EVENT,
+    ApiDialect,
     ModelQuestion,
     ModelReply,
     OfferedTool,
@@ -16,7 +16,6 @@ from blueflame.testing.model_server.dialect import (
     Tokens,
     count_before_first,
     count_turns,
-    fold_cache_writes,
     join_texts,
     split_text,
 )
@@ -32,8 +31,8 @@ ERROR_STATUSES = {
 SIGNATURE = "bG9vcGJhY2s="  # newer models want it back with each call
 
 
-class GeminiDialect:
-    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need it)
+class GeminiDialect(ApiDialect):
+    def parse_question(self, path: str, body: Mapping[str, Any], size: int) -> ModelQuestion:
         contents = body.get("contents", [])
         roles = [str(content.get("role", "user")) for content in contents]
         opening = contents[: count_before_first(roles, "model")]
@@ -63,18 +62,12 @@ class GeminiDialect:
             _format_event(_build_response(nothing, [{"text": ""}], tokens=reply.tokens, finish="STOP")), reply.tokens
         )
 
-    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, message: str) -> Mapping[str, Any]:
         kind = ERROR_STATUSES.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")
-        return {"error": {"code": status, "message": words, "status": kind}}
+        return {"error": {"code": status, "message": message, "status": kind}}
 
-    def format_stream_error(self, words: str) -> bytes:
-        return _format_event(self.build_error(503, words))
-
-    def format_ping(self) -> bytes:
-        return COMMENT_EVENT
-
-    def count_billed(self, tokens: Tokens) -> Tokens:
-        return fold_cache_writes(tokens)
+    def format_stream_error(self, message: str) -> bytes:
+        return _format_event(self.build_error(503, message))
 
 
 def _parse_tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:

@@ -17,6 +17,7 @@ from blueflame.testing.model_server.dialect import ApiDialect, ModelQuestion, St
 from blueflame.testing.model_server.gemini import GeminiDialect
 from blueflame.testing.model_server.openai import ChatDialect, ResponsesDialect
 from blueflame.testing.model_server.player import NoScriptedAnswer, ScriptedAnswer, ScriptPlayer
+from blueflame.testing.model_server.script import ModelScript
 
 MODELS = ("claude-opus-5-5", "claude-haiku-5-5", "gpt-5.5", "gemini-3.1-pro-preview")
 
@@ -53,11 +54,13 @@ class ModelHttpServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
-    player: ScriptPlayer
-    key: str
-    request_log: RequestLog
 
-    def __init__(self, port: int, listener: socket.socket | None = None) -> None:
+    def __init__(
+        self, script: ModelScript, request_log: RequestLog, port: int, listener: socket.socket | None = None
+    ) -> None:
+        self.player = ScriptPlayer(script)
+        self.key = script.key
+        self.request_log = request_log
         self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", port), ModelRequestHandler, bind_and_activate=listener is None)
         if listener is not None:
@@ -74,25 +77,12 @@ class ModelHttpServer(ThreadingHTTPServer):
 
     def server_close(self) -> None:
         super().server_close()
-        for connection in tuple(self._open):  # its thread reads the end of it, and ends
+        for connection in tuple(self._open):  # its thread reads an end of file and ends
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
         """Print nothing: clients may disconnect, and the request log has what they got."""
-
-
-class AnswerNote:
-    """Records one answer, once."""
-
-    def __init__(self, book: RequestLog, question: ModelQuestion, key: str) -> None:
-        self._book, self._question, self._key = book, question, key
-        self._done = False
-
-    def record(self, tokens: Tokens, *, complete: bool) -> None:
-        if not self._done:
-            self._done = True
-            self._book.record_answer(self._question.api, self._question.model, self._key, tokens, complete=complete)
 
 
 class ModelRequestHandler(BaseHTTPRequestHandler):
@@ -137,7 +127,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             size = max(1, len(raw) // 4)
             self._send_json(200, {"input_tokens": size, "totalTokens": size})
         else:
-            self._play_turn(route.api, route.api.parse_question(path, query, body, len(raw)), key)
+            self._play_turn(route.api, route.api.parse_question(path, body, len(raw)), key)
 
     def _play_turn(self, api: ApiDialect, question: ModelQuestion, key: str) -> None:
         try:
@@ -149,14 +139,19 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         if play.turn.body is not None:
             self._send_json(play.turn.status, play.turn.body, play.turn.headers)
         elif play.turn.status >= 300:
-            words = play.turn.error or f"the script says {play.turn.status}"
-            self._send_json(play.turn.status, api.build_error(play.turn.status, words), play.turn.headers)
+            message = play.turn.error or f"the script answers {play.turn.status}"
+            self._send_json(play.turn.status, api.build_error(play.turn.status, message), play.turn.headers)
         else:
             self._send_answer(api, question, play, key)
 
     def _send_answer(self, api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer, key: str) -> None:
         """Send the answer. It is recorded before its last byte: a client that has all of it can read the record."""
-        noted = AnswerNote(self.server.request_log, question, key)
+
+        def record(tokens: Tokens, *, complete: bool) -> None:
+            billed = api.count_billed(tokens)
+            self.server.request_log.record_answer(question.api, question.model, key, billed, complete=complete)
+
+        recorded = False
         self._start_response(play.turn.headers, streamed=question.stream)
         reported = Tokens()
         try:
@@ -164,21 +159,24 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
                 if at == play.turn.cut:
                     break
                 if at == play.turn.broken:
-                    noted.record(api.count_billed(reported), complete=False)
-                    self._send_chunk(api.format_stream_error(play.turn.error or "the script says so"))
+                    record(reported, complete=False)
+                    recorded = True
+                    self._send_chunk(api.format_stream_error(play.turn.error or "the script fails the stream here"))
                     self._send_chunk(b"")
                     return
                 time.sleep(play.turn.pace if at else 0)
                 if last:
-                    noted.record(api.count_billed(play.reply.tokens), complete=True)
+                    record(play.reply.tokens, complete=True)
+                    recorded = True
                 self._send_chunk(piece.data)
                 reported = piece.reported
             else:
                 self._send_chunk(b"")
                 return
-        except OSError:  # the client went away
+        except OSError:  # the client has disconnected
             pass
-        noted.record(api.count_billed(reported), complete=False)
+        if not recorded:
+            record(reported, complete=False)
         self._drop_connection()
 
     def _start_response(self, headers: Mapping[str, str], *, streamed: bool) -> None:

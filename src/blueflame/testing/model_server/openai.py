@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
-    COMMENT_EVENT,
+    ApiDialect,
     ModelQuestion,
     ModelReply,
     ModelToolCall,
@@ -16,7 +16,6 @@ from blueflame.testing.model_server.dialect import (
     Tokens,
     count_before_first,
     count_turns,
-    fold_cache_writes,
     join_texts,
     split_text,
 )
@@ -24,11 +23,6 @@ from blueflame.testing.model_server.dialect import (
 ERROR_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 SYSTEM_ROLES = {"system", "developer"}
 MODEL_ITEMS = {"function_call", "custom_tool_call", "local_shell_call", "reasoning"}
-
-
-def _build_error(status: int, words: str) -> Mapping[str, Any]:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"message": words, "type": kind, "param": None, "code": ERROR_CODES.get(status)}}
 
 
 def _find_role(item: Mapping[str, Any]) -> str:
@@ -68,8 +62,16 @@ def _format_arguments(call: ModelToolCall) -> str:
     return call.input if isinstance(call.input, str) else json.dumps(call.input)
 
 
-class ResponsesDialect:
-    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+class OpenAiDialect(ApiDialect):
+    """What both OpenAI APIs have in common."""
+
+    def build_error(self, status: int, message: str) -> Mapping[str, Any]:
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        return {"error": {"message": message, "type": kind, "param": None, "code": ERROR_CODES.get(status)}}
+
+
+class ResponsesDialect(OpenAiDialect):
+    def parse_question(self, path: str, body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (only Gemini has the model there)
         given = body.get("input", [])
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         tools = tuple(
@@ -88,26 +90,15 @@ class ResponsesDialect:
         )
 
     def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
-        nothing = Tokens()
-        events = enumerate(self._build_events(reply))
-        for number, event in events:
-            reported = reply.tokens if event["type"] == "response.completed" else nothing
+        for number, event in enumerate(self._build_events(reply)):
+            reported = reply.tokens if event["type"] == "response.completed" else Tokens()
             data = json.dumps(event | {"sequence_number": number})
             yield StreamPiece(f"event: {event['type']}\ndata: {data}\n\n".encode(), reported)
 
-    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
-        return _build_error(status, words)
-
-    def format_stream_error(self, words: str) -> bytes:
-        response = {"id": "resp_broken", "status": "failed", "error": {"code": "server_error", "message": words}}
+    def format_stream_error(self, message: str) -> bytes:
+        response = {"id": "resp_broken", "status": "failed", "error": {"code": "server_error", "message": message}}
         data = json.dumps({"type": "response.failed", "response": response})
         return f"event: response.failed\ndata: {data}\n\n".encode()
-
-    def format_ping(self) -> bytes:
-        return COMMENT_EVENT
-
-    def count_billed(self, tokens: Tokens) -> Tokens:
-        return fold_cache_writes(tokens)
 
     def _build_events(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
         yield {"type": "response.created", "response": self._build_response(reply, "in_progress")}
@@ -194,8 +185,8 @@ def _build_text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Ite
     yield {"type": "response.content_part.done", **place, "part": part}
 
 
-class ChatDialect:
-    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+class ChatDialect(OpenAiDialect):
+    def parse_question(self, path: str, body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (only Gemini has the model there)
         functions = [tool.get("function") or {} for tool in body.get("tools") or ()]
         tools = tuple(
             OfferedTool(str(each.get("name")), keys=frozenset((each.get("parameters") or {}).get("properties", ())))
@@ -227,17 +218,8 @@ class ChatDialect:
             )
         yield StreamPiece(b"data: [DONE]\n\n", reply.tokens)
 
-    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
-        return _build_error(status, words)
-
-    def format_stream_error(self, words: str) -> bytes:
-        return _format_event(_build_error(500, words))
-
-    def format_ping(self) -> bytes:
-        return COMMENT_EVENT
-
-    def count_billed(self, tokens: Tokens) -> Tokens:
-        return fold_cache_writes(tokens)
+    def format_stream_error(self, message: str) -> bytes:
+        return _format_event(self.build_error(500, message))
 
 
 def _format_event(content: Mapping[str, Any]) -> bytes:

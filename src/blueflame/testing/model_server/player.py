@@ -22,7 +22,7 @@ from blueflame.testing.model_server.script import ModelScript, Scenario, ScriptC
 STRUCTURED_TOOL = "StructuredOutput"
 BLANK = re.compile(r"\{\{(\w+)(?:\+(\d+))?\}\}")
 
-# where each command line tells the model its working directory
+# where each agent program names its working directory in the prompt
 CWD_PATTERNS = (
     re.compile(r"^\s*-?\s*(?:Primary w|W)orking directory: (.+?)\s*$", re.MULTILINE),  # claude, opencode
     re.compile(r"<cwd>(.+?)</cwd>"),  # codex

@@ -95,7 +95,7 @@ class ScriptTurn(_ScriptPart):
     @model_validator(mode="after")
     def _check_times_and_then(self) -> ScriptTurn:
         if (self.times is None) != (self.then is None):
-            raise ValueError("`times` and `then` go together: so often this turn, and then that one")
+            raise ValueError("`times` and `then` go together: `times` answers with this turn, after them `then`")
         return self
 
 
@@ -128,7 +128,7 @@ def read_model_script(script: Path | Mapping[str, Any]) -> ModelScript:
 def _load_file(path: Path) -> ModelScript:
     try:
         text = read_text(path, "the loopback model's script")
-    except WorldError as error:  # a file that the person named: theirs to fix
+    except WorldError as error:  # a file that the person named
         raise ScriptError("the loopback model has no script", [str(error)]) from error
     document = read_document(text)
     if document.problems:
@@ -158,5 +158,5 @@ def _list_problems(error: ValidationError, source: str, lines: Mapping[KeyPath, 
 
 def _format_problem(details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
-        return "unknown key; docs/how-to/test-without-a-provider.md has those that there are"
+        return "unknown key; docs/how-to/test-without-a-provider.md lists the known ones"
     return details["msg"].removeprefix("Value error, ")
