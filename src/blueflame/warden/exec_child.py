@@ -4,7 +4,6 @@ A warden has one thread, so that Python code is safe here. A failure is reported
 child exits with 127; a program is never run half set up.
 """
 
-# ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
 import fcntl
@@ -14,6 +13,7 @@ import signal
 import termios
 from contextlib import suppress
 
+from blueflame.system.fd import list_open_files
 from blueflame.warden.entry_script import CONTROL_FD, SECCOMP_FD
 from blueflame.warden.poll_loop import reset_signals
 from blueflame.warden.process_tree import die_with_parent
@@ -31,7 +31,7 @@ class ExecPlan:
     """What the child executes. `ports` is None if it stays in the network of the warden.
 
     `in_namespaces`: it is cloned into new namespaces; `user` is its identity in a user namespace. `takes_terminal`: its
-    stdin becomes the terminal of its session; in a sandbox the entry script does that.
+    stdin becomes its controlling terminal; in a sandbox the entry script does that.
     """
 
     def __init__(
@@ -112,21 +112,14 @@ def _set_up_namespaces(plan: ExecPlan) -> None:
 def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
     """Move each open file to its number and close all others: an inherited descriptor is a hole."""
     moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD) for number, handle in files.items()}
-    complain = fcntl.fcntl(plan.error_pipe, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
+    error_pipe = fcntl.fcntl(plan.error_pipe, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
     for number, handle in moved.items():
         os.dup2(handle, number)
-    plan.error_pipe = os.dup2(complain, ERROR_FD, inheritable=False)
-    for handle in _list_open_files():
+    plan.error_pipe = os.dup2(error_pipe, ERROR_FD, inheritable=False)
+    for handle in list_open_files():
         if handle not in files and handle != ERROR_FD:
             with suppress(OSError):  # the descriptor of the listing itself
                 os.close(handle)
-
-
-def _list_open_files() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/dev/fd") if name.isdigit()]
-    except OSError:
-        return list(range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
 
 
 def _set_limits(limits: dict[int, int]) -> None:

@@ -1,10 +1,9 @@
 """The warden's side of the gateway: start it, give it listeners, end it.
 
-The gateway is forked twice and not a descendant of the warden, which kills all its descendants at the end. The control
-socket alone connects the two: however the warden ends, the kernel closes its end.
+The gateway is forked twice, so that it is not a descendant of the warden, which kills all its descendants at the end.
+Only the control socket connects the two: however the warden ends, the kernel closes the warden's side of it.
 """
 
-# ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
 import fcntl
@@ -19,6 +18,7 @@ import time
 from contextlib import ExitStack, suppress
 
 from blueflame.gateway.options import read_options
+from blueflame.system.fd import list_open_files
 from blueflame.warden.output import open_log
 from blueflame.warden.poll_loop import reset_signals
 from blueflame.warden.process_tree import read_process, signal_process, suspend_subreaper
@@ -42,14 +42,14 @@ END_TIMEOUT = 4.0  # a model call that is being answered is read on for 1.5 seco
 class GatewayProcess:
     """A running gateway; not a child of the warden.
 
-    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it waits no longer:
-    None if it does not apply. `read_messages` updates them.
+    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting;
+    each is None if that has not happened. `read_messages` updates them.
     """
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
         self._folder = folder
         self._control = control
-        self._heard = b""
+        self._received = b""
         self._known = known
         self._problem = ""
         self.pid = pid
@@ -68,7 +68,7 @@ class GatewayProcess:
 
     @property
     def problem(self) -> str:
-        """Empty while it serves, else why not."""
+        """Why it does not serve any more; "" while it does."""
         self.read_messages()
         return self._problem
 
@@ -91,7 +91,7 @@ class GatewayProcess:
                 self._set_problem("it ended by itself")
 
     def _parse_messages(self, data: bytes) -> None:
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").partition(" ")
             if word == "problem":
@@ -115,8 +115,8 @@ class GatewayProcess:
         else:
             self.gave_up = self.gave_up or found
 
-    def _set_problem(self, words: str) -> None:
-        self._problem = self._problem or f"{words} (see {self._folder}/gateway.log)"
+    def _set_problem(self, reason: str) -> None:
+        self._problem = self._problem or f"{reason} (see {self._folder}/gateway.log)"
 
     def close(self) -> None:
         """End it. On return its log is complete and it has exited."""
@@ -199,7 +199,7 @@ def _run_middle_process(control: socket.socket, orders: GatewayOptions, resolve:
 
 
 def _run_gateway(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
-    gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
+    gc.freeze()  # a collected socket of the warden would close a descriptor that this process has reused
     try:
         most = MAX_CASSETTE_BYTES if orders.model is not None and orders.model.record else MAX_FILE_BYTES
         control = _drop_inherited_state(control, orders.folder, most)
@@ -230,20 +230,11 @@ def _drop_inherited_state(control: socket.socket, folder: str, largest_file: int
     control.detach()
     for place, handle in enumerate(lifted):
         os.dup2(handle, place, inheritable=False)
-    _close_files_from(CONTROL_FD + 1)
-    return socket.socket(fileno=CONTROL_FD)
-
-
-def _close_files_from(first: int) -> None:
-    try:
-        numbers = [int(name) for name in os.listdir("/dev/fd")]
-    except OSError:
-        os.closerange(first, 1 << 16)
-        return
-    for number in numbers:
-        if number >= first:
+    for handle in list_open_files():
+        if handle > CONTROL_FD:
             with suppress(OSError):  # the descriptor of the listing itself
-                os.close(number)
+                os.close(handle)
+    return socket.socket(fileno=CONTROL_FD)
 
 
 def _report_failure(control: socket.socket, problem: BaseException) -> None:
