@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from blueflame.warden.output import Spool
     from blueflame.warden.poll_loop import PollLoop
 
-RESERVED_BYTES = 16 * 1024  # room for the outcome, taken while the disk still has some
+RESERVED_BYTES = 16 * 1024  # disk space for the outcome, reserved while there still is some
 LOCK_TIMEOUT = 0.2  # seconds: a process that reads the holder takes the lock for an instant
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 5.0
 
@@ -193,9 +193,9 @@ class StatusFile:
         self.agent: int | None = None
         self.parked: dict[str, object] = {}  # why the agent waits for its model: kind, reason, until, since
         self.held = 0.0  # seconds waited so far
-        self._told_parked: dict[str, object] = {}
-        self._told: tuple[object, ...] = ()
-        self._told_at = 0.0
+        self._written: tuple[object, ...] = ()
+        self._written_parked: dict[str, object] = {}
+        self._written_at = 0.0
 
     def format_lock_note(self, attempt: str) -> str:
         """Format the content of the lock file: `<pid> <start> <RFC3339> <note>`."""
@@ -206,12 +206,12 @@ class StatusFile:
         changed_state = bool(state) and state != self.state
         if changed_state:
             self.state, self.state_at = state, time.time()
-        changed_state = changed_state or self.parked != self._told_parked
-        news = (self.state, self.agent, self.parked, spool.heard_at, spool.size)
+        changed_state = changed_state or self.parked != self._written_parked
+        current = (self.state, self.agent, self.parked, spool.heard_at, spool.size)
         now = time.monotonic()
-        if news == self._told or (now - self._told_at < WRITE_SECONDS and not changed_state):
+        if current == self._written or (now - self._written_at < WRITE_SECONDS and not changed_state):
             return
-        self._told, self._told_at, self._told_parked = news, now, self.parked
+        self._written, self._written_at, self._written_parked = current, now, self.parked
         with suppress(OSError):  # full disk: lock and outcome count
             write_json(self.path, self._build_content(spool))
 

@@ -67,11 +67,9 @@ class Cgroup:
 
     def count_oom_kills(self) -> int:
         """Count the processes that the kernel has killed because memory ran out."""
-        return (
-            max((_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES), default=0)
-            if self.has_memory_limit
-            else 0
-        )
+        if not self.has_memory_limit:
+            return 0
+        return max(_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES)
 
     def count_processes(self) -> int | None:
         """Count processes and threads; None if unreadable."""
@@ -121,7 +119,7 @@ def format_group_name(attempt: str, folder: str) -> str:
 
 def _create_group(place: CgroupParent, path: str, limits: Mapping[str, int]) -> dict[str, str]:
     """Return which controller is limited by which path."""
-    remove_cgroups((path,))  # an old group would bring its counters along
+    remove_cgroups((path,))  # an old group would keep its counters
     os.mkdir(path)
     for controller in place.controllers:
         write_file(f"{path}/{LIMIT_FILES[place.version, controller]}", str(limits[controller]))
@@ -225,10 +223,10 @@ def find_unified_parent(
     if not _is_writable(above) or not os.access(f"{above}/cgroup.procs", os.W_OK):
         return None
     try:
-        handed_down = _read_text(f"{above}/cgroup.subtree_control").split()
+        delegated = _read_text(f"{above}/cgroup.subtree_control").split()
     except OSError:
         return None
-    controllers = tuple(name for name in wanted if name in handed_down)
+    controllers = tuple(name for name in wanted if name in delegated)
     return CgroupParent(above, 2, controllers) if controllers else None
 
 

@@ -88,9 +88,9 @@ def _run_attempt(folder: str, poll_loop: PollLoop, status: StatusFile) -> dict[s
     except OSError as e:
         unready = ProcessEnding("spawn_failed", f"cannot prepare to run it: {e}")
         return _build_outcome(folder, status, stage="setup", ending=unready)
-    hindered = _start_services(attempt)
-    if hindered is not None:
-        return _finish_attempt(attempt, "setup", hindered, time.monotonic())
+    failure = _start_services(attempt)
+    if failure is not None:
+        return _finish_attempt(attempt, "setup", failure, time.monotonic())
     return _run_steps(attempt, cookie)
 
 
@@ -249,13 +249,13 @@ def _start_child(
 ) -> ChildProcess:
     """Start `argv`; what it wrote to `log` (an error of bubblewrap) becomes part of the reason if it fails."""
 
-    def note_down(child: ChildProcess) -> None:
+    def record_identity(child: ChildProcess) -> None:
         seen = read_process(child.pid)
         identity = {"pid": child.pid, "start_time": seen.start_time if seen else 0, "boot_id": read_boot_id()}
         record.write_json(f"{attempt.folder}/agent.json", identity)
         admit_child(attempt, child)
 
-    def hurry() -> bool:
+    def is_cancelled() -> bool:
         attempt.poll_loop.wait(0)
         return read_cancel_request(attempt) is not None
 
@@ -271,13 +271,13 @@ def _start_child(
             watched=is_watched,
             terminal=isinstance(stdin, int),
             agent=is_agent,
-            admit=note_down,
-            hurry=hurry,
+            admit=record_identity,
+            is_cancelled=is_cancelled,
         )
     except CannotStart as e:
         attempt.spool.drain()
-        said = record.read_tail(f"{attempt.folder}/{log}", MAX_TAIL_BYTES, before).strip()
-        raise CannotStart(f"{e}: {said}" if said else str(e)) from e
+        printed = record.read_tail(f"{attempt.folder}/{log}", MAX_TAIL_BYTES, before).strip()
+        raise CannotStart(f"{e}: {printed}" if printed else str(e)) from e
 
 
 def _finish_attempt(
@@ -299,7 +299,7 @@ def _finish_attempt(
 
 
 def _find_cause(attempt: SupervisedAttempt) -> str:
-    """Return whose budget is used up, or why the model stayed away too long; empty if neither."""
+    """Return whose budget is used up, or why the model was unavailable for too long; "" if neither."""
     gateway = attempt.gateway
     if gateway is None:
         return ""

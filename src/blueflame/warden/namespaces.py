@@ -1,12 +1,12 @@
 """Namespaces around the sandbox: everything in it dies together, and its network has only listeners of the warden.
 
-bubblewrap killed in its first milliseconds leaves a child that hangs for ever or runs its payload. So bubblewrap itself
+When bubblewrap is killed in its first milliseconds, its child hangs for ever or runs the payload. So bubblewrap itself
 is the first process of a pid namespace, created in the same call as the process: when it dies, the kernel kills
 everything inside.
 
 The network namespace is created in the same call. Before the child executes bubblewrap it brings up the loopback
-device, listens, and sends the listening sockets to the warden. The sandbox finds them ready; no process and no socket
-file of ours is inside. An ordinary user needs a user namespace, in which the user is mapped to itself.
+device, listens, and sends the listening sockets to the warden. So the listeners exist before the sandbox starts, and no
+process or socket file of the warden is inside. An ordinary user needs a user namespace that maps the user to itself.
 """
 
 from __future__ import annotations
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-CLONE_SYSCALLS = {
-    "x86_64": 56,
-    "aarch64": 220,
-    "riscv64": 220,
-    "ppc64le": 120,
-    "armv7l": 120,
-    "i686": 120,
-}  # the call's number
+CLONE_SYSCALLS = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "ppc64le": 120, "armv7l": 120, "i686": 120}
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
 RECEIVE_TIMEOUT = 30.0  # seconds for the child to send its listeners
@@ -113,13 +106,13 @@ def receive_listeners(line: socket.socket, count: int) -> list[socket.socket] | 
     size = socket.CMSG_SPACE(max(count, 1) * struct.calcsize("i"))
     line.settimeout(RECEIVE_TIMEOUT)
     try:
-        said, rights, _, _ = line.recvmsg(1, size, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+        data, rights, _, _ = line.recvmsg(1, size, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     except OSError:  # timed out, or the child is gone
         return None
     finally:
         line.settimeout(None)
     listeners = [socket.socket(fileno=handle) for handle in _parse_handles(rights)]
-    if said == b"d" and len(listeners) == count:
+    if data == b"d" and len(listeners) == count:
         return listeners
     for listener in listeners:
         listener.close()

@@ -2,8 +2,8 @@
 
 A setup command writes straight into the log files: no pipe that a surviving process could hold open. A watched or
 sandboxed agent writes into pipes that the warden empties: an agent that holds the file itself could truncate it, or
-reopen it through /proc, and hide a tool call that no watcher saw. What went through a pipe cannot be taken back. A
-limit on file size (RLIMIT_FSIZE) does not limit what goes through a pipe, so the warden limits it itself.
+reopen it through /proc, and hide a tool call that no watcher saw. What it wrote to a pipe it cannot change later. A
+limit on file size (RLIMIT_FSIZE) does not apply to a pipe, so the warden limits the output itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Spool:
         if not data:
             self._close_pipe(reader)
             return False
-        with suppress(OSError):  # full disk: what does not fit is lost, the agent goes on
+        with suppress(OSError):  # full disk: what does not fit is lost, the agent continues
             os.write(self._pipes[reader], data)
         return True
 
@@ -72,7 +72,7 @@ class Spool:
     def update_size(self) -> None:
         try:
             size = sum(os.fstat(file).st_size for file in self._files)
-        except OSError:  # a network disk that went away
+        except OSError:  # a network disk that is not reachable
             return
         if size != self.size:
             self.size = size

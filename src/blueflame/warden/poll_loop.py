@@ -4,7 +4,7 @@ The hook server and the terminal register their sockets here, so that the warden
 select(): a warden may hold a file descriptor above 1024.
 
 A closed terminal or pipe must not end the warden: an early version died of a BrokenPipe when its parent was killed,
-and its agents went on unsupervised.
+and its agents continued unsupervised.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class PollLoop:
         """Wait for a signal, a registered handle, or the timeout."""
         ready = dict(self._poll.poll(max(0.0, seconds) * 1000))
         if ready.pop(self._reader, 0):
-            rung = os.read(self._reader, 4096)
-            self.stops += rung.count(signal.SIGTERM) + rung.count(signal.SIGINT)
+            signals = os.read(self._reader, 4096)
+            self.stops += signals.count(signal.SIGTERM) + signals.count(signal.SIGINT)
         for handle in sorted(ready):
             if handle in self._answers:  # an earlier answer may have unregistered it
                 self._answers[handle]()

@@ -94,9 +94,9 @@ def list_descendants(roots: set[int]) -> list[ProcessInfo]:
     return _select_descendants(roots, list_processes())
 
 
-def _select_descendants(roots: set[int], people: list[ProcessInfo]) -> list[ProcessInfo]:
+def _select_descendants(roots: set[int], processes: list[ProcessInfo]) -> list[ProcessInfo]:
     children: dict[int, list[ProcessInfo]] = {}
-    for member in people:
+    for member in processes:
         children.setdefault(member.parent, []).append(member)
     found: dict[int, ProcessInfo] = {}
     front = list(roots)
@@ -111,19 +111,19 @@ def _select_descendants(roots: set[int], people: list[ProcessInfo]) -> list[Proc
 def find_orphans(
     *, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...], grouped: AbstractSet[int] = frozenset()
 ) -> list[ProcessInfo]:
-    """Find what a dead warden left: processes with evidence, and everything below them.
+    """Find what a dead warden left: processes with evidence that they are of this attempt, and everything below them.
 
     `grouped` are the members of the attempt's control group, if it had one.
     """
     me = os.getpid()
-    people = [member for member in list_processes() if member.pid != me]
+    processes = [member for member in list_processes() if member.pid != me]
     ours = [
         member
-        for member in people
+        for member in processes
         if member.pid in grouped or _is_agent(member, agent) or _has_evidence(member.pid, cookie, spools)
     ]
     known = {member.pid: member for member in ours}
-    for member in _select_descendants(set(known), people):
+    for member in _select_descendants(set(known), processes):
         known[member.pid] = member
     return [known[pid] for pid in sorted(known)]
 

@@ -1,4 +1,4 @@
-"""The agent's own terminal, held by the warden: viewers come and go, and no agent has a person's terminal.
+"""The agent's own terminal, held by the warden: viewers connect and leave, and no agent has a person's terminal.
 
 Output is read at once, with or without viewers, and the last of it is kept for later ones. Viewers connect at
 `attach.sock` in the attempt's folder, which no sandbox contains (format: system/terminal_frames.py). A slow viewer
@@ -57,7 +57,7 @@ class AgentTerminal:
         self._viewers: list[_Viewer] = []
         self._listener = _open_listener(folder)
         try:
-            # the agent's side stays open here: a terminal without an open side would hang up
+            # the agent's side stays open here: without it, the terminal would hang up
             self._master, self.handle = os.openpty()
         except OSError:
             self._listener.close()
@@ -90,13 +90,13 @@ class AgentTerminal:
         self._handle_event()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Set the size. A new viewer needs the whole screen, which an agent redraws only on a change of size: for an
-        unchanged size, another one is set until there is output.
+        """Set the size. A new viewer needs the whole screen, which an agent redraws only when the size changes: if it
+        is the same as before, another size is set until there is output.
         """
-        wanted = max(1, rows), max(2, columns)
-        self._due = wanted if wanted == self._size else None
-        self._size = wanted
-        self._set_size(wanted[0], wanted[1] - (self._due is not None))
+        size = max(1, rows), max(2, columns)
+        self._due = size if size == self._size else None
+        self._size = size
+        self._set_size(size[0], size[1] - (self._due is not None))
 
     def _set_size(self, rows: int, columns: int) -> None:
         """Set the size; signal an agent that did not take this as its controlling terminal."""

@@ -41,11 +41,11 @@ class ResourceMonitor:
         return why
 
     def check_disk(self) -> tuple[str, str] | None:
-        wanted = self._launch.min_free_disk_mb
-        free = read_free_mb(self._launch.cwd) if wanted else None
-        if free is None or free >= wanted:
+        needed = self._launch.min_free_disk_mb
+        free = read_free_mb(self._launch.cwd) if needed else None
+        if free is None or free >= needed:
             return None
-        return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {wanted} MB must stay free"
+        return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {needed} MB must stay free"
 
     def check_oom_kills(self) -> tuple[str, str] | None:
         killed = self.group.count_oom_kills() if self.group is not None else 0

@@ -44,26 +44,18 @@ class ChildProcess:
         self.sandboxed = sandboxed
         self.control = control
         self.listeners = listeners
-        self._heard = b""
+        self._received = b""
 
     def has_passed_canary(self) -> bool:
         if self.control is not None:
             with suppress(OSError):
                 self.control.setblocking(False)
-                self._heard += self.control.recv(64)
-        return self._heard == PASSED
+                self._received += self.control.recv(64)
+        return self._received == PASSED
 
     def close(self) -> None:
         if self.control is not None:
             self.control.close()
-
-
-def _admit_any_child(child: ChildProcess) -> None:
-    """The default for a caller with nothing to record."""
-
-
-def _is_never_cancelled() -> bool:
-    return False
 
 
 def start_program(
@@ -76,15 +68,15 @@ def start_program(
     watched: bool = False,
     terminal: bool = False,
     agent: bool = False,
-    admit: Callable[[ChildProcess], None] = _admit_any_child,
-    hurry: Callable[[], bool] = _is_never_cancelled,
+    admit: Callable[[ChildProcess], object] = lambda _child: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ChildProcess:
     """Start `argv` in a new session and return when it is about to run.
 
     `admit(child)` is called before anything of it runs; `watched` adds the canary and the hook's listener; `terminal`:
-    `stdin` is one and becomes its own; an `agent` finds its model at the gateway's port; the start is abandoned when
-    `hurry()` returns True. Raise CannotStart, and then nothing of it runs. The caller must have one thread only, and
-    must outlive the program.
+    `stdin` is one and becomes its own; an `agent` reaches its model at the gateway's port; the start is abandoned when
+    `is_cancelled()` returns True. Raise CannotStart, and then nothing of it runs. The caller must have one thread only,
+    and must outlive the program.
     """
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
@@ -115,7 +107,7 @@ def start_program(
         _kill_child(child)
         raise CannotStart(problem.decode("utf-8", "replace"))
     if mine is not None:
-        _send_go(child, mine, hurry)
+        _send_go(child, mine, is_cancelled)
     return child
 
 
@@ -196,9 +188,9 @@ def _fork_child(
         hint = " (are user namespaces disabled?)" if plan.in_namespaces else ""
         raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}{hint}") from e
     if pid == 0:
-        os.close(opener)  # else the child would wait for ever after the warden's death
+        os.close(opener)  # else the child would wait for ever after the warden's death, here and below
         if mine is not None:
-            mine.close()  # likewise
+            mine.close()
         exec_program(plan)
     os.close(plan.start_pipe)
     os.close(plan.error_pipe)
@@ -221,8 +213,8 @@ def _receive_inner_listeners(line: socket.socket, names: list[str], errors: int)
 
     listeners = receive_listeners(line, len(names))
     if listeners is None:
-        said = os.read(errors, 4096).decode("utf-8", "replace")
-        raise CannotStart(said or "the process that sets up the agent's network ended")
+        message = os.read(errors, 4096).decode("utf-8", "replace")
+        raise CannotStart(message or "the process that sets up the agent's network ended")
     return dict(zip(names, listeners, strict=True))
 
 
@@ -231,10 +223,10 @@ def _release_child(opener: int) -> None:
         os.write(opener, b"g")
 
 
-def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
+def _send_go(child: ChildProcess, line: socket.socket, is_cancelled: Callable[[], bool]) -> None:
     """Send "go" when the entry script is ready and bubblewrap is alive: from then on both die together."""
     try:
-        _wait_until_ready(child, line, hurry)
+        _wait_until_ready(child, line, is_cancelled)
         _check_alive(child)
     except (CannotStart, OSError) as e:
         _kill_child(child)
@@ -243,20 +235,20 @@ def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]
         line.send(GO)
 
 
-def _wait_until_ready(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
-    heard = b""
+def _wait_until_ready(child: ChildProcess, line: socket.socket, is_cancelled: Callable[[], bool]) -> None:
+    received = b""
     give_up = time.monotonic() + READY_TIMEOUT
     poll = select.poll()
     poll.register(line, select.POLLIN)
-    while heard != READY:
+    while received != READY:
         if poll.poll(POLL_SECONDS * 1000):
             part = line.recv(64)
-            heard += part
-            if not part or not READY.startswith(heard):
+            received += part
+            if not part or not READY.startswith(received):
                 _check_alive(child, patience=1.0)
                 raise CannotStart("unexpected answer from the entry script")
         _check_alive(child)
-        if hurry():
+        if is_cancelled():
             raise CannotStart("it was cancelled before it ran")
         if time.monotonic() > give_up:
             raise CannotStart(f"it was not ready to run within {READY_TIMEOUT:g} seconds")
@@ -282,7 +274,7 @@ def _format_exit(status: int) -> str:
 
 
 def _kill_child(child: ChildProcess) -> None:
-    """The entry script reads an end of file and exits; the sandbox is killed."""
+    """Close the control socket, so that the entry script exits, and kill the sandbox."""
     child.close()
     for listener in child.listeners.values():
         listener.close()

@@ -29,16 +29,8 @@ LEFTOVER_GRACE = 2.0  # for processes that an agent left behind
 KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
 
 
-FATAL_SIGNALS = frozenset(range(1, 32)) - {
-    17,
-    18,
-    19,
-    20,
-    21,
-    22,
-    23,
-    28,
-}  # signals that end a process unless it minds them
+# Signals that end a process that does not handle them: all but CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and WINCH.
+FATAL_SIGNALS = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}
 
 
 class SupervisedAttempt:
@@ -53,7 +45,7 @@ class SupervisedAttempt:
         self.monitor: ResourceMonitor | None = None
         self.gateway: GatewayProcess | None = None
         self.hook_server: HookServer | None = None
-        self.refused_at: float | None = None  # when the gateway reported that no further call is answered
+        self.refused_at: float | None = None  # when the gateway reported that it answers no further call
 
 
 class ProcessEnding:
@@ -151,7 +143,7 @@ def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float,
 
 
 def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:
-    """Return why it exited: by itself, killed for its memory, or because its model answers no more."""
+    """Return why it exited: by itself, killed for its memory, or because its model refused to answer."""
     killed = attempt.monitor.check_oom_kills() if attempt.monitor is not None else None
     denied = _find_model_refusal(attempt) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
@@ -256,7 +248,7 @@ def end_processes(
 
 
 def _terminate_processes(leader: int | None, *, sandboxed: bool) -> None:
-    """Send TERM once to each: some programs take a second one as an order to stop at once."""
+    """Send TERM once to each: some programs stop at once when they get a second one."""
     if leader is not None and not sandboxed:
         signal_group(leader, signal.SIGTERM)
     members = list_descendants({os.getpid()})

@@ -29,7 +29,7 @@ class AuditLog:
     __slots__ = ("_handle", "_path", "_prev", "_size", "lines")
 
     def __init__(self, path: str) -> None:
-        """Raises Unwritable."""
+        """Open it, or continue an existing one. Raises UnwritableLog."""
         self._path = path
         self.lines = 0
         try:

@@ -83,7 +83,7 @@ class HookServer:
             lines, last = self._log.lines, self._log.last_link
             self._log.close()
         if not self.proven:
-            self._report("the canary never came: the agent's hook may not work")
+            self._report("the canary call never arrived: the agent's hook may not work")
         return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
 
     def answer(self, body: bytes, *, plain: bool) -> bytes:
@@ -148,7 +148,7 @@ class HookServer:
         try:
             asking, _ = self._listener.accept()
         except OSError:
-            return  # the client has closed, or no file is left: the hook takes both for a refusal
+            return  # the client has closed, or no descriptor is left: the hook takes both for a refusal
         if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return

@@ -21,23 +21,18 @@ from typing import Any
 from blueflame.model.policy import UnparsableCommand
 
 NOWHERE = "/\0"
-"""The real path of a name that cannot be resolved: no folder holds it, so it is always refused."""
+"""The real path of a name that cannot be resolved: it is in no folder, so it is always refused."""
 
 MAX_LINKS = 40  # as the kernel does
 NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: exists, but is not a link
-UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # where links in here lead depends on the process
+UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # targets of links in here depend on the process that reads them
 MAX_TEXT_BYTES = 1_000_000
 PARSE_TIMEOUT = 2.0
 MAX_TREE_BYTES = 16_000_000
 MAX_CACHED_TREES, MAX_CACHED_BYTES = 512, 4_000_000
 PIPE_BYTES = 65_536
 ENVIRONMENT = {"LC_ALL": "C"}
-DEFAULT_SIGNALS = (
-    signal.SIGPIPE,
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-)  # reset to their defaults in the parser
+DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the parser must not ignore these
 
 
 class LocalWorld:
@@ -222,8 +217,8 @@ def _exchange(unsent: memoryview, to: FileIO, output: Mapping[FileIO, bytearray]
 
 def _write_some(to: FileIO, data: memoryview) -> int:
     try:
-        return to.write(data[:PIPE_BYTES]) or 0  # None: not now
-    except BrokenPipeError:  # it stopped reading: its message comes on the other pipes
+        return to.write(data[:PIPE_BYTES]) or 0  # None: it would block
+    except BrokenPipeError:  # it stopped reading: its error message is in the other pipes
         return len(data)
 
 
@@ -232,7 +227,7 @@ def _read_some(stream: FileIO, into: bytearray) -> bool:
     into += piece or b""
     if len(into) > MAX_TREE_BYTES:
         raise UnparsableCommand("its syntax tree is too large")
-    return piece != b""  # None: not now
+    return piece != b""  # None: it would block
 
 
 def _wait_for(pid: int) -> int:

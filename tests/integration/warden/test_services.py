@@ -112,7 +112,7 @@ def test_a_hook_that_refuses_without_asking_anybody_proves_nothing(who: SystemUs
     )
 
     assert ended["reason"] == "unwatched"
-    assert "canary never came" in ended["detail"]
+    assert "canary call never arrived" in ended["detail"]
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])
