@@ -1,7 +1,8 @@
-"""Putting validated tasks into changesets: one per cohesion group, in the order in which they must land."""
+"""Form changesets of validated tasks: one per cohesion group, in the order in which they must land."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from blueflame.model.changeset import Changeset, ChangesetState
@@ -16,7 +17,7 @@ POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
 def form_changesets(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
-    """The changesets of tasks that may land (see `find_landable_tasks`)."""
+    """Form the changesets of tasks that may land (see `find_landable_tasks`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
     edges = ((name, below) for name in tasks for below in _list_unlanded_foundations(session, name))
     groups = order_groups(members, edges, _count_postponements(session, tasks))
@@ -26,20 +27,17 @@ def form_changesets(session: Session, tasks: Collection[str]) -> tuple[Changeset
 
 
 def _count_postponements(session: Session, tasks: Collection[str]) -> dict[str, int]:
-    """How many changesets with it were put off."""
-    counts = dict.fromkeys(tasks, 0)
-    for record in session.changesets.values():
-        if record.state in POSTPONED:
-            for name in record.changeset.tasks:
-                if name in counts:
-                    counts[name] += 1
-    return counts
+    """Count for each task the skipped or deferred changesets that it was in."""
+    postponed = (record.changeset for record in session.changesets.values() if record.state in POSTPONED)
+    counts = Counter(name for changeset in postponed for name in changeset.tasks)
+    return {name: counts[name] for name in tasks}
 
 
 def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
-    """The validated tasks that could land: each after, or together with, all that it was built on.
+    """Return the validated tasks that can land: each after, or together with, everything it was built on.
 
-    While others still move (not `settled`), a group waits until none of its own tasks does, nor of those it builds on.
+    While other tasks can still be validated (not `settled`), a group waits for its own tasks and for those of the
+    groups that it builds on.
     """
     if settled:
         return _drop_unfounded(session, session.states[TaskState.VALIDATED])
@@ -47,12 +45,16 @@ def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
 
 
 def _find_settled_tasks(session: Session) -> tuple[str, ...]:
-    """Validated tasks of groups in which, and in whose foundations, no task may still move."""
+    """Return the validated tasks of groups that wait for no other task, nor do the groups that they build on."""
     validated: dict[str, list[str]] = {}
     for name in session.states[TaskState.VALIDATED]:
         validated.setdefault(session.tasks[name].task.cohesion_group, []).append(name)
     settled = {
-        group: set(_list_needed_groups(session, names))
+        group: {
+            session.tasks[below].task.cohesion_group
+            for name in names
+            for below in _list_unlanded_foundations(session, name)
+        }
         for group, names in validated.items()
         if not _may_move(session, group)
     }
@@ -66,26 +68,20 @@ def _find_settled_tasks(session: Session) -> tuple[str, ...]:
     return tuple(name for group in settled for name in validated[group])
 
 
-def _list_needed_groups(session: Session, tasks: Collection[str]) -> Iterator[str]:
-    for name in tasks:
-        for below in _list_unlanded_foundations(session, name):
-            yield session.tasks[below].task.cohesion_group
-
-
 def _may_move(session: Session, group: str) -> bool:
     return any(session.tasks[name].state in MAY_MOVE for name in session.groups[group])
 
 
 def _drop_unfounded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
-    """Without those that stand on what neither has landed nor lands with them."""
+    """Leave out tasks that were built on work that neither has landed nor lands with them."""
     needs = {name: set(_list_unlanded_foundations(session, name)) for name in tasks}
-    loose = [name for name, wanted in needs.items() if not wanted <= needs.keys()]
-    fallen = {*loose, *find_reachable(loose, reverse_edges(needs).__getitem__)}
-    return tuple(name for name in tasks if name not in fallen)
+    unfounded = [name for name, foundations in needs.items() if not foundations <= needs.keys()]
+    dropped = {*unfounded, *find_reachable(unfounded, reverse_edges(needs).__getitem__)}
+    return tuple(name for name in tasks if name not in dropped)
 
 
 def _list_unlanded_foundations(session: Session, name: str) -> Iterator[str]:
-    """The tasks it was built on that have not landed."""
+    """List the tasks that a validated task was built on and that have not landed."""
     result = session.tasks[name].result
     assert result is not None, f"{name} is validated without a result"
     for foundation in result.built_on:
@@ -111,6 +107,6 @@ def build_changeset_title(session: Session, tasks: tuple[str, ...]) -> str:
 
 
 def _list_missing_tasks(session: Session, group: LandingGroup) -> tuple[str, ...]:
-    """Members of the group that are not ready to land with it; the person is told."""
+    """List the unfinished tasks of the group that do not land with it; the gate shows them."""
     members = {name for part in group.names for name in session.groups[part]} - set(group.tasks)
     return tuple(name for name in sorted(members) if session.tasks[name].state not in FINISHED)

@@ -1,7 +1,7 @@
 """Which tasks land together, and in which order: one changeset per cohesion group.
 
-Group A goes before B when a task of B depends on, or was built on, a task of A. Tasks without a cycle can still give
-groups with one (a1 needs b1, b2 needs a2); such groups cannot be landed one after the other, so they are joined.
+Group A lands before B when a task of B depends on, or was built on, a task of A. Even if the tasks have no cycle, their
+groups can have one (a1 needs b1, b2 needs a2); such groups cannot land one after the other, so they are joined.
 """
 
 from __future__ import annotations
@@ -27,34 +27,31 @@ class LandingGroup:
 def order_groups(
     tasks: Iterable[Task], edges: Iterable[tuple[str, str]] = (), waited: Mapping[str, int] | None = None
 ) -> tuple[LandingGroup, ...]:
-    """The groups in the order in which they can land. An edge is (task, another task that it was built on).
+    """Return the groups in the order in which they can land. An edge is (task, another task that it was built on).
 
-    `waited` says how often a task has been passed over: each time counts as much as one step of priority, so that
-    nobody waits for ever behind what is more urgent.
+    `waited` is how often a task was postponed: each time counts as much as one step of priority, so that no group waits
+    for ever behind more urgent ones.
     """
     plan = {task.id: task for task in tasks}
     needs = _collect_needs(plan, edges)
     groups = _collect_group_needs(plan, needs)
     urgency = _compute_urgency(plan, waited or {})
-    joined = find_components(groups)
-    home = {name: ring[0] for ring in joined for name in ring}
-    ring_needs = {ring[0]: {home[need] for name in ring for need in groups[name]} for ring in joined}
-    ring_of = {ring[0]: ring for ring in joined}
-    order = sort_topologically(ring_needs, lambda head: min(urgency[name] for name in ring_of[head]))
-    place = {
-        task: position
-        for position, task in enumerate(sort_topologically(needs, lambda name: (plan[name].priority, name)))
+    joined = {names[0]: names for names in find_components(groups)}  # by their first name
+    first_of = {name: first for first, names in joined.items() for name in names}
+    joined_needs = {
+        first: {first_of[need] for name in names for need in groups[name]} for first, names in joined.items()
     }
-    members: dict[str, list[str]] = {head: [] for head in ring_of}
-    for name in sorted(plan, key=place.__getitem__):
-        members[home[plan[name].cohesion_group]].append(name)
+    order = sort_topologically(joined_needs, lambda first: min(urgency[name] for name in joined[first]))
+    members: dict[str, list[str]] = {first: [] for first in joined}
+    for name in sort_topologically(needs, lambda name: (plan[name].priority, name)):
+        members[first_of[plan[name].cohesion_group]].append(name)
     return tuple(
         LandingGroup(
-            names=ring_of[head],
-            tasks=tuple(members[head]),
-            after=tuple(name for other in order if other in ring_needs[head] - {head} for name in ring_of[other]),
+            names=joined[first],
+            tasks=tuple(members[first]),
+            after=tuple(name for other in order if other in joined_needs[first] - {first} for name in joined[other]),
         )
-        for head in order
+        for first in order
     )
 
 
@@ -68,17 +65,17 @@ def _collect_needs(plan: Mapping[str, Task], edges: Iterable[tuple[str, str]]) -
 
 def _collect_group_needs(plan: Mapping[str, Task], needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     groups: dict[str, set[str]] = {task.cohesion_group: set() for task in plan.values()}
-    for name, wanted in needs.items():
+    for name, own in needs.items():
         group = plan[name].cohesion_group
-        groups[group].update(plan[need].cohesion_group for need in wanted)
+        groups[group].update(plan[need].cohesion_group for need in own)
         groups[group].discard(group)
     return groups
 
 
 def _compute_urgency(plan: Mapping[str, Task], waited: Mapping[str, int]) -> dict[str, tuple[int, str]]:
-    """How urgent a group is: its smallest priority, less what it has waited, then its smallest task id."""
+    """Compute the urgency of each group: its smallest priority, minus its postponements, then its smallest task id."""
     found: dict[str, tuple[int, str]] = {}
     for task in plan.values():
-        mine = (task.priority - waited.get(task.id, 0), task.id)
-        found[task.cohesion_group] = min(mine, found.get(task.cohesion_group, mine))
+        own = (task.priority - waited.get(task.id, 0), task.id)
+        found[task.cohesion_group] = min(own, found.get(task.cohesion_group, own))
     return found

@@ -1,10 +1,10 @@
-"""Which tasks can be claimed now: pending, dependencies verified, locks free of every running and every picked task.
+"""Which tasks can be claimed now: pending, with verified dependencies, and locks that no running or picked task holds.
 
-Events set states, `pick` scans the ready tasks in rank order. The answer depends on nothing but the states that were
-set, so the same history gives the same picks.
+Events set states, `pick` scans the ready tasks in rank order. The result depends only on the states that were set, so
+the same history gives the same picks.
 
-A task whose lock is taken does not hold up those behind it. But once `patience` of them were claimed while it waited,
-its locks are reserved: no task that ranks behind it gets a lock that it needs, so no ready task starves.
+A task whose lock is taken does not stop tasks of lower rank. But once `patience` of them were claimed while it waited,
+its locks are reserved: no task of lower rank gets a lock that it needs, so no ready task starves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blueflame.paths.locks import HeldLocks, LockPath, do_locks_overlap, parse_t
 from blueflame.session.scheduling.ranking import Rank, compute_ranks, list_dependants
 
 MAX_PASSED_OVER = 16
-"""Claims of lower rank that may go past a ready task: four rounds of four workers. Much less costs makespan."""
+"""Claims of lower rank that may overtake a ready task: four rounds of four workers. Much fewer make plans slower."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,8 @@ class ReadyQueue:
         self._picked: list[str] = []  # the beginning of the answer, until the next change
         self._scan = self._scan_ready()
 
-    @property
-    def ready_count(self) -> int:
-        """Tasks that only a lock or a slot keeps from being claimed."""
-        return len(self._ready)
-
     def set_state(self, task_id: str, state: TaskState) -> None:
-        """Every state may follow every other; a repetition changes nothing."""
+        """Set the state of a task. Any state may follow any other; setting the same one again changes nothing."""
         entry = self._entries[task_id]
         before = entry.state
         if before is state:
@@ -86,7 +81,7 @@ class ReadyQueue:
             insort(self._ready, entry, key=_get_rank)
 
     def pick(self, slots: int) -> tuple[str, ...]:
-        """The tasks to claim now, in this order, for this many free slots."""
+        """Return the tasks to claim now, in this order, for this many free slots."""
         while len(self._picked) < slots and (name := next(self._scan, None)) is not None:
             self._picked.append(name)
         return tuple(self._picked[: max(slots, 0)])
@@ -101,16 +96,18 @@ class ReadyQueue:
                 held.add(entry.locks)
 
     def explain_waiting(self, task_id: str) -> str:
-        """What a pending task waits for; empty when it is not pending."""
+        """Say what a pending task waits for; empty when it is not pending."""
         entry = self._entries[task_id]
         if entry.state is not TaskState.PENDING:
             return ""
         if entry.unverified:
             return f"waits for {', '.join(self._list_missing(entry))}"
-        for rival in (*sorted(self._claimed.values(), key=lambda each: each.task.id), *self._list_reserved(entry)):
-            if (lock := _find_contested_lock(entry.task, rival.task)) is not None:
-                how = "held by" if rival.state is TaskState.CLAIMED else "reserved for"
-                return f"waits for the lock {lock} {how} {rival.task.id}"
+        before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
+        reserved = [other for other in before if other.passed_over >= self._patience]
+        for other in (*sorted(self._claimed.values(), key=lambda each: each.task.id), *reserved):
+            if (lock := _find_contested_lock(entry.task, other.task)) is not None:
+                how = "held by" if other.state is TaskState.CLAIMED else "reserved for"
+                return f"waits for the lock {lock} {how} {other.task.id}"
         return "waits for a slot"
 
     def _list_missing(self, entry: _QueuedTask) -> Iterator[str]:
@@ -122,20 +119,12 @@ class ReadyQueue:
                 soon = other.state in (TaskState.PENDING, TaskState.CLAIMED)
                 yield need if soon else f"{need} ({other.state})"
 
-    def _list_reserved(self, entry: _QueuedTask) -> Iterator[_QueuedTask]:
-        """Tasks that rank before this one and were passed over too often."""
-        before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
-        return (other for other in before if other.passed_over >= self._patience)
-
 
 def _is_ready(entry: _QueuedTask) -> bool:
     return entry.state is TaskState.PENDING and not entry.unverified
 
 
-def _find_contested_lock(task: Task, rival: Task) -> str | None:
-    """The rival's first lock that overlaps one of the task's."""
-    for lock in task.file_locks or (".",):
-        for other in rival.file_locks or (".",):
-            if do_locks_overlap(lock, other):
-                return other
-    return None
+def _find_contested_lock(task: Task, other: Task) -> str | None:
+    """Return the first lock of the other task that overlaps one of this task's."""
+    pairs = ((own, held) for own in task.file_locks or (".",) for held in other.file_locks or (".",))
+    return next((held for own, held in pairs if do_locks_overlap(own, held)), None)

@@ -1,7 +1,7 @@
-"""Which verified, not yet landed work touches the same files as a new attempt.
+"""Which verified work that has not landed touches the same files as a new attempt.
 
-A result that was built on another and locks all that the other locks stands in for it: whatever overlaps the older
-one overlaps the newer one too. So a chain of a thousand tasks on one file has one neighbour, not a thousand.
+A result that was built on another and has at least its locks replaces it here: what overlaps the older one overlaps
+the newer one too. So in a chain of a thousand tasks on one file only the last one is found.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from blueflame.paths.locks import HeldLocks, LockPath, covers, parse_locks
 class UnmergedWork:
     def __init__(self) -> None:
         self._locks: dict[str, tuple[LockPath, ...]] = {}
-        self._replaced_by: dict[str, str] = {}  # older -> the newer one that stands in for it
+        self._replaced_by: dict[str, str] = {}  # older task -> the newer one that was built on it
 
     def add(self, owner: str, locks: Iterable[str], built_on: Iterable[str] = ()) -> None:
         self.remove(owner)
@@ -30,9 +30,9 @@ class UnmergedWork:
             self._replaced_by = dict(kept)
 
     def find_overlapping(self, locks: Iterable[str]) -> tuple[str, ...]:
-        asked = HeldLocks(parse_locks(locks))
-        visible = (owner for owner in self._locks if owner not in self._replaced_by)
-        return tuple(sorted(owner for owner in visible if not asked.are_free(self._locks[owner])))
+        held = HeldLocks(parse_locks(locks))
+        current = (owner for owner in self._locks if owner not in self._replaced_by)
+        return tuple(sorted(owner for owner in current if not held.are_free(self._locks[owner])))
 
 
 def _covers_all(paths: Iterable[LockPath], others: Iterable[LockPath]) -> bool:
