@@ -6,7 +6,7 @@ Called twice, `next_events` gives the same answer: after a crash the orchestrato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from itertools import islice
 
 from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.changeset import ChangesetState
@@ -56,7 +56,7 @@ MAX_PLAN_FAILURES = 2
 
 
 def next_events(session: Session, capacity: Capacity) -> tuple[Event, ...]:
-    """The next facts, or none when only the world or a person can move the session on."""
+    """Return the next events; none when the session waits for an effect or a person."""
     if session.ended or session.stopping:
         return ()
     for rule in RULES:
@@ -75,14 +75,13 @@ def _warn_of_budget(session: Session, capacity: Capacity) -> Iterator[Event]:
 
 
 def _withdraw_gate_of_yesterday(session: Session, capacity: Capacity) -> Iterator[Event]:
-    """What was asked about yesterday's budget needs no answer any more."""
     name = session.gate_subjects.get((GateKind.BUDGET, DAY))
     if name is not None and session.open_gates[name].evidence.get("day") != capacity.day:
         yield GateWithdrawn(gate=name, reason="a new day has begun")
 
 
 def _report_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
-    """Said when it changes, and only while there is work that it holds up."""
+    """Report a change of the number of slots, but only while tasks can be claimed."""
     configured = session.limits.workers
     slots = min(configured, capacity.agents)
     if can_claim(session) and slots != (session.slots or configured):
@@ -90,17 +89,17 @@ def _report_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
 
 
 def _ask_if_budget_exhausted(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if (whose := find_exhausted_budget(session, capacity)) and _has_paid_work(session):
-        yield from _ask_for_budget(session, whose, capacity)
+    if (name := find_exhausted_budget(session, capacity)) and _has_paid_work(session):
+        yield from _ask_for_budget(session, name, capacity)
 
 
-def _ask_for_budget(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
+def _ask_for_budget(session: Session, name: str, capacity: Capacity) -> Iterator[Event]:
     if not session.is_asking(GateKind.BUDGET):
-        yield open_day_budget_gate(session, capacity) if whose == DAY else open_budget_gate(session)
+        yield open_day_budget_gate(session, capacity) if name == DAY else open_budget_gate(session)
 
 
 def _has_paid_work(session: Session) -> bool:
-    """Landing costs nothing: only work and review wait for money."""
+    """Whether a worker, merger or validator could start now; landing costs nothing."""
     claims = session.is_stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
     conflicts = session.is_stage_open("merge") and next(list_unresolved(session), None) is not None
     return claims or conflicts or (session.is_stage_open("validate") and bool(session.to_review))
@@ -118,14 +117,14 @@ def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
 
 
 def build_single_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
-    """A workflow without a planner takes the request as its only task."""
+    """Build the only task of a workflow without a planner: the request."""
     lines = request.strip().splitlines() or ["the request"]
     locks = tuple(dict.fromkeys(_find_lock_for_glob(glob) for glob in allowed_paths))
     return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=locks)
 
 
 def _find_lock_for_glob(glob: str) -> str:
-    """A lock that holds whatever the glob may match: one without a slash in it matches at any depth."""
+    """Return a lock that covers everything the glob can match; one without a slash matches at any depth."""
     inner = glob.removeprefix("/")
     anchored = glob.startswith("/") or "/" in inner.rstrip("/")
     return inner if anchored and not {"\\", "!"} & set(glob) else "."
@@ -134,26 +133,22 @@ def _find_lock_for_glob(glob: str) -> str:
 def _intend_attempt(
     session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
 ) -> Iterator[Event]:
-    """Intend a new attempt, if its model can be had and there is money for it."""
+    """Intend a new attempt, if its model is available and its budget allows it."""
     if session.limits.get_runtime(role) in session.parked:
         return
     granted = grant_budget(session, role, subject, capacity)
     if isinstance(granted, BudgetRefusal):
         yield from _handle_budget_refusal(session, role, subject, granted, capacity)
-    elif role == WORKER:
+        return
+    if role == WORKER:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-        yield AttemptIntended(attempt=_build_worker_attempt(session, subject, granted))
-    elif role == MERGER:
-        attempt = _build_attempt(session, role, subject, granted, model)
-        yield AttemptIntended(attempt=replace(attempt, branch=build_branch_name(session.id, subject, attempt.n)))
-    else:
-        yield AttemptIntended(attempt=_build_attempt(session, role, subject, granted, model))
+    yield AttemptIntended(attempt=_build_attempt(session, role, subject, granted, model))
 
 
 def _handle_budget_refusal(
     session: Session, role: str, subject: str, refusal: BudgetRefusal, capacity: Capacity
 ) -> Iterator[Event]:
-    """Ask for more when no running attempt can give any back; a task's own budget is a task's own end."""
+    """Ask for a higher limit when no running attempt can free any; a task whose own budget is used up is blocked."""
     if refusal.by != TASK:
         if refusal.final:
             yield from _ask_for_budget(session, refusal.by, capacity)
@@ -164,12 +159,11 @@ def _handle_budget_refusal(
         yield open_unpaid_review_gate(session, session.tasks[subject])
 
 
-def _build_attempt(
-    session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None = None
-) -> Attempt:
+def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None) -> Attempt:
     n = session.find_next_try(subject, role)
     name = build_attempt_id(session.id, subject, role, n)
-    talks = role == PLANNER and session.limits.interactive_planning
+    interactive = role == PLANNER and session.limits.interactive_planning
+    taken = {attempt.slot for attempt in session.live.values()}
     return Attempt(
         id=name,
         session=session.id,
@@ -178,27 +172,15 @@ def _build_attempt(
         n=n,
         agent_id=build_agent_id(role, name),
         cycle=session.cycle,
-        slot=_find_free_slot(session),
+        slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
+        branch=build_branch_name(session.id, subject, n) if role in (WORKER, MERGER) else None,
+        built_on=find_foundations(session, session.tasks[subject].task) if role == WORKER else (),
         model=model or session.limits.get_model(role),
         runtime=session.limits.get_runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
-        timeout=0.0 if talks else session.limits.get_timeout(role),  # nobody hurries a person who thinks
-        interactive=talks,
-    )
-
-
-def _find_free_slot(session: Session) -> int:
-    taken = {attempt.slot for attempt in session.live.values()}
-    return next(n for n in range(len(taken) + 1) if n not in taken)
-
-
-def _build_worker_attempt(session: Session, task: str, granted: BudgetGrant) -> Attempt:
-    attempt = _build_attempt(session, WORKER, task, granted, session.tasks[task].task.model)
-    return replace(
-        attempt,
-        branch=build_branch_name(session.id, task, attempt.n),
-        built_on=find_foundations(session, session.tasks[task].task),
+        timeout=0.0 if interactive else session.limits.get_timeout(role),  # a person may take their time
+        interactive=interactive,
     )
 
 
@@ -207,7 +189,7 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     slots = min(session.limits.workers, capacity.agents) - session.count_running(WORKER)
     for name in session.queue.pick(min(slots, 1)):
-        yield from _intend_attempt(session, WORKER, name, capacity)
+        yield from _intend_attempt(session, WORKER, name, capacity, model=session.tasks[name].task.model)
 
 
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -215,12 +197,9 @@ def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     name = min(session.to_review, key=session.to_review.__getitem__)
     if session.count_running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
-        model = _choose_validator_model(session, session.tasks[name].task)
+        task = session.tasks[name].task
+        model = task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
         yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
-
-
-def _choose_validator_model(session: Session, task: Task) -> str | None:
-    return task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
 
 
 def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
@@ -229,19 +208,18 @@ def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 
 def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
-    """One merger at a time: what it makes of a conflict may make the next one easier."""
+    """Start a merger, one at a time: its resolution may make the next conflict easier."""
     if not session.is_stage_open("merge") or session.is_asking(GateKind.BUDGET) or session.count_running(MERGER):
         return
-    name = next(list_unresolved(session), None)
-    if name is not None:
+    for name in islice(list_unresolved(session), 1):
         yield from _intend_attempt(session, MERGER, name, capacity)
 
 
 def _present_changeset(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    head = find_next_changeset(session)
-    if head is None or session.is_asking(GateKind.CHANGESET):
+    name = find_next_changeset(session)
+    if name is None or session.is_asking(GateKind.CHANGESET):
         return
-    record = session.changesets[head]
+    record = session.changesets[name]
     if record.state is ChangesetState.BUILT:
         yield open_changeset_gate(session, record)
 

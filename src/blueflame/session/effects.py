@@ -1,4 +1,4 @@
-"""What should be running now: attempts, checks, hooks, merges, questions. A function of the session alone."""
+"""Which effects should be under way: attempts, checks, hooks, merges, questions. Derived from the session alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
 
 @dataclass(frozen=True, slots=True)
 class AttendAttempt:
-    """Start the attempt if it has not been started, and see it through to its end."""
+    """Start the attempt if it has not been started, and wait until it has ended."""
 
     attempt: str
 
@@ -31,7 +31,7 @@ class CancelAttempt:
 
 @dataclass(frozen=True, slots=True)
 class CrossBoundary:
-    """Pin the base, look at the configuration, and begin a cycle (stage "") or a wave."""
+    """Pin the base, read the configuration again, and begin a cycle (stage "") or a wave."""
 
     cycle: int
     stage: str
@@ -65,7 +65,7 @@ class AskGate:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRuntime:
-    """Look until its model can be had again."""
+    """Probe until its model is available again."""
 
     runtime: str
 
@@ -84,25 +84,22 @@ Effect = (
 
 
 def effects_due(session: Session) -> tuple[Effect, ...]:
-    """Everything that should be under way now; starting what already is under way is the caller's to avoid."""
+    """Return every effect that should be under way; the caller starts those that are not running yet."""
+    hooks = tuple(RunHook(due) for due in session.hooks_due.values())
     if session.ended:
-        return tuple(RunHook(due) for due in session.hooks_due.values())
-    attending = [*_list_attempts_to_attend(session), *_list_cancellations(session)]
+        return hooks
+    attempts = (*(AttendAttempt(name) for name in session.live), *_list_cancellations(session))
     if session.stopping:
-        return tuple(attending)
+        return attempts
     return (
-        *attending,
-        *(RunHook(due) for due in session.hooks_due.values()),
+        *attempts,
+        *hooks,
         *_list_boundaries_to_cross(session),
         *_list_diagnoses(session),
         *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
         *(AwaitRuntime(name) for name in session.parked),
     )
-
-
-def _list_attempts_to_attend(session: Session) -> Iterator[Effect]:
-    return (AttendAttempt(name) for name in session.live)
 
 
 def _list_cancellations(session: Session) -> Iterator[Effect]:
@@ -140,11 +137,11 @@ def is_held_by_hook(session: Session, task: str) -> bool:
 
 
 def _list_merge_steps(session: Session) -> Iterator[Effect]:
-    head = find_next_changeset(session)
-    if head is None:
+    name = find_next_changeset(session)
+    if name is None:
         return
-    state = session.changesets[head].state
+    state = session.changesets[name].state
     if state is ChangesetState.FORMED:
-        yield BuildChangeset(head)
+        yield BuildChangeset(name)
     elif state is ChangesetState.APPROVED:
-        yield LandChangeset(head)
+        yield LandChangeset(name)

@@ -1,4 +1,4 @@
-"""Applying events: `apply(session, event)` one by one equals `replay(events)` of them all."""
+"""Apply events to a session: `apply_event` one by one gives the same session as `replay` of them all."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def open_session(recorded: JournalEntry) -> Session:
 
 
 def replay(events: Iterable[JournalEntry]) -> Session:
-    story = iter(events)
-    first = next(story, None)
+    entries = iter(events)
+    first = next(entries, None)
     if first is None:
         raise InternalError("there is nothing to replay: the session has no events")
     session = open_session(first)
-    for recorded in story:
+    for recorded in entries:
         apply_event(session, recorded)
     return session
 
@@ -47,10 +47,10 @@ def replay(events: Iterable[JournalEntry]) -> Session:
 def apply_event(session: Session, recorded: JournalEntry) -> None:
     if recorded.seq != session.seq + 1:
         raise InternalError(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
-    rule = HANDLERS.get(type(recorded.event))
-    if rule is None:
+    handler = HANDLERS.get(type(recorded.event))
+    if handler is None:
         raise InternalError(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
-    rule(session, recorded.event, recorded.at)
+    handler(session, recorded.event, recorded.at)
     session.seq, session.last_at = recorded.seq, recorded.at
 
 
@@ -60,4 +60,4 @@ HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     **ATTEMPT_HANDLERS,
     **CHANGESET_HANDLERS,
 }
-"""Every event that there is, except the first, which opens the session."""
+"""A handler for every event except SessionOpened, which `open_session` takes."""

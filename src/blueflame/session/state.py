@@ -1,6 +1,6 @@
 """The Session: the one projection of the journal, with the indexes that keep a decision cheap.
 
-Only `session/replay.apply_event` changes it. Everybody else reads.
+Only `session/replay.apply_event` changes it; everything else reads it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Session:
     stopping: str = ""
     stop_now: bool = False
 
-    halted: dict[str, None] = field(default_factory=dict)  # attempts that end because the session was put down
+    halted: dict[str, None] = field(default_factory=dict)  # attempts that end because the session was stopped
 
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()
@@ -87,7 +87,7 @@ class Session:
     live: dict[str, Attempt] = field(default_factory=dict)
     live_by_role: dict[str, int] = field(default_factory=dict)
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
-    losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them vanished
+    losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them were lost
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
@@ -103,7 +103,7 @@ class Session:
     gates: dict[str, Gate] = field(default_factory=dict)
     open_gates: dict[str, Gate] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
-    withdrawn: dict[str, str] = field(default_factory=dict)  # gate -> why nobody needs to answer it any more
+    withdrawn: dict[str, str] = field(default_factory=dict)  # gate -> why it needs no answer any more
     gate_counts: dict[tuple[GateKind, str], int] = field(default_factory=dict)
     gate_subjects: dict[tuple[GateKind, str], str] = field(default_factory=dict)  # open gates by what they ask about
     gate_kinds: dict[GateKind, int] = field(default_factory=dict)  # how many of each are open
@@ -114,26 +114,22 @@ class Session:
     spend: Spend = NO_SPEND
     spend_by_role: dict[str, Spend] = field(default_factory=dict)
     spend_by_subject: dict[str, Spend] = field(default_factory=dict)
-    spent_by: list[tuple[float, Spend]] = field(
-        default_factory=list
-    )  # after each ending: when, and what was spent then
+    spent_by: list[tuple[float, Spend]] = field(default_factory=list)  # after each ending: the time and the sum so far
     budget_warned: bool = False
     day_raised: tuple[str, int] | None = None  # the day whose limit was raised, and the limit
-    day_warned: tuple[str, int] | None = None  # the day and the limit that were warned of
-    parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why nobody can be started with it
-    tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person said to try again now
+    day_warned: tuple[str, int] | None = None  # the day and the limit of the last warning
+    parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why no agent is started with it
+    tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person last asked to try again
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
-    overlaps: dict[tuple[str, str], dict[str, str]] = field(
-        default_factory=dict
-    )  # two live attempts -> the paths that both change, and how near to each other
+    overlaps: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # two live attempts -> path -> kind
     edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
-    slots: int | None = None  # workers at once, when the machine bears fewer than configured
+    slots: int | None = None  # workers at once, when the machine can run fewer than configured
 
     drift: ConfigDrifted | None = None
     drift_kept: frozenset[str] = frozenset()
 
     def list_in_state(self, *states: TaskState) -> tuple[str, ...]:
-        """Task ids in any of these states, in id order."""
+        """Return the ids of the tasks in any of these states, in id order."""
         return tuple(sorted(name for state in states for name in self.states[state]))
 
     def count_in_state(self, *states: TaskState) -> int:
@@ -143,7 +139,7 @@ class Session:
         return self.live_by_role.get(role, 0)
 
     def is_asking(self, kind: GateKind, subject: str | None = None) -> bool:
-        """Is such a gate open?"""
+        """Whether a gate of this kind (and about this subject) is open."""
         if subject is not None:
             return (kind, subject) in self.gate_subjects
         return self.gate_kinds.get(kind, 0) > 0
@@ -161,11 +157,11 @@ class Session:
         return self.phase is Phase.ENDED
 
     def count_lost(self, attempt: Attempt) -> int:
-        """How many attempts like this one have vanished."""
+        """Count the attempts of the same role at the same subject that were lost."""
         return self.losses.get((attempt.subject, attempt.role), 0)
 
     def sum_spend_since(self, at: float) -> Spend:
-        """Of attempts that have ended since then."""
+        """Sum what attempts that have ended since then cost."""
         n = bisect_left(self.spent_by, at, key=lambda entry: entry[0])
         return self.spend - self.spent_by[n - 1][1] if n else self.spend
 
@@ -173,17 +169,17 @@ class Session:
         return self.attempts_on.get((subject, role), 0) + 1
 
     def is_stage_open(self, stage: str) -> bool:
-        """With a barrier one stage at a time is open; without it every stage of the workflow is."""
+        """Whether tasks may enter the stage: with a barrier one stage at a time is open, without it all of them."""
         if not self.cycle_open or not self.workflow.has_stage(stage):
             return False
-        return self.wave == stage if self.workflow.barrier else True
+        return self.wave == stage or not self.workflow.barrier
 
     def find_live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
         return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
 
 
 def list_stages_ahead(session: Session) -> tuple[str, ...]:
-    """The stages of the workflow that come after the present wave; all of them before the first."""
+    """Return the stages of the workflow after the current wave; all of them before the first wave."""
     stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
     if session.wave in stages:
         return stages[stages.index(session.wave) + 1 :]
@@ -191,6 +187,6 @@ def list_stages_ahead(session: Session) -> tuple[str, ...]:
 
 
 def rank_by_group(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
-    """Where a task stands in the validation line: groups in dependency order, then priority, then id (SCHED-15)."""
+    """Rank tasks for validation: groups in dependency order, then priority, then id."""
     place = {group: n for n, group in enumerate(order)}
     return {task.id: (place.get(task.cohesion_group, len(place)), task.priority, task.id) for task in tasks}

@@ -1,4 +1,4 @@
-"""How attempts come, end and are judged, and what they cost."""
+"""How events about attempts, their runtimes and verdicts change a session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
 
 MODEL_UNKNOWN_AFTER = frozenset({Ending.OUTAGE, Ending.CANCELLED, Ending.LOST, Ending.SETUP})
-"""After any other ending the model was there: the next outage is the first in its row."""
+"""After any other ending the model was available, so the count of outages in a row starts again."""
 
 
 def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float) -> None:
@@ -62,9 +62,8 @@ def _apply_attempt_stalled(session: Session, event: AttemptStalled, at: float) -
 
 
 def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
-    """The first reason stands."""
     record = session.attempts[event.attempt]
-    if record.cancel_reason:
+    if record.cancel_reason:  # the first reason counts
         return
     if session.stopping:
         session.halted[event.attempt] = None
@@ -83,25 +82,20 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
     session.reserved = session.reserved - compute_reservation(attempt)
     session.spend = session.spend + spend
     last = session.spent_by[-1][0] if session.spent_by else at
-    session.spent_by.append((max(at, last), session.spend))  # in order even where the clock was set back
+    session.spent_by.append((max(at, last), session.spend))  # sorted even if the clock was set back
     session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NO_SPEND) + spend
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NO_SPEND) + spend
     if attempt.role == VALIDATOR:
-        blame = not (
-            event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.count_lost(attempt))
-        )
-        _count_validator_failure(session, attempt.subject, blame=blame)
+        task = session.tasks[attempt.subject]
+        passed = event.ended.ending is Ending.PASSED
+        failed = not (passed or is_blameless(attempt, event.ended, session.count_lost(attempt)))
+        session.tasks[attempt.subject] = replace(task, validator_failures=task.validator_failures + failed)
+        # the verdict is the next event; if a crash loses it, the task is reviewed again
+        update_review_queues(session, session.tasks[attempt.subject])
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.role] = session.count_lost(attempt) + 1
     if event.ended.ending not in MODEL_UNKNOWN_AFTER:
         session.outages.pop(attempt.runtime, None)
-
-
-def _count_validator_failure(session: Session, task: str, *, blame: bool) -> None:
-    """Its verdict, if it has one, is the next event; should that be lost in a crash, the task is reviewed again."""
-    record = session.tasks[task]
-    session.tasks[task] = replace(record, validator_failures=record.validator_failures + blame)
-    update_review_queues(session, session.tasks[task])
 
 
 def _apply_overlap_seen(session: Session, event: OverlapSeen, _at: float) -> None:

@@ -1,4 +1,4 @@
-"""How changesets come, are judged and land."""
+"""How events about changesets and landings change a session."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _apply_landing_undone(session: Session, event: LandingUndone, _at: float) ->
     if not session.ended:
         session.base_sha = event.after
     session.landings = tuple(name for name in session.landings if name != event.changeset)
-    note = f"taken back by {event.by or 'a person'} with {event.after[:12]}"
+    note = f"undone by {event.by or 'a person'} with {event.after[:12]}"
     _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
 
 

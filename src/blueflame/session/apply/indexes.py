@@ -1,4 +1,4 @@
-"""Putting a task's record into the session, with every index that a decision reads brought along."""
+"""Put a task's record into the session and update every index that decisions read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blueflame.session.state import HookDue, Session, rank_by_group
 
 
 def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
-    """Take a whole new set of tasks and build every index over it."""
+    """Replace all tasks and rebuild every index."""
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks)
     session.states = {state: {} for state in TaskState}
@@ -33,7 +33,6 @@ def _group_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]
 
 
 def put_task(session: Session, record: TaskRecord) -> None:
-    """Put a record in, and bring every index along."""
     name, state = record.task.id, record.state
     old = session.tasks.get(name)
     if old is not None:
@@ -62,16 +61,12 @@ def update_review_queues(session: Session, record: TaskRecord) -> None:
         if name in session.checks:
             session.to_review[name] = session.task_ranks[name]
         else:
-            session.to_check[name] = _rank_for_checks(session, name)
-
-
-def _rank_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
-    """By rank where all wait for each other; else as they come: nobody overtakes one whose checks are running."""
-    return session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
+            # without a barrier in order of completion: a later task must not overtake one whose checks are running
+            session.to_check[name] = session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
 
 
 def _is_under_review(session: Session, record: TaskRecord) -> bool:
-    """A validator is at it, or validators have failed so often that a person is asked."""
+    """Whether a validator is running, or a person is asked because validators failed too often."""
     name = record.task.id
     return session.is_asking(GateKind.VALIDATOR, name) or session.find_live_attempt(name, VALIDATOR) is not None
 

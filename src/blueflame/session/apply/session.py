@@ -14,6 +14,7 @@ from blueflame.model.event import (
     ConfigKept,
     CycleEnded,
     CycleStarted,
+    EditRefused,
     Event,
     GateAnswered,
     GateOpened,
@@ -33,7 +34,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
-from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
+from blueflame.model.task import FINISHED, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, schedule_hook
 from blueflame.session.state import Phase, Session, list_stages_ahead
 
@@ -47,7 +48,7 @@ def _apply_stop_requested(session: Session, event: StopRequested, _at: float) ->
 
 
 def _ignore_event(_session: Session, _event: Event, _at: float) -> None:
-    """A fact for people and logs; no decision depends on it."""
+    """For people and logs only: no decision depends on it."""
 
 
 def _apply_plan_proposed(session: Session, event: PlanProposed, _at: float) -> None:
@@ -74,7 +75,10 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
         for name, record in session.tasks.items()
         if record.state not in FINISHED
     }
-    fresh = {task.id: _renew_record(session.tasks.get(task.id), task) for task in event.tasks}
+    fresh = {task.id: TaskRecord(task=task) for task in event.tasks}
+    for name in fresh.keys() & session.tasks.keys():
+        old = session.tasks[name]
+        fresh[name] = replace(fresh[name], attempts=old.attempts, history=old.history)
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}
@@ -82,15 +86,9 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
     schedule_hook(session, "post_plan", f"post_plan:{session.plan_round}")
 
 
-def _renew_record(old: TaskRecord | None, task: Task) -> TaskRecord:
-    if old is None:
-        return TaskRecord(task=task)
-    return TaskRecord(task=task, attempts=old.attempts, history=old.history)
-
-
 def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
     if session.cycle_open or event.cycle != session.cycle + 1:
-        return  # old news: the boundary was crossed meanwhile
+        return  # outdated: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
     session.base_sha, session.wave, session.proceeding = event.base_sha, "", False
 
@@ -189,6 +187,7 @@ SESSION_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     OrchestratorStarted: _apply_orchestrator_started,
     StopRequested: _apply_stop_requested,
     OrchestratorStopped: _ignore_event,
+    EditRefused: _ignore_event,  # the gate that asks about it is a separate event
     PlanProposed: _apply_plan_proposed,
     PlanFailed: _apply_plan_failed,
     PlanApproved: _apply_plan_approved,

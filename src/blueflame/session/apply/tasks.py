@@ -1,4 +1,4 @@
-"""How a task's standing changes."""
+"""How events about tasks change a session."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Ending
-from blueflame.model.event import EditDismissed, EditRefused, TaskEdited, TaskMoved, TasksImported
+from blueflame.model.event import EditDismissed, TaskEdited, TaskMoved, TasksImported
 from blueflame.model.ids import build_attempt_id
-from blueflame.model.task import Cause, Result, TaskRecord
+from blueflame.model.task import Cause, TaskRecord
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.retries import limit_history
 from blueflame.session.state import Session
@@ -21,40 +21,32 @@ def _apply_task_moved(session: Session, event: TaskMoved, _at: float) -> None:
     record = replace(old, state=find_next_state(old.state, event.cause), reason=event.reason)
     if event.history is not None:
         record = replace(record, history=limit_history((*record.history, event.history), session.limits.max_history))
-    record = CHANGES_BY_CAUSE.get(event.cause, _keep_record)(session, record, event)
+    if event.cause in CHANGES_BY_CAUSE:
+        record = CHANGES_BY_CAUSE[event.cause](session, record, event)
     if event.cause in CLEARS_CHECKS:
         session.checks.pop(event.task, None)
     put_task(session, record)
 
 
-def _keep_record(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
-    return record
-
-
 def _complete_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     assert event.result is not None, "a task is completed by a result"
-    _record_foundations(session, record.task.id, event.result)
+    for foundation in event.result.built_on:
+        session.built_upon.setdefault(foundation.task, {})[event.task] = None
     session.losses.pop((event.task, VALIDATOR), None)
     if not session.workflow.barrier:
         schedule_hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
     return replace(record, result=event.result, validator_failures=0, verdict=None, verdict_notes="")
 
 
-def _record_foundations(session: Session, task: str, result: Result) -> None:
-    for foundation in result.built_on:
-        session.built_upon.setdefault(foundation.task, {})[task] = None
-
-
 def _fail_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     schedule_hook(session, "on_failure", _build_failure_key(record), event.task)
-    return replace(_remove_result(session, record), agent_id=None, worktree=None)
+    return _requeue_task(session, record, event)
 
 
-def _remove_result(session: Session, record: TaskRecord) -> TaskRecord:
-    if record.result is not None:
-        for foundation in record.result.built_on:
-            session.built_upon.get(foundation.task, {}).pop(record.task.id, None)
-    return replace(record, result=None, verdict=None)
+def _requeue_task(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
+    for foundation in record.result.built_on if record.result else ():
+        session.built_upon.get(foundation.task, {}).pop(record.task.id, None)
+    return replace(record, result=None, verdict=None, agent_id=None, worktree=None)
 
 
 def _build_failure_key(record: TaskRecord) -> str:
@@ -62,8 +54,7 @@ def _build_failure_key(record: TaskRecord) -> str:
 
 
 def _retry_task(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
-    """The hook is for tasks that failed for good."""
-    session.hooks_due.pop(_build_failure_key(record), None)
+    session.hooks_due.pop(_build_failure_key(record), None)  # the hook runs only when no retry is left
     return replace(record, retries=record.retries + 1)
 
 
@@ -71,10 +62,6 @@ def _release_task(session: Session, record: TaskRecord, event: TaskMoved) -> Tas
     last = session.attempts[build_attempt_id(session.id, event.task, WORKER, session.attempts_on[event.task, WORKER])]
     lost = last.ended is not None and last.ended.ending is Ending.LOST
     return replace(record, losses=record.losses + lost, agent_id=None, worktree=None)
-
-
-def _requeue_task(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
-    return replace(_remove_result(session, record), agent_id=None, worktree=None)
 
 
 def _renew_task(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
@@ -102,16 +89,12 @@ def _apply_task_edited(session: Session, event: TaskEdited, _at: float) -> None:
 
 
 def _apply_tasks_imported(session: Session, event: TasksImported, _at: float) -> None:
-    """Those that were left out are moved by events of their own."""
+    """Add and replace tasks; a TaskMoved for each dropped one follows."""
     records = dict(session.tasks)
     records |= {task.id: TaskRecord(task=task) for task in event.added if task.id not in records}
     records |= {task.id: replace(records[task.id], task=task) for task in event.edited}
     session.edits_seen |= {event.digest}
     install_tasks(session, records)
-
-
-def _apply_edit_refused(_session: Session, _event: EditRefused, _at: float) -> None:
-    """Nothing is taken from it; the gate that asks about it is an event of its own."""
 
 
 def _apply_edit_dismissed(session: Session, event: EditDismissed, _at: float) -> None:
@@ -122,6 +105,5 @@ TASK_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     TaskMoved: _apply_task_moved,
     TaskEdited: _apply_task_edited,
     TasksImported: _apply_tasks_imported,
-    EditRefused: _apply_edit_refused,
     EditDismissed: _apply_edit_dismissed,
 }
