@@ -1,4 +1,4 @@
-"""Who cost what: attempts as entries of an account, summed up by whatever a person asks for."""
+"""What attempts cost, summed by agent, role, task, model, session or day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN_MODEL = "not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEntry:
-    """One attempt. `by_model` adds up to `spend`; while it is `live`, both are what its meter says now."""
+    """The cost of one attempt. `by_model` adds up to `spend`; while it is `live`, both are the metered cost so far."""
 
     session: str
     attempt: str
@@ -24,10 +24,10 @@ class CostEntry:
     subject: str
     n: int
     day: str
-    ending: str  # "" while it is at work
+    ending: str  # "" while it runs
     spend: Spend
     by_model: Mapping[str, Spend] = field(default_factory=dict)
-    metered: bool = False  # counted at the gateway, not only told by the agent
+    metered: bool = False  # counted by the gateway, not only reported by the agent
     unpriced: tuple[str, ...] = ()
     incomplete: int = 0
     damaged: int = 0
@@ -45,23 +45,19 @@ class CostTotal:
     live: int = 0
 
 
-def _charge_to(name: Callable[[CostEntry], str]) -> Callable[[CostEntry], Mapping[str, Spend]]:
-    return lambda entry: {name(entry): entry.spend}
-
-
 GROUPINGS: Mapping[str, Callable[[CostEntry], Mapping[str, Spend]]] = {
-    "agent": _charge_to(lambda entry: entry.agent),
-    "role": _charge_to(lambda entry: entry.role),
-    "task": _charge_to(lambda entry: entry.subject),
+    "agent": lambda entry: {entry.agent: entry.spend},
+    "role": lambda entry: {entry.role: entry.spend},
+    "task": lambda entry: {entry.subject: entry.spend},
     "model": lambda entry: entry.by_model,
-    "session": _charge_to(lambda entry: entry.session),
-    "day": _charge_to(lambda entry: entry.day),
+    "session": lambda entry: {entry.session: entry.spend},
+    "day": lambda entry: {entry.day: entry.spend},
 }
-"""What a person can ask by, and whose account an attempt goes to then."""
+"""How an attempt's cost is split for each `--by`."""
 
 
 def sum_costs_by(entries: Iterable[CostEntry], by: str) -> tuple[CostTotal, ...]:
-    """In the order in which each name is first met."""
+    """Sum the costs of each name, in the order of the entries."""
     found: dict[str, CostTotal] = {}
     for entry in entries:
         for name, spend in GROUPINGS[by](entry).items():
@@ -80,7 +76,7 @@ def sum_spend(entries: Iterable[CostEntry]) -> Spend:
 
 
 def split_by_model(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> Mapping[str, Spend]:
-    """What an attempt cost in the end, split as its meter saw its models. Not one millionth is lost on the way."""
+    """Split the final cost of an attempt in the proportions that were metered; the parts add up exactly."""
     metered = sum(by_model.values(), NO_SPEND)
     if not by_model or replace(metered, micro_usd=0) != replace(spend, micro_usd=0):
         return {otherwise or UNKNOWN_MODEL: spend} if spend != NO_SPEND else {}
@@ -88,14 +84,14 @@ def split_by_model(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) 
         model: replace(part, micro_usd=spend.micro_usd * part.micro_usd // (metered.micro_usd or 1))
         for model, part in by_model.items()
     }
-    dearest = max(shares, key=lambda model: (shares[model].micro_usd, shares[model].tokens, model))
-    left = spend.micro_usd - sum(part.micro_usd for part in shares.values())
-    shares[dearest] = replace(shares[dearest], micro_usd=shares[dearest].micro_usd + left)
+    largest = max(shares, key=lambda model: (shares[model].micro_usd, shares[model].tokens, model))
+    rest = spend.micro_usd - sum(part.micro_usd for part in shares.values())
+    shares[largest] = replace(shares[largest], micro_usd=shares[largest].micro_usd + rest)
     return shares
 
 
 def forecast_cost(events: Sequence[JournalEntry]) -> CostRange | None:
-    """The range that was shown with the newest plan: its tasks, by the limits of that moment."""
+    """Estimate the cost of the newest plan as it was shown then, with the limits of that time."""
     plans = [n for n, each in enumerate(events) if isinstance(each.event, PlanApproved | PlanProposed)]
     if not plans:
         return None

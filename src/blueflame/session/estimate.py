@@ -1,4 +1,4 @@
-"""What a plan will probably take: batches, the critical path, and a range of cost. Shown before anything is spawned."""
+"""Estimates of a plan, shown before an agent is started: batches of tasks, and a range of cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 
 def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
-    """Batch by batch, the schedule if every task took equally long. Tasks that can never start are in no batch."""
+    """Yield the tasks batch by batch, as if every task took equally long. Tasks that can never start are left out."""
     queue = ReadyQueue(tasks)
     while batch := queue.pick(slots):
         yield batch
@@ -29,10 +29,10 @@ REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
     VALIDATOR: AttemptCostRange(0.01, 0.03),
     MERGER: AttemptCostRange(0.20, 0.50),
 }
-"""REQUIREMENTS COST-09."""
+"""Dollars per attempt, used until enough attempts are recorded."""
 
-MIN_ATTEMPTS = 3  # fewer say nothing about the next one
-MAX_ATTEMPTS = 50  # models, prices and habits change
+MIN_ATTEMPTS = 3  # fewer are not representative
+MAX_ATTEMPTS = 50  # only the newest: models and prices change
 
 STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR, "merge": MERGER}
 
@@ -58,12 +58,12 @@ class CostRange:
 
     @property
     def learned(self) -> bool:
-        """Whether any of it stands on what was recorded here."""
+        """Whether any of it is based on recorded attempts."""
         return any(role.learned_from for role in self.roles)
 
     @property
     def basis(self) -> str:
-        """What the figures stand on, in words."""
+        """What the figures are based on."""
         learned = [f"{role.role} ({role.learned_from} attempts)" for role in self.roles if role.learned_from]
         if not learned:
             return "by reference figures; nothing is learned yet"
@@ -73,7 +73,7 @@ class CostRange:
 
 
 def learn_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCostRange]:
-    """What attempts of each role have cost lately: without the cheapest and the dearest fifth of them."""
+    """Return what recent attempts of each role cost, without the cheapest and the most expensive fifth."""
     sessions = sorted(
         (record for record in records if isinstance(record, SessionSummary)),
         key=lambda record: (record.origin.at, record.key),
@@ -101,11 +101,11 @@ def estimate_cost(
     workflow: Workflow | None = None,
     figures: Mapping[str, AttemptCostRange] = REFERENCE_FIGURES,
 ) -> CostRange:
-    """From every attempt going well and cheaply to every retry being used at the high figure, capped by the budgets.
+    """Estimate the cost of a plan: from one cheap attempt each to all retries at the high figure, capped by budgets.
 
-    What the session has learned from earlier ones goes before the figures given.
+    Figures learned from earlier sessions take precedence over those given.
     """
-    count = sum(1 for _ in tasks)
+    count = len(tuple(tasks))
     figures = {**figures, **limits.figures}
     stages = (workflow or Workflow()).stages
     roles = tuple(
@@ -118,7 +118,7 @@ def estimate_cost(
 
 
 def _estimate_role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]) -> RoleCost:
-    """Planner and merger go once; a worker may be retried, a validator as often as it has results and retries."""
+    """Estimate one role: planner and merger run once, a worker and a validator for each task, with retries."""
     attempts = tasks if role in (WORKER, VALIDATOR) else 1
     tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
     figure, budget = figures[role], limits.get_budget(role)
@@ -127,5 +127,5 @@ def _estimate_role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[
 
 
 def _cap_amount(amount: int, budget: Budget) -> int:
-    """A budget in tokens caps nothing here: what a token costs depends on the model."""
+    """Cap an amount by a budget in dollars; one in tokens does not apply, since prices depend on the model."""
     return amount if budget.unlimited or budget.unit is not Unit.USD else min(amount, budget.limit)

@@ -1,4 +1,4 @@
-"""What the settings mean: the limits and the workflow of a session, what changed, and what is probably not meant."""
+"""Derive a session's limits and workflow from the settings; compare settings, and find doubtful ones."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
+from blueflame.session.user_hooks import Hook
 
-HOOKS = ("post_plan", "pre_validation", "post_merge", "on_failure")
 INHERITED_FROM = "default"
-REVIEW_THRESHOLD, RETRY_BACKOFF_BASE_MS = 0.8, 30_000
 
 
 def build_session_limits(
     settings: Settings, workflow: str | None = None, *, scripted: bool = False, interactive: bool = False
 ) -> Limits:
-    """What bounds a session of that workflow: its own numbers go before the general ones. `interactive`: there is a
-    person at a terminal whom the planner can talk with."""
+    """Build the limits of a session; those of its workflow take precedence over the general ones.
+
+    `interactive`: there is a terminal where the planner can talk with a person.
+    """
     chosen = _find_workflow(settings, workflow)
     roles = _list_roles(settings, chosen)
     default = choose_default_runtime(settings, scripted=scripted)
@@ -53,7 +54,7 @@ def build_session_limits(
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
         on_conflict=settings.merging.on_conflict,
-        hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
+        hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
@@ -61,7 +62,7 @@ def build_session_limits(
 
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
-    """Whether the planner is to talk with a person, if there is one."""
+    """Whether the planner should talk with a person, if there is a terminal."""
     planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER)
     runtime = (planner.runtime if planner is not None else None) or choose_default_runtime(settings, scripted=scripted)
     can_talk = find_enforcement(find_runtime_kind(settings, runtime), "interactive") is not Enforcement.IMPOSSIBLE
@@ -69,13 +70,13 @@ def is_planner_interactive(settings: Settings, workflow: str | None = None, *, s
 
 
 def choose_default_runtime(settings: Settings, *, scripted: bool = False) -> str:
-    """Whoever gives a script wants to see it played; everybody else wants work done."""
+    """Choose the runtime of roles that name none: scripted if there is a script, else claude."""
     given = settings.runtimes.get("scripted")
     return "scripted" if scripted or (given is not None and given.script) else "claude"
 
 
 def find_runtime_kind(settings: Settings, name: str) -> str:
-    """Which built-in runtime drives the one of that name."""
+    """Return the built-in runtime that a runtime name stands for."""
     own = settings.runtimes.get(name)
     return (own.kind if own is not None and own.kind else None) or name
 
@@ -85,20 +86,23 @@ ROLE_SKILLS: Mapping[str, tuple[str, ...]] = {
     "validator": ("requesting-code-review",),
     "triager": (),
 }
-"""Which of the general skills a role gets; whoever works gets the rest of them."""
+"""Which of the general skills these roles get; all other roles get the rest."""
 
 
 def list_role_skills(settings: Settings, role: str) -> tuple[str, ...]:
-    """None unless skills are switched on and somebody said where they are; what a role names for itself comes along."""
+    """Return the skills of a role: its general ones, if enabled and their plugin is set, then those it names itself."""
     own = settings.roles[role].skills if role in settings.roles else ()
     general = settings.superpowers.skills if settings.superpowers.enabled and settings.superpowers.plugin else ()
-    taken = {skill for skills in ROLE_SKILLS.values() for skill in skills}
-    mine = [skill for skill in general if (skill in ROLE_SKILLS[role] if role in ROLE_SKILLS else skill not in taken)]
-    return tuple(dict.fromkeys((*mine, *own)))
+    if role in ROLE_SKILLS:
+        chosen = [skill for skill in general if skill in ROLE_SKILLS[role]]
+    else:
+        assigned = {skill for skills in ROLE_SKILLS.values() for skill in skills}
+        chosen = [skill for skill in general if skill not in assigned]
+    return tuple(dict.fromkeys((*chosen, *own)))
 
 
 def build_budget(usd: float, tokens: int) -> Budget:
-    """One limit in one unit; 0 in both is no limit. The models refuse both at once."""
+    """Build a budget in one unit; 0 in both is no limit. The settings refuse both at once."""
     if tokens:
         return Budget(Unit.TOKENS, tokens)
     # a limit below a millionth of a dollar must not round to 0, which would mean none at all
@@ -106,7 +110,7 @@ def build_budget(usd: float, tokens: int) -> Budget:
 
 
 def build_workflow(settings: Settings, name: str | None = None) -> Workflow:
-    """The workflow of that name, or the one of `planning.workflow`, if this version can run it."""
+    """Build the workflow of that name, by default that of `planning.workflow`; refuse one that cannot run."""
     name = name or settings.planning.workflow
     stages = list_stages(settings, name)
     _check_workflow_runs(name, stages)
@@ -114,13 +118,13 @@ def build_workflow(settings: Settings, name: str | None = None) -> Workflow:
 
 
 def list_required_roles(workflow: Workflow) -> tuple[str, ...]:
-    """The roles that a session of this workflow will surely need."""
-    players = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
-    return tuple(role for stage, role in players if workflow.has_stage(stage))
+    """Return the roles that every session of this workflow needs."""
+    roles = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
+    return tuple(role for stage, role in roles if workflow.has_stage(stage))
 
 
 def list_stages(settings: Settings, name: str) -> tuple[str, ...]:
-    """With `database_first` a database stage goes before the first backend stage."""
+    """Return a workflow's stages; with `database_first` a database stage goes before the first backend stage."""
     workflow = _find_workflow(settings, name)
     stages = workflow.stages
     if not _find_inherited(settings, workflow, "database_first") or "backend" not in stages or "database" in stages:
@@ -129,26 +133,15 @@ def list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     return (*stages[:at], "database", *stages[at:])
 
 
-def find_review_threshold(settings: Settings, name: str | None = None) -> float:
-    found = _find_inherited(settings, _find_workflow(settings, name), "review_threshold")
-    return REVIEW_THRESHOLD if found is None else float(found)
-
-
-def find_retry_backoff(settings: Settings, name: str | None = None) -> float:
-    """Seconds before the first retry."""
-    found = _find_inherited(settings, _find_workflow(settings, name), "retry_backoff_base_ms")
-    return (RETRY_BACKOFF_BASE_MS if found is None else float(found)) / 1000
-
-
 def list_differences(old: Settings, new: Settings) -> tuple[str, ...]:
-    """`limits.max_retries: 2 -> 3` for each setting that is not the same, in the order of their names."""
+    """Return `limits.max_retries: 2 -> 3` for each setting that differs, sorted by name."""
     before, after = _flatten_settings(old), _flatten_settings(new)
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return tuple(f"{key}: {before.get(key, '(not set)')} -> {after.get(key, '(not set)')}" for key in keys)
 
 
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """What is allowed but probably not meant: where, and why."""
+    """Return settings that are allowed but probably not intended: where, and why."""
     return (*_check_diagnostics(settings), *_check_patterns(settings), *_check_stages(settings))
 
 
@@ -166,7 +159,7 @@ def _check_workflow_runs(name: str, stages: tuple[str, ...]) -> None:
     if foreign:
         raise UsageError(
             f"workflow {name!r} cannot run in this version: {', '.join(dict.fromkeys(foreign))} "
-            f"{'is a stage' if len(set(foreign)) == 1 else 'are stages'} played by a role of its own, and this version "
+            f"{'is a stage' if len(set(foreign)) == 1 else 'are stages'} for a separate role, and this version "
             f"runs only {', '.join(STAGES)}; choose another workflow with --workflow or planning.workflow"
         )
     missing = [stage for stage in ("work", "merge") if stage not in stages]
@@ -179,7 +172,7 @@ def _check_workflow_runs(name: str, stages: tuple[str, ...]) -> None:
 
 
 def _find_inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | bool | None:
-    """A workflow that does not set a number takes the one of workflow `default`, where there is one."""
+    """Return a value of the workflow; one that it does not set is taken from workflow `default`, if there is one."""
     own: float | bool | None = getattr(workflow, key)
     if own is None and INHERITED_FROM in settings.workflows:
         own = getattr(settings.workflows[INHERITED_FROM], key)
@@ -192,7 +185,7 @@ def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
 
 
 def _list_roles(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, RoleSettings]:
-    """Every role that is named anywhere; the work stage is played with the means of the workflow's own role."""
+    """Return the settings of every role; the worker gets those of the workflow's `role`."""
     named = [stage for each in settings.workflows.values() for stage in each.stages if stage not in STAGES]
     named += [each.role for each in settings.workflows.values() if each.role]
     roles = {name: RoleSettings() for name in named} | dict(settings.roles)
@@ -224,15 +217,15 @@ def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
     for pattern in settings.permissions.bash_rules.blocked_patterns:
         if re.search(pattern, ""):
             place = ("permissions", "bash_rules", "blocked_patterns")
-            yield place, f"{pattern!r} matches the empty text, so it blocks every command"
+            yield place, f"{pattern!r} matches the empty string, so it blocks every command"
     commits = settings.validation.commit_format
     if re.search(commits.pattern, "feat(task-001): x") and not re.search(commits.pattern, "feat(task-001,task-002): x"):
         place = ("validation", "commit_format", "pattern")
-        yield place, r"it takes one task id only; a merge of several needs \(task-\d+(,\s*task-\d+)*\)"
+        yield place, r"it accepts one task id only; a merge of several needs \(task-\d+(,\s*task-\d+)*\)"
 
 
 def _check_stages(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, workflow in settings.workflows.items():
         for stage in dict.fromkeys(workflow.stages):
             if stage not in STAGES and stage not in settings.roles:
-                yield ("workflows", name, "stages"), f"{stage} is not among the roles: it gets a worker's defaults"
+                yield ("workflows", name, "stages"), f"{stage} is not under roles: it gets a worker's defaults"

@@ -1,4 +1,4 @@
-"""What a person's hook is told, and what its answer means."""
+"""What a person's hook gets as input, and what its exit code means."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ PAYLOAD_VERSION = 1
 
 class Hook(StrEnum):
     POST_PLAN = "post_plan"  # the plan was approved, nothing has started
-    PRE_VALIDATION = "pre_validation"  # work is done, nobody has judged it: may veto
+    PRE_VALIDATION = "pre_validation"  # work is done and not reviewed yet: may veto
     POST_MERGE = "post_merge"  # a changeset landed
-    ON_FAILURE = "on_failure"  # a task failed for good
-
-
-VETO_HOOKS = frozenset({Hook.PRE_VALIDATION})
+    ON_FAILURE = "on_failure"  # a task failed and has no retries left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """What every hook is told."""
+    """What every hook gets."""
 
     session: str
     cycle: int
@@ -37,24 +34,20 @@ class HookContext:
 
 
 def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
-    """A hook that may veto must say yes: no answer in time is a no. The others only warn."""
-    return hook in VETO_HOOKS and has_failed(exit_code=exit_code, timed_out=timed_out)
+    """Whether a hook that may veto has failed or timed out; the failure of another hook is only a warning."""
+    return hook is Hook.PRE_VALIDATION and (timed_out or exit_code != 0)
 
 
-def has_failed(*, exit_code: int, timed_out: bool) -> bool:
-    return timed_out or exit_code != 0
+def build_post_plan_payload(context: HookContext, tasks: Sequence[Task]) -> dict[str, Any]:
+    return _build_payload(Hook.POST_PLAN, context, tasks=[_dump_task(task) for task in tasks])
 
 
-def build_post_plan_payload(occasion: HookContext, tasks: Sequence[Task]) -> dict[str, Any]:
-    return _build_payload(Hook.POST_PLAN, occasion, tasks=[_dump_task(task) for task in tasks])
-
-
-def build_pre_validation_payload(occasion: HookContext, records: Sequence[TaskRecord]) -> dict[str, Any]:
-    return _build_payload(Hook.PRE_VALIDATION, occasion, tasks=[_dump_record(record) for record in records])
+def build_pre_validation_payload(context: HookContext, records: Sequence[TaskRecord]) -> dict[str, Any]:
+    return _build_payload(Hook.PRE_VALIDATION, context, tasks=[_dump_record(record) for record in records])
 
 
 def build_post_merge_payload(
-    occasion: HookContext, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
+    context: HookContext, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
 ) -> dict[str, Any]:
     landed = {
         "id": changeset.id,
@@ -66,18 +59,18 @@ def build_post_merge_payload(
         "after": after,
         "files": [asdict(file) for file in files],
     }
-    return _build_payload(Hook.POST_MERGE, occasion, changeset=landed)
+    return _build_payload(Hook.POST_MERGE, context, changeset=landed)
 
 
-def build_on_failure_payload(occasion: HookContext, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
-    """`ended` is missing when no attempt is to blame: the reviewer or a dependency was."""
+def build_on_failure_payload(context: HookContext, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
+    """Build the payload; `ended` is None when a reviewer or a dependency caused the failure, not an attempt."""
     return _build_payload(
-        Hook.ON_FAILURE, occasion, task=_dump_record(record), attempt=None if ended is None else _dump_ended(ended)
+        Hook.ON_FAILURE, context, task=_dump_record(record), attempt=None if ended is None else _dump_ended(ended)
     )
 
 
-def _build_payload(hook: Hook, occasion: HookContext, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
-    return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(occasion), **about}
+def _build_payload(hook: Hook, context: HookContext, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
+    return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(context), **about}
 
 
 def _dump_task(task: Task) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from blueflame.session.budget import (
     compute_reservation,
     find_exhausted_budget,
     find_nearest_limit,
-    find_session_remainder,
     format_session_budget,
     grant_budget,
     should_warn_of_session_budget,
@@ -53,7 +52,6 @@ def granted(given: Session, role: str = WORKER, capacity: Capacity = CAPACITY) -
 def test_without_a_limit_everything_is_granted_and_nothing_trips() -> None:
     """T51: 0 is no limit."""
     rich = session(UNLIMITED, Spend(micro_usd=10**12), worker=USD_10)
-    assert find_session_remainder(rich) is None
     assert granted(rich) == BudgetGrant(USD_10)
     assert granted(rich, VALIDATOR) == BudgetGrant(UNLIMITED)
     assert not find_exhausted_budget(rich, CAPACITY)
@@ -63,7 +61,6 @@ def test_without_a_limit_everything_is_granted_and_nothing_trips() -> None:
 
 def test_what_is_reserved_is_no_longer_there() -> None:
     half = session(USD_10, Spend(micro_usd=3_000_000), Spend(micro_usd=5_000_000), worker=USD_10)
-    assert find_session_remainder(half) == 2_000_000
     assert granted(half) == BudgetGrant(USD_10, (Ceiling("session", Budget(Unit.USD, 2_000_000)),))
 
 

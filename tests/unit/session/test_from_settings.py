@@ -15,8 +15,6 @@ from blueflame.session.from_settings import (
     build_session_limits,
     build_workflow,
     find_doubtful_settings,
-    find_retry_backoff,
-    find_review_threshold,
     list_differences,
     list_stages,
 )
@@ -125,8 +123,6 @@ def test_a_workflow_of_roles_is_refused_in_this_version() -> None:
 def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
     found = settings(workflows=PIPELINES)
     assert build_session_limits(found, "strict").max_retries == 3
-    assert (find_review_threshold(found, "strict"), find_review_threshold(found, "full_stack")) == (0.9, 0.7)
-    assert find_retry_backoff(found, "strict") == 30
 
 
 def test_database_first_puts_a_database_stage_before_backend() -> None:
