@@ -19,6 +19,7 @@ from blueflame.model.changeset import Resolution
 from blueflame.model.event import (
     AttemptEnded,
     BaseMoved,
+    ChangesetJudged,
     ConflictResolved,
     Event,
     JournalEntry,
@@ -31,7 +32,6 @@ from blueflame.orchestrator.attempts.merger import prepare_merge
 from blueflame.orchestrator.merging.bisect import CheckRunner
 from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
 from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
-from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import give_task_back
 from blueflame.testing.simulated_outcomes import hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening
@@ -143,7 +143,7 @@ class MergeWorld(Simulation):
         assert made is not None
         landing = self.lot.pick_landing(changeset, made.base)
         if landing == "dirty":
-            return tuple(skip_changeset(self.session, changeset, "your checkout is not clean"))
+            return (ChangesetJudged(changeset=changeset, choice="skip", note="your checkout is not clean"),)
         if landing == "moved":
             self.own.append(
                 commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")

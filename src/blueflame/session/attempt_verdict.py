@@ -1,4 +1,4 @@
-"""How an attempt is said to have ended: by what its process did and what it left, never by what it claims."""
+"""Decide how an attempt ended: by its process and its result, never by what the agent claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blueflame.model.attempt import MERGER, WORKER, Ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
-    """What is known of an attempt whose process is gone."""
+    """What is known about an attempt whose process has ended."""
 
     role: str
     reason: str  # as the warden recorded it
@@ -19,7 +19,7 @@ class AttemptFacts:
     violations: int = 0
     has_output: bool = False
     unwatched: int = 0  # tool calls that the watcher did not see
-    failure: str = ""  # how the agent itself says that it failed, in one of FAILURES
+    failure: str = ""  # the kind of failure that the agent itself reports
 
 
 ENDING_BY_REASON = {
@@ -38,13 +38,12 @@ ENDING_BY_REASON = {
     "disk": Ending.RESOURCES,
 }
 
-
 ENDING_BY_FAILURE = {"budget": Ending.BUDGET, "outage": Ending.OUTAGE, "output": Ending.BAD_OUTPUT}
-"""What an agent's own last word says of a failure; any other word is a plain one."""
+"""By the failure that the agent reports; any other is Ending.FAILED."""
 
 
 def judge_attempt(facts: AttemptFacts) -> Ending:
-    """Fixed order: what happened to the process, its exit code, then commits or output, then the policy."""
+    """Decide the ending, in a fixed order: the process, its exit code, commits or output, then the policy."""
     if facts.reason != "exited":
         return ENDING_BY_REASON[facts.reason]
     if facts.unwatched:

@@ -1,4 +1,4 @@
-"""What else falls when a task's result falls: nothing may stand on work that was rejected, failed or dropped."""
+"""What happens to other tasks when a result is rejected, fails or is dropped: nothing may land on top of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from blueflame.session.state import Session
 
 BLOCKABLE = frozenset({TaskState.PENDING, TaskState.REQUEUED})
 WILL_NOT_FINISH = frozenset({TaskState.DROPPED, TaskState.FAILED, TaskState.BLOCKED})
-"""A dependency in one of these will not be done in this cycle."""
+"""A dependency in one of these states will not finish in this cycle."""
 
 
 def defer_tasks_built_on(
-    session: Session, fallen: Collection[str], why: str, *, apart_from: str = ""
+    session: Session, invalid: Collection[str], why: str, *, apart_from: str = ""
 ) -> Iterator[Event]:
-    """Verified work that contains a fallen commit waits, and with it all that was to land together with it.
+    """Defer verified work that contains the commit of an invalid task, with everything that was to land with it.
 
-    `apart_from` is a changeset that has just parted with the fallen: what is left in it stands on none of them.
+    `apart_from` is a changeset that was just trimmed of these tasks: the rest of it is not built on them.
     """
     kept = frozenset(session.changesets[apart_from].changeset.tasks) if apart_from else frozenset[str]()
     tasks = find_reachable(
-        fallen, lambda name: (other for other in _list_tasks_built_on(session, name) if other not in kept)
+        invalid, lambda name: (other for other in _list_tasks_built_on(session, name) if other not in kept)
     )
     for changeset in sorted({session.changeset_of[name] for name in tasks if name in session.changeset_of}):
         yield ChangesetJudged(changeset=changeset, choice="defer", note=why)
@@ -40,38 +40,42 @@ def _list_tasks_built_on(session: Session, name: str) -> Iterator[str]:
 
 
 def block_dependants(session: Session, task: str, why: str) -> Iterator[Event]:
-    """Only what has not begun is blocked; what is done, running or landed is left as it is (E-05)."""
+    """Block the tasks that depend on this one and have not begun."""
     for name in find_dependants(session, [task]):
         if session.tasks[name].state in BLOCKABLE:
             yield TaskMoved(task=name, cause=Cause.BLOCK, reason=why)
 
 
+def drop_task(session: Session, name: str, reason: str) -> Iterator[Event]:
+    yield TaskMoved(task=name, cause=Cause.DROP, reason=reason)
+    yield from defer_tasks_built_on(session, (name,), f"{name} was dropped")
+    yield from block_dependants(session, name, f"dependency {name} was dropped")
+
+
 def find_dependants(session: Session, tasks: Iterable[str]) -> tuple[str, ...]:
-    """All that need one of these, directly or through others. What has landed carries those behind it."""
-    return find_reachable(
-        tasks, lambda name: (n for n in session.dependants.get(name, ()) if not _has_landed(session, n))
-    )
+    """Return the tasks that depend on these, directly or through others that have not landed."""
+
+    def list_unlanded(name: str) -> Iterator[str]:
+        return (n for n in session.dependants.get(name, ()) if session.tasks[n].state is not TaskState.MERGED)
+
+    return find_reachable(tasks, list_unlanded)
 
 
-def _has_landed(session: Session, name: str) -> bool:
-    return session.tasks[name].state is TaskState.MERGED
-
-
-def find_reachable(start: Iterable[str], onward: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Everybody who can be reached, those one starts from left out, in id order."""
+def find_reachable(start: Iterable[str], list_next: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """Return everything that can be reached from `start`, without `start` itself, in id order."""
     begun = set(start)
     seen = set(begun)
     frontier = sorted(begun)
     while frontier:
-        for name in onward(frontier.pop()):
+        for name in list_next(frontier.pop()):
             if name not in seen:
                 seen.add(name)
                 frontier.append(name)
     return tuple(sorted(seen - begun))
 
 
-def find_obstacle(session: Session, task: str) -> str:
-    """Why a task cannot be taken up again in this cycle; empty when it can."""
+def find_failed_dependency(session: Session, task: str) -> str:
+    """Describe a dependency that will not finish in this cycle; empty when there is none."""
     for need in session.tasks[task].task.dependencies:
         state = session.tasks[need].state
         if state in WILL_NOT_FINISH:

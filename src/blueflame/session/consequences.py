@@ -1,8 +1,9 @@
-"""What follows at once from a fact. An outcome and its consequences are appended to the journal together."""
+"""What follows immediately from an event. An outcome and its consequences are appended to the journal together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
@@ -38,7 +39,12 @@ from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.budget import describe_task_budget, is_stopped_by_shared_budget, is_task_budget_exhausted
-from blueflame.session.cascade import block_dependants, defer_tasks_built_on, find_obstacle
+from blueflame.session.cascade import (
+    block_dependants,
+    defer_tasks_built_on,
+    drop_task,
+    find_failed_dependency,
+)
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.answers import handle_answer
 from blueflame.session.gates.questions import (
@@ -54,20 +60,20 @@ from blueflame.session.gates.questions import (
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage, should_ask
-from blueflame.session.retries import KILL, build_history_entry, is_blameless, may_retry, truncate_text
+from blueflame.session.retries import KILL, build_history_entry, is_blameless, send_task_back, truncate_text
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import handle_tasks_imported
 from blueflame.session.task_states import MOVES, find_next_state
 from blueflame.session.user_hooks import Hook, has_vetoed
 
 SKIPPED_IF_ILLEGAL = frozenset({Cause.DEFER, Cause.BLOCK})
-"""Moves that several falls can bring about at once; who has moved already is left as it is."""
+"""Moves that several causes can give at once: a task that has already moved stays where it is."""
 
 
 def consequences_of(session: Session, event: Event, now: float) -> Iterator[Event]:
-    """The event and all that follows from it, decided on the session as it stood before.
+    """Yield the event and everything that follows from it, decided on the session before the event.
 
-    Every move is tried before anything is written: a journal with an illegal one could never be read again.
+    Every move is checked here: a journal with an illegal one could not be replayed.
     """
     if isinstance(event, PlanFailed) and _is_planner_blameless(session, event.round):
         return
@@ -82,7 +88,7 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
 
 
 def _is_planner_blameless(session: Session, round_: int) -> bool:
-    """It ended for want of its model or of somebody else's money: no word about the plan, so it is asked again."""
+    """Whether the planner of this round ended because of an outage or a shared budget: then it is started again."""
     record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
     if record is None or record.ended is None:
         return False
@@ -91,10 +97,9 @@ def _is_planner_blameless(session: Session, round_: int) -> bool:
 
 def _expand_event(session: Session, event: Event, now: float) -> Iterator[Event]:
     yield event
-    rule = HANDLERS.get(type(event))
-    if rule is not None:
-        for consequence in rule(session, event, now):
-            yield from _expand_event(session, consequence, now)
+    handler = HANDLERS.get(type(event))
+    for consequence in handler(session, event, now) if handler else ():
+        yield from _expand_event(session, consequence, now)
 
 
 def _handle_attempt_stalled(session: Session, event: AttemptStalled, _now: float) -> Iterator[Event]:
@@ -102,14 +107,14 @@ def _handle_attempt_stalled(session: Session, event: AttemptStalled, _now: float
     if attempt is None or session.stopping or session.attempts[event.attempt].cancel_reason:
         return
     if policy == KILL:
-        reason = f"it said nothing for {event.seconds:.0f} s"
+        reason = f"no output for {event.seconds:.0f} s"
         yield AttemptCancelled(attempt=event.attempt, reason=reason, stalled=True)
     elif policy == "ask" and not session.is_asking(GateKind.STALL, attempt.subject):
         yield open_stall_gate(session, attempt, event.seconds)
 
 
 def _handle_attempt_cancelled(session: Session, event: AttemptCancelled, _now: float) -> Iterator[Event]:
-    """A gate that brought this about has been answered just now."""
+    """Withdraw the gates about this attempt, except the one whose answer cancelled it."""
     why = f"the agent is being ended: {event.reason}"
     if not event.stalled:
         yield from _withdraw_stall_gate(session, event.attempt, why)
@@ -143,24 +148,21 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
     elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.count_lost(attempt)):
         return
     elif attempt.role == VALIDATOR:
-        yield from _handle_validator_failed(session, session.tasks[attempt.subject], event.ended)
+        record = session.tasks[attempt.subject]
+        if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
+            yield open_validator_gate(session, record, describe_ending(event.ended))
     elif event.ended.ending is Ending.LOST:
         yield PlanFailed(round=attempt.n, reason=describe_ending(event.ended))
 
 
 def _handle_merger_ended(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
-    """What it made of the conflict is the next event; one that failed is not asked twice, and the task goes back."""
+    """Send the task back when the merger failed; a resolution is a separate event."""
     record = session.changesets[attempt.subject]
     if ended.ending is Ending.PASSED or record.state is not ChangesetState.CONFLICTED or record.conflict is None:
         return
     ended_by_a_person = ended.ending is Ending.CANCELLED and attempt.id not in session.halted
     if ended_by_a_person or not is_blameless(attempt, ended, session.count_lost(attempt)):
         yield give_task_back(session, attempt.subject, record.conflict, f"the merger {describe_ending(ended)}")
-
-
-def _handle_validator_failed(session: Session, record: TaskRecord, ended: AttemptOutcome) -> Iterator[Event]:
-    if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
-        yield open_validator_gate(session, record, describe_ending(ended))
 
 
 def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[Event]:
@@ -174,12 +176,12 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         entry = _build_failure_entry(record, attempt, ended, reason, now)
         if session.attempts[attempt.id].restarts:
             yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
-            yield from _block_if_hopeless(session, attempt.subject)
+            yield from _block_if_dependency_failed(session, attempt.subject)
         else:
             yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
     elif is_blameless(attempt, ended, record.losses):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
-        yield from _block_if_hopeless(session, attempt.subject)
+        yield from _block_if_dependency_failed(session, attempt.subject)
     else:
         yield from _fail_task(session, record, attempt, ended, now)
 
@@ -196,44 +198,36 @@ def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) ->
         yield VerdictGiven(task=attempt.subject, sha=ended.tip, verdict=verdict)
         yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
     if not are_foundations_valid(session, attempt.built_on):
-        yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on no longer stands")
+        yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on is no longer valid")
 
 
 def _fail_task(
     session: Session, record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, now: float
 ) -> Iterator[Event]:
     reason = describe_ending(ended)
-    broke = is_task_budget_exhausted(session, attempt.subject, ended.spend)
-    if broke:
+    exhausted = is_task_budget_exhausted(session, attempt.subject, ended.spend)
+    if exhausted:
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
     entry = _build_failure_entry(record, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
-    if may_retry(record, session.limits) and not broke:
+    if record.retries < session.limits.max_retries and not exhausted:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
-        yield from _block_if_hopeless(session, attempt.subject)
+        yield from _block_if_dependency_failed(session, attempt.subject)
     else:
         yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
 
 
-def _block_if_hopeless(session: Session, task: str) -> Iterator[Event]:
-    """While it was being worked on, what it depends on may have been given up."""
-    why = find_obstacle(session, task)
-    if why:
-        yield TaskMoved(task=task, cause=Cause.BLOCK, reason=why)
+def _block_if_dependency_failed(session: Session, task: str) -> Iterator[Event]:
+    """Block a task if one of its dependencies failed, was blocked or was dropped while it was worked on."""
+    if reason := find_failed_dependency(session, task):
+        yield TaskMoved(task=task, cause=Cause.BLOCK, reason=reason)
 
 
 def _build_failure_entry(
     record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float
 ) -> HistoryEntry:
-    return HistoryEntry(
-        attempt=record.attempts,
-        agent_id=attempt.agent_id,
-        at=now,
-        result=HistoryResult.FAILED,
-        notes=notes,
-        cost_usd=ended.spend.usd,
-        tokens_used=ended.spend.tokens,
-    )
+    entry = build_history_entry(record, HistoryResult.FAILED, now, notes=notes)
+    return replace(entry, agent_id=attempt.agent_id, cost_usd=ended.spend.usd, tokens_used=ended.spend.tokens)
 
 
 def describe_ending(ended: AttemptOutcome) -> str:
@@ -252,8 +246,8 @@ def _handle_runtime_parked(session: Session, event: RuntimeParked, now: float) -
 
 def _handle_runtime_resumed(session: Session, event: RuntimeResumed, _now: float) -> Iterator[Event]:
     name = session.gate_subjects.get((GateKind.RATE_LIMIT, event.runtime))
-    if name is not None and not event.by:  # who said to try now has answered that gate just now
-        yield GateWithdrawn(gate=name, reason=event.reason or f"{event.runtime} can be had again")
+    if name is not None and not event.by:  # with `by` a person has just answered that gate
+        yield GateWithdrawn(gate=name, reason=event.reason or f"{event.runtime} is available again")
 
 
 def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
@@ -270,9 +264,9 @@ def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[E
 
 
 def build_failed_verdict(red: list[Check]) -> Verdict:
-    """Exit codes decide; no reviewer is asked about a result whose checks are red."""
+    """Build the verdict on a result whose checks failed: no reviewer is asked."""
     issues = tuple(
-        f"`{check.name}` {'ran out of time' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
+        f"`{check.name}` {'timed out' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
     )
     tails = "\n\n".join(f"{issue}:\n{check.output}" for issue, check in zip(issues, red, strict=True))
     return Verdict(status=VerdictStatus.FAIL, notes=truncate_text(tails), issues=issues, by="checks")
@@ -285,22 +279,11 @@ def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> 
     if event.verdict.passed:
         yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
     elif session.limits.on_validation_failed == "requeue":
-        yield from send_task_back(session, record, HistoryResult.VALIDATION_FAILED, event.verdict.notes, now)
+        yield from send_task_back(session, record, event.verdict.notes, now)
     elif session.limits.on_validation_failed == "drop":
-        yield TaskMoved(task=event.task, cause=Cause.DROP, reason="validation failed")
-        yield from defer_tasks_built_on(session, (event.task,), f"{event.task} was dropped")
-        yield from block_dependants(session, event.task, f"dependency {event.task} was dropped")
+        yield from drop_task(session, event.task, "validation failed")
     else:
         yield open_validation_gate(session, record, event.verdict)
-
-
-def send_task_back(
-    session: Session, record: TaskRecord, outcome: HistoryResult, notes: str, now: float
-) -> Iterator[Event]:
-    name = record.task.id
-    entry = build_history_entry(record, outcome, now, notes=notes)
-    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=outcome.value.replace("_", " "), history=entry)
-    yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
 
 def _handle_changeset_evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
@@ -323,21 +306,19 @@ def _handle_changeset_trimmed(session: Session, event: ChangesetTrimmed, now: fl
 
 
 def _handle_changeset_judged(session: Session, event: ChangesetJudged, now: float) -> Iterator[Event]:
-    """Approved work lands by an effect; work that is deferred has been moved by whoever deferred it."""
+    """Move the tasks of a rejected or skipped changeset; an approved one lands by an effect."""
     changeset = session.changesets[event.changeset].changeset
     if event.choice == "reject":
         for name in changeset.tasks:
             entry = build_history_entry(session.tasks[name], HistoryResult.REJECTED, now, rejection_reason=event.note)
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {event.note}", history=entry)
-        yield from defer_tasks_built_on(
-            session, changeset.tasks, f"depends on the rejected changeset [{changeset.group}]"
-        )
+        why = f"depends on the rejected changeset [{changeset.group}]"
+        yield from defer_tasks_built_on(session, changeset.tasks, why)
     elif event.choice == "skip":
         for name in changeset.tasks:
             yield TaskMoved(task=name, cause=Cause.DEFER, reason=event.note or "skipped")
-        yield from defer_tasks_built_on(
-            session, changeset.tasks, f"depends on the skipped changeset [{changeset.group}]"
-        )
+        why = f"depends on the skipped changeset [{changeset.group}]"
+        yield from defer_tasks_built_on(session, changeset.tasks, why)
 
 
 def _handle_landed(session: Session, event: Landed | PullRequestOpened, _now: float) -> Iterator[Event]:
@@ -349,7 +330,7 @@ def _handle_hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[
     due = session.hooks_due.get(event.key)
     if due is None or not has_vetoed(Hook(event.hook), exit_code=event.exit_code, timed_out=event.timed_out):
         return
-    words = "ran out of time" if event.timed_out else f"exited with {event.exit_code}"
+    words = "timed out" if event.timed_out else f"exited with {event.exit_code}"
     verdict = Verdict(
         status=VerdictStatus.FAIL,
         notes=truncate_text(f"the pre_validation hook {words}: {event.output}"),
@@ -367,13 +348,13 @@ def _handle_cycle_ended(session: Session, event: CycleEnded, _now: float) -> Ite
         yield SessionEnded(outcome="completed")
     elif event.cycle >= session.limits.max_cycles:
         left = ", ".join(session.unfinished)
-        yield SessionEnded(outcome="max_cycles", reason=f"after {event.cycle} cycles there is still: {left}")
+        yield SessionEnded(outcome="max_cycles", reason=f"not finished after {event.cycle} cycles: {left}")
     else:
         yield open_session_gate(session, event.cycle)
 
 
 def _handle_overlap_seen(session: Session, event: OverlapSeen, _now: float) -> Iterator[Event]:
-    """Asked once for each two; what comes later is told."""
+    """Ask about each pair of attempts once; later overlaps of the same pair are only reported."""
     if session.limits.on_overlap != "ask" or session.stopping:
         return
     at_work = [name for name in event.attempts if name in session.live and not session.attempts[name].cancel_reason]
@@ -392,7 +373,7 @@ def _handle_edit_refused(session: Session, event: EditRefused, _now: float) -> I
 
 
 def _handle_config_drifted(session: Session, event: ConfigDrifted, _now: float) -> Iterator[Event]:
-    if not session.is_asking(GateKind.DRIFT):  # two boundaries may have been looked at together
+    if not session.is_asking(GateKind.DRIFT):  # two boundaries may have found the same change
         yield open_drift_gate(session, event)
 
 

@@ -1,4 +1,4 @@
-"""Two agents in one file: how near their changes are, what is news, and what a person's answer brings about."""
+"""Two agents that change the same file: whether they change the same lines, and which overlaps are new."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from blueflame.session.plan_problems import find_plan_problems
 from blueflame.session.state import Session
 
 FILE, LINES = "file", "lines"
-MAX_COMPARED_LINES = 2_000  # that are compared one by one; a longer change counts as one piece
+MAX_COMPARED_LINES = 2_000  # compared line by line; a longer change counts as one span
 MAX_SHOWN_PATHS = 5
 
 Span = tuple[int, int]
-"""Lines of the base that a change replaces, from the first up to the one after the last; none for an insertion."""
+"""Lines of the base that a change replaces, as a half-open range; empty for an insertion."""
 
 
 def find_changed_spans(before: Sequence[str], after: Sequence[str]) -> tuple[Span, ...]:
@@ -32,17 +32,13 @@ def find_changed_spans(before: Sequence[str], after: Sequence[str]) -> tuple[Spa
 
 
 def _count_equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines they have in common from the beginning."""
-    n = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        n += 1
-    return n
+    """Count the equal lines at the beginning."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def classify_overlap(base: str | None, one: str | None, other: str | None) -> str:
-    """Whether changes of one file meet: git cannot merge those that touch each other. Unknown texts are only a file."""
+    """Return LINES when two changes of a file touch, so that git cannot merge them; FILE when not, or unknown."""
     if base is None or one is None or other is None:
         return LINES if base is None and one is not None and other is not None else FILE
     lines = base.splitlines()
@@ -52,30 +48,30 @@ def classify_overlap(base: str | None, one: str | None, other: str | None) -> st
 
 
 def order_by_start(session: Session, attempts: Iterable[str]) -> tuple[str, ...]:
-    """Who was there first."""
+    """Sort attempts by when they were intended."""
     return tuple(sorted(attempts, key=lambda name: (session.attempts[name].intended_at, name)))
 
 
 def list_new_overlaps(session: Session, attempts: tuple[str, str], found: Mapping[str, str]) -> Iterator[OverlapSeen]:
-    """What has not been told of this pair; that changes came nearer is told again."""
-    told = session.overlaps.get(attempts, {})
-    tasks = tuple(session.attempts[name].attempt.subject for name in attempts)
-    for kind in (FILE, LINES):
-        paths = sorted(path for path, now in found.items() if now == kind and told.get(path) not in (kind, LINES))
-        if paths:
-            yield OverlapSeen(tasks=(tasks[0], tasks[1]), attempts=attempts, paths=tuple(paths), kind=kind)
+    """Yield the overlaps of this pair that are not recorded; FILE that became LINES is recorded again."""
+    known = session.overlaps.get(attempts, {})
+    new = {path: kind for path, kind in found.items() if known.get(path) not in (kind, LINES)}
+    return _build_overlaps(session, attempts, new, (FILE, LINES))
 
 
 def list_current_overlaps(session: Session) -> tuple[OverlapSeen, ...]:
-    """The overlaps of agents at work now, one for each two and each nearness."""
-    found = []
-    for attempts, paths in session.overlaps.items():
-        tasks = tuple(session.attempts[name].attempt.subject for name in attempts)
-        for kind in (LINES, FILE):
-            named = tuple(sorted(path for path, now in paths.items() if now == kind))
-            if named:
-                found.append(OverlapSeen(tasks=(tasks[0], tasks[1]), attempts=attempts, paths=named, kind=kind))
-    return tuple(found)
+    """Return the overlaps of running agents, one for each pair and kind."""
+    pairs = session.overlaps.items()
+    return tuple(seen for pair, found in pairs for seen in _build_overlaps(session, pair, found, (LINES, FILE)))
+
+
+def _build_overlaps(
+    session: Session, attempts: tuple[str, str], found: Mapping[str, str], kinds: Iterable[str]
+) -> Iterator[OverlapSeen]:
+    first, second = (session.attempts[name].attempt.subject for name in attempts)
+    for kind in kinds:
+        if paths := tuple(sorted(path for path, each in found.items() if each == kind)):
+            yield OverlapSeen(tasks=(first, second), attempts=attempts, paths=paths, kind=kind)
 
 
 def describe_overlap(event: OverlapSeen) -> str:
@@ -86,13 +82,11 @@ def describe_overlap(event: OverlapSeen) -> str:
 
 
 def add_locks(session: Session, task: Task, paths: Iterable[str]) -> Task:
-    """The task with the contested paths among its locks: whoever shares a lock works one after the other."""
+    """Return the task with locks on these paths too, so that it and others with such a lock run one at a time."""
     fresh = tuple(path for path in paths if path not in task.file_locks and _can_be_locked(session, task, path))
     return replace(task, file_locks=(*task.file_locks, *fresh)) if task.file_locks else task
 
 
 def _can_be_locked(session: Session, task: Task, path: str) -> bool:
-    """A path that no task may lock stays out: a plan with such a lock could not be approved."""
-    alone = replace(task, dependencies=(), file_locks=(path,))
-    limits = session.limits
-    return not find_plan_problems((alone,), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    """Whether a plan with a lock on this path could be approved."""
+    return not find_plan_problems((replace(task, dependencies=(), file_locks=(path,)),), session.limits)

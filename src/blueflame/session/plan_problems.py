@@ -1,4 +1,4 @@
-"""Whether a plan can be carried out: a planner's, a person's, or one that a person edited. All problems at once.
+"""Check whether a plan can be carried out, and report all its problems at once.
 
 A task without locks locks the whole repository: it is accepted only where the whole repository may be written.
 """
@@ -11,6 +11,7 @@ from math import isfinite
 from unicodedata import category, normalize
 
 from blueflame.model.ids import is_task_id
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.paths.globs import BadPattern, Globs
 from blueflame.paths.locks import BadLock, LockPath, fold_path, parse_lock, parse_task_locks
@@ -19,25 +20,26 @@ from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.graph import find_components
 
 RESERVED_FOLDERS = frozenset({".git", ".blueflame"})
-"""Directories that are git's and ours; nobody's task."""
+"""Directories that belong to git and to Blue Flame."""
 
-MAX_SHOWN_NAMES = 8
-"""How many names of a long list are shown."""
-
+MAX_SHOWN_NAMES = 8  # of a long list
 MAX_QUOTED_CHARS = 120
-"""How much of a text that somebody else wrote is shown."""
 
 
-def find_plan_problems(
-    tasks: Iterable[Task], *, allowed_paths: Iterable[str], blocked_paths: Iterable[str]
-) -> tuple[str, ...]:
-    """Everything that is wrong with a plan, in plan order; nothing when it can be carried out."""
+def find_new_plan_problems(before: Iterable[Task], after: Iterable[Task], limits: Limits) -> tuple[str, ...]:
+    """Return the problems of a changed plan that it did not have before."""
+    known = find_plan_problems(before, limits)
+    return tuple(problem for problem in find_plan_problems(after, limits) if problem not in known)
+
+
+def find_plan_problems(tasks: Iterable[Task], limits: Limits) -> tuple[str, ...]:
+    """Return everything that is wrong with a plan, in plan order; nothing when it can be carried out."""
     plan = tuple(tasks)
     if not plan:
         return ("the plan has no tasks; ask for at least one, or say that nothing is to be done",)
     try:
-        allowed = Globs(tuple(allowed_paths))
-        blocked = Globs(tuple(_fold_case(pattern) for pattern in blocked_paths))
+        allowed = Globs(limits.allowed_paths)
+        blocked = Globs(tuple(_fold_case(pattern) for pattern in limits.blocked_paths))
     except BadPattern as error:
         return (f"allowed_paths or blocked_paths of the configuration cannot be used: {error}",)
     known = {task.id for task in plan}
@@ -66,7 +68,7 @@ def _check_fields(task: Task) -> Iterator[str]:
 def _check_dependencies(task: Task, known: set[str]) -> Iterator[str]:
     for need in dict.fromkeys(task.dependencies):
         if need == task.id:
-            yield "depends on itself; take that out"
+            yield "depends on itself; remove that dependency"
         elif need not in known:
             yield f"depends on {_format_id(need)}, which is not in the plan"
 
@@ -108,24 +110,24 @@ def _find_cycles(plan: Iterable[Task]) -> Iterator[str]:
     needs: dict[str, set[str]] = {}
     for task in plan:
         needs.setdefault(task.id, set()).update(set(task.dependencies) - {task.id})
-    for ring in find_components(needs):
-        if len(ring) > 1:
-            members = set(ring)
-            cycle = _find_shortest_cycle(ring[0], {name: sorted(needs[name] & members) for name in ring})
+    for component in find_components(needs):
+        if len(component) > 1:
+            members = set(component)
+            cycle = _find_shortest_cycle(component[0], {name: sorted(needs[name] & members) for name in component})
             shown = " -> ".join(_omit_middle([_format_id(name) for name in cycle]))
-            yield f"{shown}: these wait for each other; take one dependency out"
+            yield f"{shown}: these wait for each other; remove one of the dependencies"
 
 
 def _find_shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The shortest way from a member of a ring back to itself, the smallest names first."""
+    """Return the shortest path from a task on a cycle back to itself, the smallest names first."""
     came_from: dict[str, str] = {}
-    line = deque([start])
-    while line and start not in came_from:
-        name = line.popleft()
+    queue = deque([start])
+    while queue and start not in came_from:
+        name = queue.popleft()
         for need in needs[name]:
             if need not in came_from:
                 came_from[need] = name
-                line.append(need)
+                queue.append(need)
     path = [start, came_from[start]]
     while path[-1] != start:
         path.append(came_from[path[-1]])
@@ -133,7 +135,7 @@ def _find_shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tupl
 
 
 def find_plan_warnings(tasks: Iterable[Task]) -> tuple[str, ...]:
-    """What a person should know before approving a plan; one whose locks cannot be read has problems, not warnings."""
+    """Return what a person should know before approving a plan; invalid locks are problems, not warnings."""
     plan = tuple(tasks)
     try:
         return (
@@ -147,21 +149,21 @@ def find_plan_warnings(tasks: Iterable[Task]) -> tuple[str, ...]:
 
 
 def _find_case_variants(plan: Iterable[Task]) -> Iterator[str]:
-    """One file under two spellings: on some disks they are two files, here they count as one."""
-    spelled: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    """Find paths that differ only in case: on some disks they are two files, here they count as one."""
+    variants: dict[LockPath, dict[LockPath, None]] = {}
     for task in plan:
         for lock in task.file_locks:
             path = parse_lock(lock)
             for depth in range(1, len(path) + 1):
-                spelled.setdefault(fold_path(path[:depth]), {})[path[:depth]] = None
-    for ways in spelled.values():
-        names = {way[-1] for way in ways}
-        if len(names) > 1:
-            yield f"the locks {' and '.join(sorted('/'.join(way) for way in ways))} differ only in case: taken as one"
+                variants.setdefault(fold_path(path[:depth]), {})[path[:depth]] = None
+    for paths in variants.values():
+        if len({path[-1] for path in paths}) > 1:
+            names = sorted("/".join(path) for path in paths)
+            yield f"the locks {' and '.join(names)} differ only in case: they count as one"
 
 
 def _find_broad_locks(plan: Sequence[Task]) -> Iterator[str]:
-    """Locks that keep more than half of the plan apart."""
+    """Find locks that more than half of the plan's tasks wait for."""
     holders: dict[LockPath, list[str]] = {}
     reach: dict[LockPath, int] = {}
     for task in plan:
@@ -189,12 +191,12 @@ def _find_serial_plan(plan: Sequence[Task]) -> Iterator[str]:
 
 
 def _fold_case(text: str) -> str:
-    """`.ENV` is `.env` on many disks, so letter case helps nobody past blocked_paths."""
+    """Fold letter case: on many disks `.ENV` is `.env`, which blocked_paths must catch."""
     return normalize("NFC", text).casefold()
 
 
 def _format_id(task_id: str) -> str:
-    """An id that was not checked can hold anything; what is not an id is quoted."""
+    """Quote what is not a valid id: it can contain anything."""
     return task_id if is_task_id(task_id) else _quote_text(task_id)
 
 

@@ -1,4 +1,4 @@
-"""When the model cannot be had: how long a runtime rests, when a person is asked, and how it is told."""
+"""When a model is unavailable: how long its runtime is parked, when a person is asked, and how that is described."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
-FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 30.0, 600.0  # seconds
-JITTER = 0.25  # of a rest: several sessions that failed together do not come back together
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 30.0, 600.0
+JITTER = 0.25  # of a wait: sessions that failed together do not all try again together
 ASK_AFTER_OUTAGES = 5  # outages in a row
 
 OUTAGE_WORDS: Mapping[str, str] = {
-    RATE_LIMIT: "the provider says too much for now",
-    OUTAGE: "the provider does not answer as it should",
-    NETWORK: "the provider cannot be reached from here; the agents are well, the network is not",
+    RATE_LIMIT: "rate-limited by the provider",
+    OUTAGE: "the provider reports an error",
+    NETWORK: "the provider cannot be reached: the network is down, the agents are not at fault",
 }
 
 
 def park_after_outage(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[RuntimeParked]:
-    """An agent gave up waiting for its model. None is started for a while, longer each time in a row.
+    """Park the runtime of an agent that stopped waiting for its model, longer for each outage in a row.
 
-    Agents that give up together are one outage: while the runtime rests already, nothing is added.
+    Agents that stop waiting together are one outage: a runtime that is parked already stays as it is.
     """
     parked = session.parked.get(attempt.runtime)
     if parked is not None and parked.until is not None and parked.until > now:
@@ -43,15 +43,15 @@ def park_after_outage(session: Session, attempt: Attempt, ended: AttemptOutcome,
 
 
 def compute_wait(times: int, attempt: str) -> float:
-    """Seconds; doubled each time, with a spread that is always the same for the same attempt."""
-    dice = sha256(attempt.encode()).digest()[0] / 255
-    return min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(times - 1, 10)) * (1 + JITTER * dice)
+    """Compute the wait in seconds: doubled each time, plus jitter derived from the attempt's id."""
+    share = sha256(attempt.encode()).digest()[0] / 255
+    return min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(times - 1, 10)) * (1 + JITTER * share)
 
 
 def should_ask(limits: Limits, parked: RuntimeParked, now: float) -> bool:
-    """Where a person wants to be asked, and where waiting is no longer reasonable.
+    """Whether to ask a person: because the configuration says so, or because the wait is too long.
 
-    An agent gives up on a rate limit only when it lasts longer than limits.rate_limit_wait.
+    An agent stops waiting for a rate limit only when it lasts longer than limits.rate_limit_wait.
     """
     if parked.kind == RATE_LIMIT and (limits.on_rate_limit == "ask" or parked.outages):
         return True
@@ -60,18 +60,14 @@ def should_ask(limits: Limits, parked: RuntimeParked, now: float) -> bool:
 
 
 def describe_parked(parked: RuntimeParked) -> str:
-    """`claude: the provider says too much for now; 3 agents wait`"""
-    return f"{parked.runtime}: {OUTAGE_WORDS.get(parked.kind, parked.kind)}{_describe_waiting_agents(parked)}"
+    """`claude: rate-limited by the provider; 3 agents wait`"""
+    return f"{parked.runtime}: {OUTAGE_WORDS.get(parked.kind, parked.kind)}; {_describe_waiting_agents(parked)}"
 
 
 def _describe_waiting_agents(parked: RuntimeParked) -> str:
     if parked.outages:
-        times = "" if parked.outages == 1 else f", for the {_format_ordinal(parked.outages)} time in a row"
-        return f"; agents have given up{times}, and new ones wait"
+        times = "" if parked.outages == 1 else f" {parked.outages} times in a row"
+        return f"agents have stopped waiting{times}, and new ones are not started"
     if not parked.agents:
-        return "; new agents wait"
-    return "; 1 agent waits" if parked.agents == 1 else f"; {parked.agents} agents wait"
-
-
-def _format_ordinal(n: int) -> str:
-    return {2: "second", 3: "third"}.get(n, f"{n}th")
+        return "new agents wait"
+    return "1 agent waits" if parked.agents == 1 else f"{parked.agents} agents wait"

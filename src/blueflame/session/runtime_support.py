@@ -1,4 +1,4 @@
-"""Whether each role asks of its runtime only what that can hold it to."""
+"""Whether each role's runtime can do what the role's settings ask for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
 from blueflame.session.from_settings import find_runtime_kind
 
-SCRIPTED = "scripted"  # plays what is written: nothing of it is meant for real
+SCRIPTED = "scripted"  # no real agent: it is not checked
 
 
 def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
-    """What roles ask for that cannot be held, in words to act on. `runtimes` has the runtime's name for each role."""
+    """Return what roles ask for and their runtimes cannot do. `runtimes` has the runtime's name for each role."""
     return tuple(
         problem
         for role, runtime in sorted(runtimes.items())
@@ -24,14 +24,14 @@ def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -
 
 
 def find_ignored_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
-    """What a person should know: it is asked for, and falls back to less."""
+    """Return warnings about settings that have no effect with these runtimes."""
     planner = runtimes.get(PLANNER)
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()
     kind = find_runtime_kind(settings, planner)
     if kind == SCRIPTED or find_enforcement(kind, "interactive") is not Enforcement.IMPOSSIBLE:
         return ()
-    return (f"planning.interactive: {planner} cannot talk with a person; the planner plans at once",)
+    return (f"planning.interactive: {planner} cannot talk with a person; it plans without questions",)
 
 
 def is_program_named(command: str, name: str) -> bool:
@@ -43,11 +43,18 @@ def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str
     kind = find_runtime_kind(settings, runtime)
     if kind == SCRIPTED:
         return
-    for what, asked in _list_requirements(given):
+    has_budget = bool(given.budget_usd or given.budget_tokens)
+    required = {
+        "skills": bool(given.skills),
+        "tools": given.tools is not None,
+        "budget": has_budget,
+        "metering": has_budget,
+    }
+    for what, asked in required.items():
         if asked and find_enforcement(kind, what) is Enforcement.IMPOSSIBLE:
             yield (
                 f"roles.{role} asks for {CAPABILITIES[what]}, which the runtime {runtime} cannot do; "
-                f"take roles.{role}.{_KEYS[what]} out, or give the role another runtime"
+                f"remove roles.{role}.{_KEYS[what]}, or give the role another runtime"
             )
     own = settings.runtimes.get(runtime)
     bridge = kind == "acp" and own is not None and is_program_named(own.command or "", "claude")
@@ -57,13 +64,6 @@ def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str
             f"roles.{role}.model is {given.model!r}, a name that only Claude's program knows; "
             f"set it to a model that {runtime} can use"
         )
-
-
-def _list_requirements(given: RoleSettings) -> Iterator[tuple[str, bool]]:
-    yield "skills", bool(given.skills)
-    yield "tools", given.tools is not None
-    yield "budget", bool(given.budget_usd or given.budget_tokens)
-    yield "metering", bool(given.budget_usd or given.budget_tokens)
 
 
 _KEYS = {"skills": "skills", "tools": "tools", "budget": "budget_usd", "metering": "budget_usd"}

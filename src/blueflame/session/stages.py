@@ -25,26 +25,21 @@ def has_work(session: Session, stage: str) -> bool:
     return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
 
 
-def is_drained(session: Session, stage: str) -> bool:
-    """Nothing more can happen in this stage, or a person said: go on with what is done."""
-    return session.proceeding or not has_work(session, stage)
-
-
 def find_next_wave(session: Session) -> str | None:
-    """The stage to start now, OVER when the cycle has none left, None while the present one goes on."""
-    if session.wave and not is_drained(session, session.wave):
+    """Return the stage to start now, OVER when none is left in the cycle, None while the current one continues."""
+    if session.wave and not session.proceeding and has_work(session, session.wave):
         return None
     return next((stage for stage in list_stages_ahead(session) if has_work(session, stage)), OVER)
 
 
 def is_quiet(session: Session) -> bool:
-    """Without a barrier: nothing moves and nothing can be started before the next cycle."""
+    """Whether, without a barrier, nothing is running and nothing can start before the next cycle."""
     claimable = bool(session.queue.pick(1)) and not session.proceeding
     return not (session.live or claimable or session.states[TaskState.DONE])
 
 
 def list_tasks_to_land(session: Session) -> tuple[str, ...]:
-    """The tasks of the next changesets; none while earlier ones are being landed."""
+    """Return the tasks of the next changesets; none while earlier changesets are still landing."""
     if not session.is_stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
         return ()
     return find_landable_tasks(session, settled=session.workflow.barrier or is_quiet(session))

@@ -1,23 +1,29 @@
-"""What a person changed in the exported tasks file, judged by the same rules as a plan, and what follows from it."""
+"""What a person changed in the exported tasks file, checked by the rules of a plan, and what follows from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from blueflame.model.event import Event, TaskMoved, TasksImported
 from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.cascade import WILL_NOT_FINISH, find_reachable
-from blueflame.session.plan_problems import find_plan_problems
+from blueflame.session.plan_problems import find_new_plan_problems
 from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Session
 
 STATES_WITH_RESULT = VERIFIED_NOT_LANDED | {TaskState.DEFERRED}
+UNCHANGEABLE: Mapping[TaskState, str] = {
+    TaskState.MERGED: "has landed and cannot be changed any more: add a new task instead",
+    TaskState.DROPPED: "was dropped from this session: add it again under another id",
+    TaskState.CLAIMED: "is being worked on and cannot be changed now",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFileEdit:
-    """How a tasks file differs from the tasks as they are."""
+    """How a tasks file differs from the session's tasks."""
 
     added: tuple[Task, ...] = ()
     edited: tuple[Task, ...] = ()
@@ -43,69 +49,39 @@ def compare_tasks(session: Session, tasks: Sequence[Task]) -> TaskFileEdit:
 def _find_problems(session: Session, tasks: Sequence[Task], edit: TaskFileEdit) -> Iterator[str]:
     for task in edit.edited:
         state = session.tasks[task.id].state
-        if state is TaskState.MERGED:
-            yield f"{task.id} has landed and cannot be changed any more: add a new task instead"
-        elif state is TaskState.DROPPED:
-            yield f"{task.id} was dropped from this session: add it again under another id"
-        elif state is TaskState.CLAIMED:
-            yield f"{task.id} is being worked on and cannot be changed now"
-    yield from (
-        f"{name} is being worked on and cannot be left out now" for name in edit.dropped if _is_claimed(session, name)
-    )
+        if state in UNCHANGEABLE:
+            yield f"{task.id} {UNCHANGEABLE[state]}"
+    for name in edit.dropped:
+        if session.tasks[name].state is TaskState.CLAIMED:
+            yield f"{name} is being worked on and cannot be left out now"
     finished = {name: record.task for name, record in session.tasks.items() if record.state in FINISHED}
     if all(task.id in finished for task in tasks):
         yield "there is no task left to do in it; to end the session, stop it"
-    yield from _find_new_problems(session, tasks, finished)
-
-
-def _is_claimed(session: Session, name: str) -> bool:
-    return session.tasks[name].state is TaskState.CLAIMED
-
-
-def _find_new_problems(session: Session, tasks: Sequence[Task], finished: dict[str, Task]) -> Iterator[str]:
-    """As a plan is judged; what was wrong before is nobody's fault now."""
-    rules = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
-    before = find_plan_problems(tuple(record.task for record in session.tasks.values()), **rules)
     duplicates = [task for n, task in enumerate(tasks) if task.id in {other.id for other in tasks[:n]}]
-    after = find_plan_problems((*{**finished, **{task.id: task for task in tasks}}.values(), *duplicates), **rules)
-    yield from (problem for problem in after if problem not in before)
+    before = tuple(record.task for record in session.tasks.values())
+    after = (*{**finished, **{task.id: task for task in tasks}}.values(), *duplicates)
+    yield from find_new_plan_problems(before, after, session.limits)
 
 
 def handle_tasks_imported(session: Session, event: TasksImported, now: float) -> Iterator[Event]:
-    """Who was left out is dropped; a result that was made for other words, or on such a one, is made anew."""
+    """Drop what was left out, and redo the results of changed tasks and of the work built on either."""
     for name in event.dropped:
         yield TaskMoved(task=name, cause=Cause.DROP, reason="left out of the tasks file by a person")
     changed = [task.id for task in event.edited if _needs_new_result(session.tasks[task.id], task)]
-    fallen = (*event.dropped, *changed)
-    leaning = [
-        name
-        for name in find_reachable(fallen, lambda name: session.built_upon.get(name, ()))
-        if _has_result(session, name)
-    ]
-    for name in sorted({*changed, *leaning} - set(event.dropped)):
-        reason = "its task was changed by a person" if name in changed else "what it was built on is made anew"
+    built_on = find_reachable((*event.dropped, *changed), lambda name: session.built_upon.get(name, ()))
+    stale = [name for name in built_on if session.tasks[name].state in STATES_WITH_RESULT]
+    for name in sorted({*changed, *stale} - set(event.dropped)):
+        reason = "its task was changed by a person" if name in changed else "what it was built on is being redone"
         entry = build_history_entry(session.tasks[name], HistoryResult.STALE, now, notes=reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
         yield TaskMoved(task=name, cause=Cause.RENEW)
     for task in event.edited:
-        if session.tasks[task.id].state is TaskState.BLOCKED and not _is_held_up(session, task):
+        needs = (session.tasks[need] for need in task.dependencies if need in session.tasks)
+        is_held_up = any(need.state in WILL_NOT_FINISH for need in needs)
+        if session.tasks[task.id].state is TaskState.BLOCKED and not is_held_up:
             yield TaskMoved(task=task.id, cause=Cause.UNBLOCK)
 
 
-def _has_result(session: Session, name: str) -> bool:
-    return session.tasks[name].state in STATES_WITH_RESULT
-
-
 def _needs_new_result(record: TaskRecord, task: Task) -> bool:
-    old = record.task
-    same = (old.title, old.description, old.file_locks, old.dependencies) == (
-        task.title,
-        task.description,
-        task.file_locks,
-        task.dependencies,
-    )
-    return record.state in STATES_WITH_RESULT and not same
-
-
-def _is_held_up(session: Session, task: Task) -> bool:
-    return any(need in session.tasks and session.tasks[need].state in WILL_NOT_FINISH for need in task.dependencies)
+    fields = attrgetter("title", "description", "file_locks", "dependencies")
+    return record.state in STATES_WITH_RESULT and fields(record.task) != fields(task)

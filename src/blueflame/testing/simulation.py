@@ -21,6 +21,7 @@ from blueflame.model.event import (
     BaseMoved,
     ChangesetBuilt,
     ChangesetEvicted,
+    ChangesetJudged,
     Checked,
     ConflictResolved,
     CycleStarted,
@@ -55,7 +56,7 @@ from blueflame.session.effects import (
     RunHook,
     effects_due,
 )
-from blueflame.session.gates.answers import build_proposal, skip_changeset
+from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.replay import apply_event, replay
@@ -271,7 +272,7 @@ class Simulation:
         assert build is not None, "only what is built is landed"
         landing = self.outcomes.pick_landing(effect.changeset, build.base)
         if landing == "dirty":
-            return tuple(skip_changeset(self.session, effect.changeset, "your checkout is not clean"))
+            return (ChangesetJudged(changeset=effect.changeset, choice="skip", note="your checkout is not clean"),)
         if landing == "moved":
             self.head = f"pushed over {_shorten_sha(self.head)}"
             return [BaseMoved(changeset=effect.changeset, expected=build.base, found=self.head)]

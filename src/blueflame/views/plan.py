@@ -68,11 +68,7 @@ def build_dry_run_view(
 ) -> DryRunView:
     """`tasks` is None before a planner has run; `is_plan` is False for the one task that needs no planner."""
     known = tuple(tasks or ())
-    found = (
-        find_plan_problems(known, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
-        if is_plan
-        else ()
-    )
+    found = find_plan_problems(known, limits) if is_plan else ()
     plan = PlanView(
         session="dry run",
         tasks=known,

@@ -67,7 +67,7 @@ def test_what_happens_to_money_and_models_is_told(event: Event, words: str) -> N
 
 def test_a_runtime_that_is_parked_is_told_once_for_all_in_one_harmless_line() -> None:
     line = describe_parked(PARKED)
-    assert "claude: the provider says too much for now; 3 agents wait until 20" in line
+    assert "claude: rate-limited by the provider; 3 agents wait until 20" in line
     assert "429: Slow" in line
     assert "\x1b" not in line
 

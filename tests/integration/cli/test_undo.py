@@ -60,7 +60,7 @@ def test_a_landing_is_taken_back_once_and_what_was_taken_back_can_be_told(
     assert result.json["after"] == stage.head()
     again = here(capsys, "undo", "cs-002", "--yes", "--config", stage.config)
     assert again.code == 3
-    assert "was taken back by" in again.err
+    assert "was undone by" in again.err
     assert here(capsys, "undo", "cs-009", "--yes", "--config", stage.config).code == 2
 
 

@@ -13,7 +13,7 @@ from blueflame.session.cascade import (
     block_dependants,
     defer_tasks_built_on,
     find_dependants,
-    find_obstacle,
+    find_failed_dependency,
     find_reachable,
 )
 from blueflame.session.replay import replay
@@ -98,9 +98,9 @@ def test_what_was_to_land_together_waits_together_and_so_does_what_stands_on_it(
     assert names(events) == ["task-002", "task-003", "task-004"]
 
 
-def test_the_obstacle_is_said_in_words() -> None:
+def test_a_failed_dependency_is_described() -> None:
     plan = session(task(1), task(2), task(3), task(4, 1, 2, 3))
-    assert find_obstacle(plan, "task-004") == ""
+    assert find_failed_dependency(plan, "task-004") == ""
     for state, words in {
         TaskState.FAILED: "dependency task-002 failed",
         TaskState.BLOCKED: "dependency task-002 blocked",
@@ -108,4 +108,4 @@ def test_the_obstacle_is_said_in_words() -> None:
         TaskState.REQUEUED: "",
     }.items():
         put(plan, 2, state)
-        assert find_obstacle(plan, "task-004") == words
+        assert find_failed_dependency(plan, "task-004") == words

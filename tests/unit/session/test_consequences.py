@@ -76,7 +76,7 @@ def test_a_red_verdict_names_every_command_and_how_it_failed() -> None:
     slow = Check(name="make lint", exit_code=0, seconds=9.0, timed_out=True, output="…")
     wrong = Check(name="make test", exit_code=2, seconds=1.0, output="тест упал")
     verdict = build_failed_verdict([slow, wrong])
-    assert verdict.issues == ("`make lint` ran out of time", "`make test` exited with 2")
+    assert verdict.issues == ("`make lint` timed out", "`make test` exited with 2")
     assert "тест упал" in verdict.notes
     assert not verdict.passed
 
@@ -198,7 +198,7 @@ def test_work_that_comes_in_after_its_foundation_fell_waits() -> None:
     )
     world = reported(outcomes, FLOW)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
-    assert world.session.tasks["task-002"].reason == "what it was built on no longer stands"
+    assert world.session.tasks["task-002"].reason == "what it was built on is no longer valid"
 
 
 def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:

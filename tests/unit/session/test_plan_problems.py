@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 
@@ -23,7 +24,7 @@ def task(name: str, *locks: str, needs: tuple[str, ...] = (), priority: int = 3,
 
 
 def found(*tasks: Task, allowed: tuple[str, ...] = ALLOWED) -> tuple[str, ...]:
-    return find_plan_problems(tasks, allowed_paths=allowed, blocked_paths=BLOCKED)
+    return find_plan_problems(tasks, Limits(allowed_paths=allowed, blocked_paths=BLOCKED))
 
 
 def test_a_good_plan_has_no_problems() -> None:

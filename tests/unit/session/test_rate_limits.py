@@ -82,7 +82,7 @@ def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_witho
     world = story(Told(task(1), endings=ends, answers={"rate_limit": None}))
     gate = world.session.gates["rate_limit-scripted"]
     assert gate.default == "wait"
-    assert "for the 5th time in a row" in gate.title
+    assert "5 times in a row" in gate.title
     assert [event.gate for event in events(world, GateWithdrawn)] == ["rate_limit-scripted"]
     assert world.session.outcome == "completed"
 
@@ -162,16 +162,16 @@ def test_a_person_is_asked_where_they_want_to_be_and_where_waiting_is_not_reason
 def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
     world = waiting(Limits(on_rate_limit="ask"), Told(task(1), answers={"rate_limit": None}))
     world.run()
-    assert [event.reason for event in events(world, GateWithdrawn)] == ["scripted can be had again"]
+    assert [event.reason for event in events(world, GateWithdrawn)] == ["scripted is available again"]
     assert world.session.outcome == "completed"
 
 
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (parked(), "scripted: the provider says too much for now; 3 agents wait"),
-        (parked(agents=1), "scripted: the provider says too much for now; 1 agent waits"),
-        (parked(agents=0), "scripted: the provider says too much for now; new agents wait"),
+        (parked(), "scripted: rate-limited by the provider; 3 agents wait"),
+        (parked(agents=1), "scripted: rate-limited by the provider; 1 agent waits"),
+        (parked(agents=0), "scripted: rate-limited by the provider; new agents wait"),
     ],
 )
 def test_it_is_told_in_one_line_for_all(event: RuntimeParked, words: str) -> None:
@@ -179,7 +179,7 @@ def test_it_is_told_in_one_line_for_all(event: RuntimeParked, words: str) -> Non
 
 
 def test_a_dead_network_is_told_apart_from_a_dead_agent() -> None:
-    assert "the agents are well, the network is not" in describe_parked(parked(kind="network"))
+    assert "the network is down, the agents are not at fault" in describe_parked(parked(kind="network"))
 
 
 def of_other_runtime(session: Session) -> list[RuntimeParked]:

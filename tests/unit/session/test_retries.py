@@ -5,8 +5,8 @@ import pytest
 from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
-from blueflame.model.task import TaskRecord, TaskState
-from blueflame.session.retries import MAX_LOSSES, is_blameless, may_retry
+from blueflame.model.task import TaskState
+from blueflame.session.retries import MAX_LOSSES, is_blameless
 from support.session_examples import Told, moves, reported, states, task
 
 BLAMED = [ending for ending in Ending if ending not in (Ending.PASSED, *BLAMELESS)]
@@ -43,11 +43,6 @@ def test_an_outage_is_never_to_blame() -> None:
 def test_who_used_up_what_the_session_left_to_it_is_not_to_blame(cause: str, spent: int, blameless: bool) -> None:
     ended = AttemptOutcome(ending=Ending.BUDGET, cause=cause, spend=Spend(micro_usd=spent))
     assert is_blameless(ATTEMPT, ended, 0) is blameless
-
-
-def test_retries_are_counted_against_the_limit() -> None:
-    limits = Limits(max_retries=2)
-    assert [may_retry(TaskRecord(task=task(1), retries=n), limits) for n in range(4)] == [True, True, False, False]
 
 
 @pytest.mark.verification(20)

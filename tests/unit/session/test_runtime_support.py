@@ -31,7 +31,7 @@ def test_skills_are_refused_where_there_are_none() -> None:
     (problem,) = find_unsupported_settings(given, {"worker": "gemini"})
 
     assert problem.startswith("roles.worker asks for skills and plugins for roles, which the runtime gemini cannot do")
-    assert "take roles.worker.skills out" in problem
+    assert "remove roles.worker.skills" in problem
 
 
 def test_a_name_of_claudes_is_not_guessed_at() -> None:
@@ -61,7 +61,7 @@ def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyP
     (problem,) = find_unsupported_settings(given, {"worker": "codex"})
 
     assert f"asks for {CAPABILITIES[what]}" in problem
-    assert f"take roles.worker.{key} out" in problem
+    assert f"remove roles.worker.{key}" in problem
 
 
 def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody_wrote_it() -> None:
@@ -69,7 +69,7 @@ def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody
 
     assert find_ignored_settings(settings(roles=roles), {"planner": "codex"}) == ()
     (warning,) = find_ignored_settings(settings(roles=roles, planning={"interactive": True}), {"planner": "codex"})
-    assert warning == "planning.interactive: codex cannot talk with a person; the planner plans at once"
+    assert warning == "planning.interactive: codex cannot talk with a person; it plans without questions"
     assert find_ignored_settings(settings(planning={"interactive": True}), {"planner": "claude"}) == ()
 
 

@@ -73,7 +73,7 @@ def test_the_cycles_end_at_their_limit() -> None:
     world = reported(Told(task(1), answers={"changeset": "reject"}), limits=Limits(max_cycles=3))
     assert len(events(world, CycleStarted)) == len(events(world, CycleEnded)) == 3
     (end,) = events(world, SessionEnded)
-    assert (end.outcome, end.reason) == ("max_cycles", "after 3 cycles there is still: task-001")
+    assert (end.outcome, end.reason) == ("max_cycles", "not finished after 3 cycles: task-001")
 
 
 def test_the_tasks_of_each_later_cycle_start_from_the_newest_base() -> None:

@@ -127,7 +127,7 @@ def _check_plan(project: Project, plan: Path, tasks: Sequence[Task], workflow: s
     from blueflame.session.plan_problems import find_plan_problems
 
     limits = build_session_limits(project.settings, workflow)
-    wrong = find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    wrong = find_plan_problems(tasks, limits)
     if wrong:
         raise PlanError(f"the plan {plan} has problems:", wrong)
 

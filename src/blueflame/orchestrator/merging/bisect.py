@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from blueflame.git.merging import find_tree
-from blueflame.model.event import Event
+from blueflame.model.event import ChangesetJudged, Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, trial_merge
 from blueflame.session.consequences import build_failed_verdict
-from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import trim_changeset
 
 Checks = tuple[Check, ...]
@@ -71,8 +70,9 @@ async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Chec
     red = frozenset(check.name for check in _list_failed(checks))
     ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(find_tree, scene.repo, base)))
     if _has_failure(ground, red):
-        words = f"checks are red on {session.base_branch} itself, at {base[:12]}: {', '.join(sorted(red))}"
-        return list(skip_changeset(session, changeset.id, f"{words}; fix that first"))
+        where = f"checks are red on {session.base_branch} itself, at {base[:12]}"
+        note = f"{where}: {', '.join(sorted(red))}; fix that first"
+        return [ChangesetJudged(changeset=changeset.id, choice="skip", note=note)]
     found = await _bisect_tasks(laboratory, scene, red)
     if found is None:  # there is no telling whose fault it is
         return [trim_changeset(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]

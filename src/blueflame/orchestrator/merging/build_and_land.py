@@ -16,7 +16,15 @@ from blueflame.git.repository import Repository, read_branch_head
 from blueflame.git.secret_scan import scan_changeset
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord, Conflict
 from blueflame.model.errors import WorldError
-from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed, PullRequestOpened
+from blueflame.model.event import (
+    BaseMoved,
+    ChangesetBuilt,
+    ChangesetEvicted,
+    ChangesetJudged,
+    Event,
+    Landed,
+    PullRequestOpened,
+)
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit
 from blueflame.orchestrator.attempts.validator import list_file_changes
@@ -25,7 +33,6 @@ from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, a
 from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
 from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.effects import BuildChangeset, LandChangeset
-from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.merging.queue import handle_conflict
 from blueflame.session.state import Session
 from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
@@ -69,8 +76,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     if isinstance(made, Conflict):
         return [handle_conflict(session, name, made)]
     if isinstance(made, CannotRebase):
-        words = f"it cannot land by {site.mode}: {made.reason}"
-        return list(skip_changeset(session, name, f"{words}; set landing.mode to merge or squash"))
+        note = f"it cannot land by {site.mode}: {made.reason}; set landing.mode to merge or squash"
+        return [ChangesetJudged(changeset=name, choice="skip", note=note)]
     leaks = await asyncio.to_thread(site.leaks, base, made.commit)
     if leaks:
         listed = "\n".join(str(leak) for leak in leaks)
@@ -122,7 +129,7 @@ async def land_changeset(
     if isinstance(done, Dirty):
         paths = ", ".join(done.paths[:10])
         note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
-        return list(skip_changeset(session, effect.changeset, note))
+        return [ChangesetJudged(changeset=effect.changeset, choice="skip", note=note)]
     return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]
 
 
@@ -144,5 +151,6 @@ def open_pull_request(
         )
         url = create_pull_request(context.repo, forge, request) if forge else ""
     except WorldError as error:
-        return list(skip_changeset(session, changeset.id, f"no pull request could be opened: {error}"))
+        note = f"no pull request could be opened: {error}"
+        return [ChangesetJudged(changeset=changeset.id, choice="skip", note=note)]
     return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

@@ -1,4 +1,4 @@
-"""What a person's answer at a gate brings about. Pure: the answer has been judged before (session/gates/questions)."""
+"""What follows from a person's answer at a gate. The answer was checked before (`gates/questions.answer_error`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import DAY
-from blueflame.session.cascade import block_dependants, defer_tasks_built_on
+from blueflame.session.cascade import block_dependants, defer_tasks_built_on, drop_task
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
-from blueflame.session.retries import build_history_entry, requeue_tasks
+from blueflame.session.retries import build_history_entry, requeue_tasks, send_task_back
 from blueflame.session.state import Session
 
 
@@ -51,14 +51,11 @@ def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> It
 
 
 def build_proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
-    """A plan as it will be shown: judged by the same rules, whoever wrote it."""
+    """Build the proposal of a plan, with the problems and warnings that are shown with it."""
     landed = tuple(session.tasks[name].task for name in session.list_in_state(TaskState.MERGED))
-    limits = session.limits
-    wrong = find_plan_problems(
-        (*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths
-    )
+    wrong = find_plan_problems((*landed, *tasks), session.limits)
     if landed and not tasks:
-        wrong = ("the plan has no tasks left to do; to leave it at what has landed, quit", *wrong)
+        wrong = ("the plan has no tasks left to do; to end with what has landed, quit", *wrong)
     return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=find_plan_warnings(tasks))
 
 
@@ -66,42 +63,23 @@ def _request_replan(_session: Session, _gate: Gate, answer: Answer, _now: float)
     yield ReplanRequested(notes=answer.note)
 
 
-def _quit_plan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield SessionEnded(outcome="plan_rejected", reason=answer.note or f"by {answer.by}")
+def _end_session(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    outcome = "plan_rejected" if gate.kind is GateKind.PLAN else "stopped"
+    yield SessionEnded(outcome=outcome, reason=answer.note or f"by {answer.by}")
 
 
-def _approve_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield ChangesetJudged(changeset=gate.subject, choice="approve", note=answer.note)
-
-
-def _reject_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield ChangesetJudged(changeset=gate.subject, choice="reject", note=answer.note)
-
-
-def _skip_changeset(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield from skip_changeset(session, gate.subject, answer.note)
-
-
-def skip_changeset(_session: Session, changeset: str, note: str) -> Iterator[Event]:
-    """Neither approval nor rejection: the verified commits are kept and shown again in the next cycle."""
-    yield ChangesetJudged(changeset=changeset, choice="skip", note=note)
+def _judge_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ChangesetJudged(changeset=gate.subject, choice=answer.choice, note=answer.note)
 
 
 def _continue_session(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
     return requeue_tasks(session, now)
 
 
-def _stop_session(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield SessionEnded(outcome="stopped", reason=answer.note or f"by {answer.by}")
-
-
 def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
-    name = gate.subject
-    record = session.tasks[name]
+    record = session.tasks[gate.subject]
     notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
-    entry = build_history_entry(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
-    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
-    yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
+    return send_task_back(session, record, notes, now)
 
 
 def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -111,10 +89,7 @@ def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
 
 
 def _drop_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    name = gate.subject
-    yield TaskMoved(task=name, cause=Cause.DROP, reason=answer.note or f"dropped by {answer.by}")
-    yield from defer_tasks_built_on(session, (name,), f"{name} was dropped")
-    yield from block_dependants(session, name, f"dependency {name} was dropped")
+    return drop_task(session, gate.subject, answer.note or f"dropped by {answer.by}")
 
 
 def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
@@ -126,7 +101,7 @@ def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> I
 
 def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     note = answer.note or "validator failed, human requested retry"
-    yield from _requeue_task(session, gate, replace(answer, note=note), now)
+    return _requeue_task(session, gate, replace(answer, note=note), now)
 
 
 def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -140,61 +115,47 @@ def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
 
 def _raise_budget(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     limit = parse_raised_limit(gate, answer)
-    assert limit is not None, "the answer was judged before"
+    assert limit is not None, "the answer was checked before"
     if gate.subject == DAY:
         yield BudgetRaised(limit=limit, by=answer.by, budget=DAY, day=str(gate.evidence["day"]))
     else:
         yield BudgetRaised(limit=limit, by=answer.by)
 
 
-def _stop_orchestrator(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield StopRequested(reason=f"{gate.kind.value} gate answered stop by {answer.by}")
-
-
-def _wait_for_model(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    return iter(())
+def _stop_orchestrator(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """Stop when running agents have ended; those that wait for a parked model, perhaps for hours, are ended now."""
+    reason = f"{gate.kind.value} gate answered stop by {answer.by}"
+    yield StopRequested(reason=reason)
+    if gate.kind is GateKind.RATE_LIMIT:
+        for attempt in session.live.values():
+            if attempt.runtime == gate.subject:
+                yield AttemptCancelled(attempt=attempt.id, reason=reason)
 
 
 def _try_model_now(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "to be tried again now", by=answer.by)
+    yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "a person asked to try again now", by=answer.by)
 
 
-def _stop_waiting(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    """Agents that wait for their model would hold the stop up for hours; those of other runtimes may finish."""
-    reason = f"{gate.kind.value} gate answered stop by {answer.by}"
-    yield StopRequested(reason=reason)
-    for attempt in session.live.values():
-        if attempt.runtime == gate.subject:
-            yield AttemptCancelled(attempt=attempt.id, reason=reason)
-
-
-def _wait_for_agent(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+def _change_nothing(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
     return iter(())
 
 
 def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    """A failure of the agent's own, unlike an end that a person wished for: its task is tried again."""
+    """End a silent agent; unlike other cancellations it counts as a failure, and its task is tried again."""
     attempt = str(gate.evidence["attempt"])
     if attempt in session.live:
         reason = answer.note or f"it was silent and was ended by {answer.by}"
         yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
 
 
-def _make_later_wait(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    first, later = gate.evidence["attempts"]
-    yield from _run_one_after_the_other(session, gate, answer, ends=later, stays=first)
+def _run_one_after_the_other(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """End the later attempt (`wait`) or the earlier one (`reorder`), and lock what both change for both tasks.
 
-
-def _make_earlier_wait(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    first, later = gate.evidence["attempts"]
-    yield from _run_one_after_the_other(session, gate, answer, ends=first, stays=later)
-
-
-def _run_one_after_the_other(session: Session, gate: Gate, answer: Answer, *, ends: str, stays: str) -> Iterator[Event]:
-    """Both tasks lock what both change, so that the one that is ended starts again from the other's work.
-
-    No dependency is made of it: should the other fail, this one does not need it.
+    So the ended one starts again from the other's result. It does not become a dependency: if the other fails, this
+    one can still run.
     """
+    first, later = gate.evidence["attempts"]
+    ends, stays = (later, first) if answer.choice == "wait" else (first, later)
     if ends not in session.live:
         return
     paths = tuple(gate.evidence["paths"])
@@ -208,7 +169,7 @@ def _run_one_after_the_other(session: Session, gate: Gate, answer: Answer, *, en
 
 
 def _split_tasks(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    """An agent at work does not hear of a changed task: whoever's task is another one now starts again with it."""
+    """Change the tasks; a running agent is not informed of it, so a changed task starts again."""
     changed = {task.id: task for task in parse_edit_payload(answer.payload) if session.tasks[task.id].task != task}
     for task in changed.values():
         yield TaskEdited(task=task)
@@ -216,15 +177,6 @@ def _split_tasks(session: Session, gate: Gate, answer: Answer, _now: float) -> I
         if name in session.live and session.attempts[name].attempt.subject in changed:
             reason = answer.note or f"its task was changed by {answer.by}"
             yield AttemptCancelled(attempt=name, reason=reason, restarts=True)
-
-
-def _let_both_work(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    return iter(())
-
-
-def _read_again(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    """The boundary is crossed again, and whoever crosses it looks at the file."""
-    return iter(())
 
 
 def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
@@ -245,13 +197,13 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.PLAN, "approve"): _approve_plan,
     (GateKind.PLAN, "edit"): _edit_plan,
     (GateKind.PLAN, "replan"): _request_replan,
-    (GateKind.PLAN, "quit"): _quit_plan,
-    (GateKind.CHANGESET, "approve"): _approve_changeset,
-    (GateKind.CHANGESET, "reject"): _reject_changeset,
-    (GateKind.CHANGESET, "skip"): _skip_changeset,
+    (GateKind.PLAN, "quit"): _end_session,
+    (GateKind.CHANGESET, "approve"): _judge_changeset,
+    (GateKind.CHANGESET, "reject"): _judge_changeset,
+    (GateKind.CHANGESET, "skip"): _judge_changeset,
     (GateKind.SESSION, "continue"): _continue_session,
     (GateKind.SESSION, "replan"): _request_replan,
-    (GateKind.SESSION, "stop"): _stop_session,
+    (GateKind.SESSION, "stop"): _end_session,
     (GateKind.VALIDATION, "requeue"): _requeue_task,
     (GateKind.VALIDATION, "edit"): _edit_task,
     (GateKind.VALIDATION, "drop"): _drop_task,
@@ -260,19 +212,19 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.VALIDATOR, "skip"): _fail_task,
     (GateKind.BUDGET, "raise"): _raise_budget,
     (GateKind.BUDGET, "stop"): _stop_orchestrator,
-    (GateKind.RATE_LIMIT, "wait"): _wait_for_model,
+    (GateKind.RATE_LIMIT, "wait"): _change_nothing,
     (GateKind.RATE_LIMIT, "retry"): _try_model_now,
-    (GateKind.RATE_LIMIT, "stop"): _stop_waiting,
+    (GateKind.RATE_LIMIT, "stop"): _stop_orchestrator,
     (GateKind.DRIFT, "use"): _use_config,
     (GateKind.DRIFT, "keep"): _keep_config,
     (GateKind.DRIFT, "stop"): _stop_orchestrator,
-    (GateKind.STALL, "wait"): _wait_for_agent,
+    (GateKind.STALL, "wait"): _change_nothing,
     (GateKind.STALL, "kill"): _kill_agent,
-    (GateKind.OVERLAP, "wait"): _make_later_wait,
+    (GateKind.OVERLAP, "wait"): _run_one_after_the_other,
     (GateKind.OVERLAP, "split"): _split_tasks,
-    (GateKind.OVERLAP, "reorder"): _make_earlier_wait,
-    (GateKind.OVERLAP, "ignore"): _let_both_work,
-    (GateKind.TASKS, "read"): _read_again,
+    (GateKind.OVERLAP, "reorder"): _run_one_after_the_other,
+    (GateKind.OVERLAP, "ignore"): _change_nothing,
+    (GateKind.TASKS, "read"): _change_nothing,  # the boundary is crossed again, which reads the file
     (GateKind.TASKS, "keep"): _keep_tasks,
     (GateKind.TASKS, "stop"): _stop_orchestrator,
 }

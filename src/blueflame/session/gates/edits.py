@@ -1,9 +1,9 @@
-"""Tasks that a person edited, on their way into an answer and out of it again."""
+"""Tasks that a person edited, written to the payload of an answer and read from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 from blueflame.model.gate import Gate, GateKind
@@ -21,25 +21,25 @@ FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "validator_model": (str, type(None)),
     "estimate_minutes": (int, float, type(None)),
 }
-"""An answer may come from anywhere, so it is not believed to hold what its face should have checked."""
+"""Checked again here: an answer can come from any program, not only from one that checked the edit."""
 
 
 EDIT_CHOICES = frozenset({"edit", "split"})
-"""Choices that come with changed tasks."""
+"""Choices whose answer has changed tasks in its payload."""
 
 
 def build_edit_payload(tasks: Sequence[Task]) -> dict[str, Any]:
-    """The payload of an `edit`: plain values only, since it travels as JSON."""
-    return {"tasks": [_dump_task(task) for task in tasks]}
-
-
-def _dump_task(task: Task) -> dict[str, Any]:
-    values = ((field.name, getattr(task, field.name)) for field in fields(task))
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+    """Build the payload of an edit: values that JSON can hold."""
+    return {
+        "tasks": [
+            {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(task).items()}
+            for task in tasks
+        ]
+    }
 
 
 def parse_edit_payload(payload: Mapping[str, Any]) -> tuple[Task, ...]:
-    """The tasks of an `edit`, which a face read and judged before it sent them."""
+    """Parse the tasks of an edit."""
     return tuple(_parse_task(values) for values in payload["tasks"])
 
 
@@ -55,12 +55,12 @@ def _parse_task(values: Mapping[str, Any]) -> Task:
 
 
 def find_edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:
-    """What makes an edit useless at this gate; the rules for plans are judged when it is proposed."""
+    """Check that an edit has the tasks that this gate asks about; the rules for plans are checked elsewhere."""
+    found = [task.id for task in tasks]
     if not tasks:
-        return ("there is no task in it",)
-    if gate.kind is GateKind.VALIDATION and [task.id for task in tasks] != [gate.subject]:
-        return (f"expected exactly the task {gate.subject}, found {', '.join(task.id for task in tasks)}",)
-    if gate.kind is GateKind.OVERLAP and sorted(task.id for task in tasks) != sorted(gate.evidence["tasks"]):
-        wanted = " and ".join(gate.evidence["tasks"])
-        return (f"expected exactly the tasks {wanted}, found {', '.join(task.id for task in tasks)}",)
+        return ("it has no task",)
+    if gate.kind is GateKind.VALIDATION and found != [gate.subject]:
+        return (f"expected exactly the task {gate.subject}, found {', '.join(found)}",)
+    if gate.kind is GateKind.OVERLAP and sorted(found) != sorted(gate.evidence["tasks"]):
+        return (f"expected exactly the tasks {' and '.join(gate.evidence['tasks'])}, found {', '.join(found)}",)
     return ()

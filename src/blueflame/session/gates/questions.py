@@ -1,8 +1,8 @@
-"""The gates of a session: what is asked, with which options, and whether an answer will do."""
+"""The gates of a session: what is asked, with which options, and whether an answer is accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from blueflame.model.attempt import Attempt
@@ -10,8 +10,8 @@ from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import NO_SPEND, Budget, Unit, to_micro_usd
-from blueflame.model.task import Task, TaskRecord, TaskState
+from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
+from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.session.budget import (
     DAY,
@@ -22,7 +22,7 @@ from blueflame.session.budget import (
 )
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
 from blueflame.session.overlaps import describe_overlap, order_by_start
-from blueflame.session.plan_problems import find_plan_problems
+from blueflame.session.plan_problems import find_new_plan_problems
 from blueflame.session.rate_limits import describe_parked
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
@@ -54,8 +54,11 @@ def _open_gate(
     group: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> GateOpened:
+    """Build a gate; one about a task gets the task's group."""
     times = session.gate_counts.get((kind, subject), 0) + 1
     stem = kind.value if subject == kind.value else f"{kind.value}-{subject}"
+    if subject in session.tasks:
+        group = session.tasks[subject].task.cohesion_group
     return GateOpened(
         gate=Gate(
             id=stem if times == 1 else f"{stem}-{times}",
@@ -113,7 +116,7 @@ def open_changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened
 
 
 def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[str, Any]:
-    """What a reviewer needs who cannot see the screen."""
+    """Collect what a reviewer needs who sees only the gate."""
     build, tasks = record.build, record.changeset.tasks
     assert build is not None, f"{record.changeset.id} is presented before it is built"
     spent = sum((session.spend_by_subject.get(name, NO_SPEND) for name in tasks), NO_SPEND)
@@ -136,7 +139,7 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
 def open_session_gate(session: Session, cycle: int) -> GateOpened:
     counts = {state.value: session.count_in_state(state) for state in TaskState if session.count_in_state(state)}
     left = len(session.unfinished)
-    title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Go on?"
+    title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Continue?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": format_session_budget(session)}
     without = set() if session.workflow.has_stage("plan") else {"replan"}
     return _open_gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
@@ -145,22 +148,19 @@ def open_session_gate(session: Session, cycle: int) -> GateOpened:
 def open_validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
     evidence = {"notes": verdict.notes, "issues": list(verdict.issues), "by": verdict.by}
     title = f"{record.task.id} ({record.task.title}) did not pass validation."
-    group = record.task.cohesion_group
-    return _open_gate(session, GateKind.VALIDATION, record.task.id, title, group=group, evidence=evidence)
+    return _open_gate(session, GateKind.VALIDATION, record.task.id, title, evidence=evidence)
 
 
 def open_validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
     title = f"The validator of {record.task.id} ({record.task.title}) failed {record.validator_failures + 1} times."
-    group = record.task.cohesion_group
-    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, evidence={"reason": reason})
 
 
 def open_unpaid_review_gate(session: Session, record: TaskRecord) -> GateOpened:
-    """A review that nobody may pay for is a person's to do."""
+    """Ask a person to review: the task's budget has nothing left for a validator."""
     reason = describe_task_budget(session, record.task.id)
     title = f"{record.task.id} ({record.task.title}) cannot be reviewed: {reason}."
-    group = record.task.cohesion_group
-    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, evidence={"reason": reason})
 
 
 def open_budget_gate(session: Session) -> GateOpened:
@@ -170,12 +170,12 @@ def open_budget_gate(session: Session) -> GateOpened:
 
 
 def open_day_budget_gate(session: Session, capacity: Capacity) -> GateOpened:
-    """The day's budget is all sessions'; raising it is for this day and this session."""
+    """Ask to raise the day's budget, which all sessions share; it is raised for this day and this session."""
     budget = find_day_budget(session, capacity)
-    meter_of_day = format_budget_use(budget, capacity.day_spend)
-    title = f"The budget of this day is used up: {meter_of_day} by all sessions since midnight."
+    used = format_budget_use(budget, capacity.day_spend)
+    title = f"The budget of this day is used up: {used} by all sessions since midnight."
     evidence = {
-        "budget": meter_of_day,
+        "budget": used,
         "unit": budget.unit.value,
         "day": capacity.day,
         "used": budget.measure(capacity.day_spend),
@@ -206,24 +206,17 @@ def open_drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
 
 
 def open_stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
-    title = f"{attempt.agent_id} ({attempt.role} of {attempt.subject}) has said nothing for {seconds:.0f} s."
-    record = session.tasks.get(attempt.subject)
-    group = record.task.cohesion_group if record else ""
+    title = f"{attempt.agent_id} ({attempt.role} of {attempt.subject}) has had no output for {seconds:.0f} s."
     evidence = {"attempt": attempt.id, "agent": attempt.agent_id, "seconds": seconds}
-    return _open_gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
+    return _open_gate(session, GateKind.STALL, attempt.subject, title, evidence=evidence)
 
 
 def open_overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
-    """About the later of the two: it is the one that waits."""
-    first, later = (session.attempts[name].attempt.subject for name in order_by_start(session, event.attempts))
-    evidence = {
-        "tasks": [first, later],
-        "attempts": list(order_by_start(session, event.attempts)),
-        "paths": list(event.paths),
-        "kind": event.kind,
-    }
-    group = session.tasks[later].task.cohesion_group
-    return _open_gate(session, GateKind.OVERLAP, later, f"{describe_overlap(event)}.", group=group, evidence=evidence)
+    """Ask about an overlap; its subject is the task that started later."""
+    attempts = order_by_start(session, event.attempts)
+    tasks = [session.attempts[name].attempt.subject for name in attempts]
+    evidence = {"tasks": tasks, "attempts": list(attempts), "paths": list(event.paths), "kind": event.kind}
+    return _open_gate(session, GateKind.OVERLAP, tasks[-1], f"{describe_overlap(event)}.", evidence=evidence)
 
 
 def open_tasks_gate(session: Session, event: EditRefused) -> GateOpened:
@@ -233,22 +226,22 @@ def open_tasks_gate(session: Session, event: EditRefused) -> GateOpened:
 
 
 def build_resume_gate(session: Session) -> Gate:
-    """Asked before a new session begins, so it is not part of the old one's journal."""
+    """Build the question about an unfinished session; it is asked before a new one begins, and not journalled."""
     lines = session.request.strip().splitlines() or ["the request"]
     title = f"{session.id} is unfinished: {lines[0][:80]}"
     return _open_gate(session, GateKind.RESUME, session.id, title).gate
 
 
-def build_stale_gate(words: str) -> Gate:
-    """Asked before a session begins; it belongs to none."""
+def build_stale_gate(title: str) -> Gate:
+    """Build the question about stale checkouts; it is asked before a session begins, and not journalled."""
     kind = GateKind.STALE
     return Gate(
-        id=kind.value, kind=kind, subject=kind.value, title=words, options=OPTIONS[kind], default=SAFE_ANSWERS[kind]
+        id=kind.value, kind=kind, subject=kind.value, title=title, options=OPTIONS[kind], default=SAFE_ANSWERS[kind]
     )
 
 
 def answer_error(session: Session, gate_id: str, answer: Answer) -> str:
-    """Why this answer will not do; empty when it will. The first valid answer wins."""
+    """Say why an answer is not accepted; empty when it is. The first valid answer counts."""
     gate = session.open_gates.get(gate_id)
     if gate is None:
         return _explain_closed_gate(session, gate_id)
@@ -273,18 +266,11 @@ def _find_edit_error(session: Session, gate: Gate, answer: Answer) -> str:
     except (TypeError, ValueError, AttributeError) as error:
         return f"the edited tasks at gate {gate.id} cannot be read: {error}"
     wrong = find_edit_problems(gate, tasks)
-    if not wrong and gate.kind is not GateKind.PLAN:  # an edited plan is judged when it is proposed
-        wrong = _find_new_problems(session, tasks)
+    if not wrong and gate.kind is not GateKind.PLAN:  # an edited plan is checked when it is proposed
+        plan = {name: record.task for name, record in session.tasks.items()}
+        edited = {**plan, **{task.id: task for task in tasks}}
+        wrong = find_new_plan_problems(plan.values(), edited.values(), session.limits)
     return "; ".join(wrong)
-
-
-def _find_new_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
-    """What edited tasks would bring into the plan that was not wrong before."""
-    paths = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
-    plan = {name: record.task for name, record in session.tasks.items()}
-    before = find_plan_problems(tuple(plan.values()), **paths)
-    after = find_plan_problems(tuple({**plan, **{task.id: task for task in tasks}}.values()), **paths)
-    return tuple(problem for problem in after if problem not in before)
 
 
 def _explain_closed_gate(session: Session, gate_id: str) -> str:
@@ -298,7 +284,7 @@ def _explain_closed_gate(session: Session, gate_id: str) -> str:
 
 
 def parse_raised_limit(gate: Gate, answer: Answer) -> int | None:
-    """The new limit a person named, in the unit of the budget that is asked about; 0 lifts it."""
+    """Parse the new limit in an answer, in the unit of the budget; 0 is no limit, None when it is not a number."""
     text = str(answer.payload.get("limit", answer.note)).strip().lstrip("$").replace(",", "").replace("_", "")
     try:
         number = float(text)
@@ -307,11 +293,13 @@ def parse_raised_limit(gate: Gate, answer: Answer) -> int | None:
     if not 0 <= number < float("inf"):
         return None
     limit = to_micro_usd(number) if gate.evidence.get("unit") == Unit.USD else round(number)
-    return limit if limit or not number else None  # a limit too small to count must not lift it
+    return limit if limit or not number else None  # a tiny number must not round to 0, which is no limit
 
 
 def _find_raise_error(session: Session, gate: Gate, answer: Answer) -> str:
-    budget, used = _find_budget_asked_about(session, gate)
+    of_day = gate.subject == DAY
+    budget = session.limits.day_budget if of_day else session.limits.session_budget
+    used = int(gate.evidence["used"]) if of_day else budget.measure(session.spend)
     limit = parse_raised_limit(gate, answer)
     unit = "dollars" if budget.unit is Unit.USD else "tokens"
     if limit is None:
@@ -319,10 +307,3 @@ def _find_raise_error(session: Session, gate: Gate, answer: Answer) -> str:
     if limit and limit <= used:
         return f"{budget.format_amount(limit)} is not above what is already used: {gate.evidence.get('budget', '')}"
     return ""
-
-
-def _find_budget_asked_about(session: Session, gate: Gate) -> tuple[Budget, int]:
-    """The budget that a gate is about, and what is used of it."""
-    if gate.subject == DAY:
-        return session.limits.day_budget, int(gate.evidence["used"])
-    return session.limits.session_budget, session.limits.session_budget.measure(session.spend)
