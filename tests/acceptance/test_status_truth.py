@@ -103,7 +103,7 @@ def test_a_silent_agent_is_shown_as_silent(project: Path, verb: Verb) -> None:
     with at_work(project, {"say": "hm"}) as process:
         until(lambda: worker(verb)["state"] == "silent", what="silence in status")
         until(lambda: exported(project)["state"] == "silent", what="silence in agents.json")
-        until(lambda: "has said nothing for" in verb("log").out, what="the event")
+        until(lambda: "has had no output for" in verb("log").out, what="the event")
         stop(process)
 
 

@@ -9,19 +9,19 @@ from blueflame.model.spend import NO_SPEND, Spend
 
 
 class Health(StrEnum):
-    STARTING = "starting"  # intended, or its checkout is being made ready
+    STARTING = "starting"  # intended, or its checkout is being prepared
     WORKING = "working"
-    SILENT = "silent"  # at work, and has said nothing for limits.stall_timeout
-    PARKED = "parked"  # at work, and waits for its model
+    SILENT = "silent"  # running, without output for limits.stall_timeout
+    PARKED = "parked"  # running, and waits for its model
     STOPPING = "stopping"  # it was asked to end
     ENDED = "ended"
-    LOST = "lost"  # it was started, and nobody watches over it any more
-    UNKNOWN = "unknown"  # we cannot tell; never to be taken for well
+    LOST = "lost"  # it was started, and its warden is gone
+    UNKNOWN = "unknown"  # it cannot be determined; must not be treated as healthy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """What was found when an agent was looked at."""
+    """The result of one probe of an agent."""
 
     state: Health
     why: str = ""

@@ -1,7 +1,7 @@
 """Path patterns as in .gitignore: `.env*` at any depth, `src/**` all below src, `docs/` a directory, `/x` at the top.
 
-A pattern that matches nothing by mistake would open a wall, so what .gitignore silently passes over (an empty line, a
-comment, an unfinished bracket) and what would undo a rule (`!`) is refused.
+A pattern that matches nothing by mistake would be a hole in a wall, so what .gitignore silently ignores (an empty line,
+a comment, an unclosed bracket) is refused, and so is negation (`!`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 ANY_NAME = "\x01"
-"""Stands for a name that nobody wrote: a pattern that matches it there matches every name there."""
+"""Stands for any name: no pattern contains it literally, so one that matches it matches every name there."""
 
 
 class BadPattern(ValueError):
@@ -33,31 +33,31 @@ class Globs:
     patterns: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _compile_patterns(self.patterns)  # a bad pattern is refused here, not at the first question
+        _compile_patterns(self.patterns)  # a bad pattern is refused here, not at the first match
 
     def __bool__(self) -> bool:
         return bool(self.patterns)
 
     def matches(self, path: str) -> bool:
-        """Whether a file of this name, from the top of the repository, is meant."""
-        # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
+        """Whether a file matches; its path is relative to the repository."""
+        # "." and "$" in a regular expression stop at a line break, which a name can contain; it cannot contain a NUL
         return _compile_patterns(self.patterns).match_file(path.replace("\n", "\0"))
 
     def touches(self, path: str) -> bool:
-        """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
+        """Whether a path that may be a file, a link or a directory matches, or everything in it does."""
         return self.matches(path) or self.matches(f"{path}/{ANY_NAME}")
 
     def covers_lock(self, lock: str) -> bool:
-        """Whether all that a lock covers is meant: `src/` is inside `src/**`, `.` is not."""
+        """Whether everything that a lock covers matches: `src/` is inside `src/**`, `.` is not."""
         if not WILDCARDS.isdisjoint(lock):
-            return all(self.matches(witness) for witness in _list_sample_names(lock))
+            return all(self.matches(sample) for sample in _list_sample_names(lock))
         path = "/".join(parse_lock(lock))
         inside = f"{path}/{ANY_NAME}" if path else ANY_NAME
         return bool(path and self.matches(path)) or (self.matches(inside) and self.matches(f"{inside}/{ANY_NAME}"))
 
 
 def _list_sample_names(glob: str) -> Iterator[str]:
-    """Names that stand for all that a glob can mean: one where `**` is short, one where it is long."""
+    """Yield names that represent everything a glob can match: one where `**` is short, one where it is long."""
     parts = [part for part in glob.split("/") if part not in ("", ".")]
     for depth in (ANY_NAME, f"{ANY_NAME}/{ANY_NAME}"):
         yield "/".join(depth if part == "**" else _replace_wildcards(part) for part in parts)
@@ -75,7 +75,7 @@ def _compile_patterns(patterns: tuple[str, ...]) -> GitIgnoreSpec:
         _check_pattern(pattern)
     try:
         with warnings.catch_warnings():
-            # "[[]" is a fine glob; that re may one day read nested sets otherwise is pathspec's to see to
+            # "[[]" is a valid glob; the warning is about what pathspec passes to re
             warnings.simplefilter("ignore", FutureWarning)
             spec = GitIgnoreSpec.from_lines(patterns)
     except (ValueError, re.error) as error:
@@ -90,7 +90,7 @@ def _check_pattern(pattern: str) -> None:
     if not pattern.strip():
         raise BadPattern(f'the pattern {pattern!r} is empty; for the whole repository write "**"')
     if pattern.startswith("!"):
-        raise BadPattern(f'the pattern {pattern!r} starts with "!"; list what is meant, exceptions are not understood')
+        raise BadPattern(f'the pattern {pattern!r} starts with "!"; list what is meant, exceptions are not supported')
     if pattern.startswith("#"):
         raise BadPattern(f"the pattern {pattern!r} reads as a comment; write \\# for a name that starts with #")
     if any(ord(letter) < ord(" ") for letter in pattern):

@@ -1,8 +1,8 @@
-"""File locks: which paths a task claims for itself, and who stands in whose way.
+"""File locks: which paths only one task at a time may change, and which locks overlap.
 
 A lock is a path inside the repository. A lock on a directory covers everything below it; "." is the whole repository.
-A glob is taken as the directory before its first wild component ("src/**" and "src/*.py" both lock "src"): too much
-is safe, too little is not. Two locks that differ only in case or in Unicode form are one: some disks see one file.
+A glob locks the directory before its first component with a wildcard ("src/**" and "src/*.py" both lock "src"): to lock
+too much is safe. Two locks that differ only in case or in Unicode form are the same: on some disks they are one file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BadLock(ValueError):
 
 
 def parse_lock(lock: str) -> LockPath:
-    """The components of a lock: "./a//b/" is ("a", "b"), "." is the whole repository."""
+    """Parse a lock into its components: "./a//b/" is ("a", "b"), "." is the whole repository."""
     reason = _find_lock_error(lock)
     if reason:
         raise BadLock(f"the lock {lock[:120]!r} {reason}")
@@ -51,12 +51,10 @@ def _find_lock_error(lock: str) -> str:
 
 
 def fold_path(path: LockPath) -> LockPath:
-    """The form in which paths are compared: Unicode's canonical caseless form (D145)."""
-    return tuple(part.lower() if part.isascii() else _fold_part(part) for part in path)
-
-
-def _fold_part(part: str) -> str:
-    return normalize("NFD", normalize("NFD", part).casefold())
+    """Return the form in which paths are compared: Unicode's canonical caseless form (D145)."""
+    return tuple(
+        part.lower() if part.isascii() else normalize("NFD", normalize("NFD", part).casefold()) for part in path
+    )
 
 
 def covers(outer: LockPath, inner: LockPath) -> bool:
@@ -64,15 +62,15 @@ def covers(outer: LockPath, inner: LockPath) -> bool:
 
 
 def do_locks_overlap(a: str, b: str) -> bool:
-    """Whether two locks can touch the same file: one is the other, or lies above it."""
+    """Whether two locks cover a common path: they are equal, or one covers the other."""
     one, other = fold_path(parse_lock(a)), fold_path(parse_lock(b))
     return covers(one, other) or covers(other, one)
 
 
 def parse_locks(locks: Iterable[str]) -> tuple[LockPath, ...]:
-    """Locks in comparable form, sorted, without those that another one covers.
+    """Parse locks into comparable form, sorted, without those that another one covers.
 
-    No locks at all is the whole repository: a task that does not say where it writes may write anywhere.
+    No locks at all means the whole repository: such a task may write anywhere.
     """
     kept: list[LockPath] = []
     for path in sorted({fold_path(parse_lock(lock)) for lock in locks}):
@@ -86,7 +84,7 @@ def parse_task_locks(task: Task) -> tuple[LockPath, ...]:
 
 
 class HeldLocks:
-    """Paths that are taken. A question costs the depth of the lock, however many there are."""
+    """A set of locked paths; a lookup costs the depth of the path, not the number of locks."""
 
     def __init__(self, locks: Iterable[LockPath] = ()) -> None:
         self._held: set[LockPath] = set()
@@ -99,7 +97,6 @@ class HeldLocks:
             self._above.update(path[:depth] for depth in range(len(path) + 1))
 
     def are_free(self, locks: Iterable[LockPath]) -> bool:
-        return not any(self._is_taken(path) for path in locks)
-
-    def _is_taken(self, path: LockPath) -> bool:
-        return path in self._above or any(path[:depth] in self._held for depth in range(len(path)))
+        return not any(
+            path in self._above or any(path[:depth] in self._held for depth in range(len(path))) for path in locks
+        )

@@ -1,4 +1,4 @@
-"""File naming styles. What a tool prescribes (dunder names, test prefixes) is never held against a file."""
+"""File naming styles. Parts of a name that a tool prescribes (dunder names, test prefixes) are not checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STYLES: Mapping[str, Callable[[str], bool]] = {
 
 
 def is_well_named(path: str, style: str) -> bool:
-    """Judges the name up to its first dot: of `user_service.test.go` that is `user_service`."""
+    """Check the name up to its first dot: of `user_service.test.go` that is `user_service`."""
     name = unicodedata.normalize("NFC", path.rpartition("/")[2])
     stem = _PRESCRIBED.sub("", name.lstrip(".").partition(".")[0])
     return not stem or STYLES[style](stem)

@@ -1,9 +1,9 @@
-"""One sentence per event: long for the activity log, short for a person who watches. Safe in any terminal."""
+"""One sentence per event: long for the activity log, short for the screen. Safe in any terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -23,23 +23,25 @@ from blueflame.text.sanitize import clean_line, shorten_line
 ORCHESTRATOR = "orchestrator"
 AGAIN = "→"
 QUESTION = "?"
-MAX_DETAIL_CHARS = 500  # characters of details; the journal has the rest
+MAX_DETAIL_CHARS = 500  # the journal has the rest
 
 
-@dataclass(frozen=True, slots=True)
-class EventLine:
+class EventLine(NamedTuple):
     agent: str
     action: str
     details: str
 
 
 def describe_event(recorded: JournalEntry) -> EventLine:
-    agent, action, details = LONG_FORMS[type(recorded.event)](recorded.event)
-    return EventLine(clean_line(agent), action, shorten_line(details, MAX_DETAIL_CHARS))
+    event = recorded.event
+    agent = AGENTS[type(event)](event) if type(event) in AGENTS else ORCHESTRATOR
+    name = f"Task_{event.cause}" if isinstance(event, happened.TaskMoved) else type(event).__name__
+    action = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+    return EventLine(clean_line(agent), action, shorten_line(LONG_FORMS[type(event)](event), MAX_DETAIL_CHARS))
 
 
 def describe_event_briefly(recorded: JournalEntry) -> ShortLine | None:
-    """None for what is not worth a line."""
+    """Return the short line of an event; None for an event that is not shown."""
     describe = SHORT_FORMS.get(type(recorded.event))
     return ShortLine(DOT, describe_event(recorded).details) if describe is None else describe(recorded.event)
 
@@ -50,24 +52,21 @@ def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
     return tuple(f"[{at:%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}" for at, line in lines)
 
 
-Sentence = tuple[str, str, str]
+def _join_parts(details: str, *more: str) -> str:
+    return ": ".join([details, *(part for part in more if part)])
 
 
-def _build_sentence(action: str, details: str, *more: str) -> Sentence:
-    return ORCHESTRATOR, action, ": ".join([details, *(part for part in more if part)])
-
-
-def _find_agent(attempt: str) -> str:
-    """The role is part of the attempt's id, and with it the agent's."""
-    parts = attempt.split(".")
-    return build_agent_id(parts[-2], attempt) if len(parts) > 2 else attempt
+def _find_agent(event: happened.AttemptStarted | happened.AttemptEnded) -> str:
+    """Derive the agent's id from the attempt's, which contains the role."""
+    parts = event.attempt.split(".")
+    return build_agent_id(parts[-2], event.attempt) if len(parts) > 2 else event.attempt
 
 
 def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> Sentence:
+def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     facts = [
         f"attempt {attempt} ended: {ended.ending}",
         f"after {ended.seconds:.1f} s",
@@ -75,7 +74,7 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> Sentence:
     ]
     commits = [format_count(ended.commits, "commit")] if ended.commits else []
     broken = [_join_names(str(violation) for violation in ended.violations)] if ended.violations else []
-    return _find_agent(attempt), "ATTEMPT_ENDED", ", ".join([*facts, *commits, *broken]) + _format_note(ended.notes)
+    return ", ".join([*facts, *commits, *broken]) + _format_note(ended.notes)
 
 
 def _format_note(reason: str) -> str:
@@ -106,7 +105,7 @@ def _describe_near_limit(event: happened.AttemptNearsBudget) -> str:
 def _format_utc_until(at: float | None) -> str:
     try:
         return f", until {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}" if at is not None else ""
-    except (ValueError, OverflowError, OSError):  # no time that a calendar knows
+    except (ValueError, OverflowError, OSError):  # not a valid date
         return f", until {at}"
 
 
@@ -114,7 +113,7 @@ MOVED: Mapping[Cause, str] = {
     Cause.CLAIM: "was claimed",
     Cause.COMPLETE: "is done",
     Cause.FAIL: "failed",
-    Cause.RELEASE: "was released without blame",
+    Cause.RELEASE: "was released, no retry counted",
     Cause.RETRY: "is tried again",
     Cause.VALIDATE: "is validated",
     Cause.LAND: "is merged",
@@ -123,160 +122,110 @@ MOVED: Mapping[Cause, str] = {
     Cause.PRESENT: "is presented again",
     Cause.BLOCK: "is blocked",
     Cause.UNBLOCK: "is no longer blocked",
-    Cause.RENEW: "is taken up again",
+    Cause.RENEW: "starts again in the new cycle",
     Cause.DROP: "was dropped",
 }
 
 _H = happened
 
-LONG_FORMS: Mapping[type, Callable[[Any], Sentence]] = {
-    _H.SessionOpened: lambda e: _build_sentence("SESSION_OPENED", f"session {e.session} on {e.base_branch}", e.request),
-    _H.OrchestratorStarted: lambda e: _build_sentence(
-        "ORCHESTRATOR_STARTED", f"process {e.pid}{_format_note(e.host)} took over"
-    ),
-    _H.StopRequested: lambda e: _build_sentence(
-        "STOP_REQUESTED", "stop at once" if e.now else "stop in good order", e.reason
-    ),
-    _H.OrchestratorStopped: lambda e: _build_sentence("ORCHESTRATOR_STOPPED", "stopped; it can be resumed", e.reason),
-    _H.PlanProposed: lambda e: _build_sentence(
-        "PLAN_PROPOSED",
+AGENTS: Mapping[type, Callable[[Any], str]] = {
+    _H.ProceedRequested: lambda e: e.by,
+    _H.BudgetRaised: lambda e: e.by,
+    _H.AttemptIntended: lambda e: e.attempt.agent_id,
+    _H.AttemptStarted: _find_agent,
+    _H.AttemptStalled: _find_agent,
+    _H.AttemptCancelled: _find_agent,
+    _H.AttemptNearsBudget: _find_agent,
+    _H.AttemptEnded: _find_agent,
+    _H.RuntimeResumed: lambda e: e.by or ORCHESTRATOR,
+    _H.VerdictGiven: lambda e: e.verdict.by or ORCHESTRATOR,
+    _H.ConflictResolved: lambda e: e.resolution.by or ORCHESTRATOR,
+    _H.LandingUndone: lambda e: e.by or ORCHESTRATOR,
+    _H.GateAnswered: lambda e: e.answer.by,
+}
+"""The agent or person that an event is about; the orchestrator for any other event."""
+
+LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
+    _H.SessionOpened: lambda e: _join_parts(f"session {e.session} on {e.base_branch}", e.request),
+    _H.OrchestratorStarted: lambda e: f"process {e.pid}{_format_note(e.host)} runs the session",
+    _H.StopRequested: lambda e: _join_parts("stop now" if e.now else "stop when running agents have ended", e.reason),
+    _H.OrchestratorStopped: lambda e: _join_parts("stopped; it can be resumed", e.reason),
+    _H.PlanProposed: lambda e: _join_parts(
         f"plan {e.round} by {e.origin} with {format_count(len(e.tasks), 'task')} "
         f"and {format_count(len(e.problems), 'problem')}",
         _join_names(e.problems),
     ),
-    _H.PlanFailed: lambda e: _build_sentence("PLAN_FAILED", f"round {e.round} gave no plan", e.reason),
-    _H.PlanApproved: lambda e: _build_sentence(
-        "PLAN_APPROVED", f"the plan with {format_count(len(e.tasks), 'task')} was approved"
+    _H.PlanFailed: lambda e: _join_parts(f"round {e.round} gave no plan", e.reason),
+    _H.PlanApproved: lambda e: f"the plan with {format_count(len(e.tasks), 'task')} was approved",
+    _H.ReplanRequested: lambda e: _join_parts("a new plan was requested", e.notes),
+    _H.CycleStarted: lambda e: f"cycle {e.cycle} on {e.base_sha[:12]}",
+    _H.WaveStarted: lambda e: f"cycle {e.cycle}, {e.stage}",
+    _H.ProceedRequested: lambda e: "continue with what is done" + (", end what still runs" if e.kill else ""),
+    _H.ConfigDrifted: lambda e: _join_parts("the configuration changed", _join_names(e.changes)),
+    _H.ConfigAdopted: lambda e: f"continuing with configuration {e.digest[:12]}",
+    _H.ConfigKept: lambda e: f"keeping the configuration; {e.digest[:12]} is not used",
+    _H.BudgetRaised: lambda e: f"{_describe_budget(e)} limit is now {e.limit:,}",
+    _H.SlotsChanged: lambda e: (
+        f"{e.slots} of {e.configured} workers at once: {e.reason or 'the machine can run all of them again'}"
     ),
-    _H.ReplanRequested: lambda e: _build_sentence("REPLAN_REQUESTED", "a new plan was asked for", e.notes),
-    _H.CycleStarted: lambda e: _build_sentence("CYCLE_STARTED", f"cycle {e.cycle} on {e.base_sha[:12]}"),
-    _H.WaveStarted: lambda e: _build_sentence("WAVE_STARTED", f"cycle {e.cycle}, {e.stage}"),
-    _H.ProceedRequested: lambda e: (
-        e.by,
-        "PROCEED_REQUESTED",
-        "go on with what is done" + (", end what still runs" if e.kill else ""),
-    ),
-    _H.ConfigDrifted: lambda e: _build_sentence("CONFIG_DRIFTED", "the configuration changed", _join_names(e.changes)),
-    _H.ConfigAdopted: lambda e: _build_sentence("CONFIG_ADOPTED", f"going on with configuration {e.digest[:12]}"),
-    _H.ConfigKept: lambda e: _build_sentence("CONFIG_KEPT", f"keeping the configuration; {e.digest[:12]} is not used"),
-    _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"{_describe_budget(e)} limit is now {e.limit:,}"),
-    _H.SlotsChanged: lambda e: _build_sentence(
-        "SLOTS_CHANGED", f"{e.slots} of {e.configured} workers at once: {e.reason or 'there is room again'}"
-    ),
-    _H.BudgetWarned: lambda e: _build_sentence(
-        "BUDGET_WARNED", f"{e.used:,} of {_describe_budget(e)} {e.limit:,} are used"
-    ),
-    _H.TaskMoved: lambda e: _build_sentence(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
-    _H.TaskEdited: lambda e: _build_sentence("TASK_EDITED", f"{e.task.id} was changed", e.task.title),
-    _H.TasksImported: lambda e: _build_sentence(
-        "TASKS_IMPORTED",
-        f"the changed tasks file was taken up: {format_count(len(e.added), 'new task')}, "
+    _H.BudgetWarned: lambda e: f"{e.used:,} of {_describe_budget(e)} {e.limit:,} are used",
+    _H.TaskMoved: lambda e: _join_parts(f"{e.task} {MOVED[e.cause]}", e.reason),
+    _H.TaskEdited: lambda e: _join_parts(f"{e.task.id} was changed", e.task.title),
+    _H.TasksImported: lambda e: _join_parts(
+        f"the changed tasks file was imported: {format_count(len(e.added), 'new task')}, "
         f"{len(e.edited)} changed, {len(e.dropped)} left out",
         _join_names([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
     ),
-    _H.EditRefused: lambda e: _build_sentence(
-        "EDIT_REFUSED", "the changed tasks file cannot be used", "; ".join(e.problems)
-    ),
-    _H.EditDismissed: lambda e: _build_sentence(
-        "EDIT_DISMISSED", f"the tasks stay as they were; {e.digest[:12]} is not used"
-    ),
+    _H.EditRefused: lambda e: _join_parts("the changed tasks file cannot be used", "; ".join(e.problems)),
+    _H.EditDismissed: lambda e: f"the tasks stay as they were; {e.digest[:12]} is not used",
     _H.AttemptIntended: lambda e: (
-        e.attempt.agent_id,
-        "ATTEMPT_INTENDED",
-        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {e.attempt.runtime}",
+        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {e.attempt.runtime}"
     ),
-    _H.AttemptStarted: lambda e: (
-        _find_agent(e.attempt),
-        "ATTEMPT_STARTED",
-        f"attempt {e.attempt} runs under warden {e.warden_pid}",
-    ),
-    _H.AttemptStalled: lambda e: (
-        _find_agent(e.attempt),
-        "ATTEMPT_STALLED",
-        f"attempt {e.attempt} has said nothing for {e.seconds:.0f} s",
-    ),
-    _H.AttemptCancelled: lambda e: (
-        _find_agent(e.attempt),
-        "ATTEMPT_CANCELLED",
-        f"asked to end{_format_note(e.reason)}",
-    ),
-    _H.AttemptNearsBudget: lambda e: (_find_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _describe_near_limit(e)),
-    _H.OverlapSeen: lambda e: _build_sentence("OVERLAP_SEEN", describe_overlap(e)),
-    _H.RuntimeParked: lambda e: _build_sentence(
-        "RUNTIME_PARKED", describe_parked(e) + _format_utc_until(e.until), e.reason
-    ),
-    _H.RuntimeResumed: lambda e: (
-        e.by or ORCHESTRATOR,
-        "RUNTIME_RESUMED",
-        f"{e.runtime} can be used again{_format_note(e.reason)}",
-    ),
+    _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
+    _H.AttemptStalled: lambda e: f"attempt {e.attempt} has had no output for {e.seconds:.0f} s",
+    _H.AttemptCancelled: lambda e: f"asked to end{_format_note(e.reason)}",
+    _H.AttemptNearsBudget: _describe_near_limit,
+    _H.OverlapSeen: describe_overlap,
+    _H.RuntimeParked: lambda e: _join_parts(describe_parked(e) + _format_utc_until(e.until), e.reason),
+    _H.RuntimeResumed: lambda e: f"{e.runtime} can be used again{_format_note(e.reason)}",
     _H.AttemptEnded: lambda e: _describe_attempt_ended(e.attempt, e.ended),
-    _H.Checked: lambda e: _build_sentence("CHECKED", f"{e.task} at {e.sha[:12]}", _format_checks(e.checks)),
-    _H.VerdictGiven: lambda e: (
-        e.verdict.by or ORCHESTRATOR,
-        "VERDICT_GIVEN",
-        f"{e.task} at {e.sha[:12]}: {e.verdict.status}{_format_note(e.verdict.notes)}",
-    ),
-    _H.ChangesetsFormed: lambda e: _build_sentence(
-        "CHANGESETS_FORMED",
+    _H.Checked: lambda e: _join_parts(f"{e.task} at {e.sha[:12]}", _format_checks(e.checks)),
+    _H.VerdictGiven: lambda e: f"{e.task} at {e.sha[:12]}: {e.verdict.status}{_format_note(e.verdict.notes)}",
+    _H.ChangesetsFormed: lambda e: _join_parts(
         format_count(len(e.changesets), "changeset"),
         "; ".join(f"{c.id} ({_join_names(c.tasks)})" for c in e.changesets),
     ),
-    _H.ChangesetBuilt: lambda e: _build_sentence(
-        "CHANGESET_BUILT",
+    _H.ChangesetBuilt: lambda e: _join_parts(
         f"{e.changeset} as {e.build.commit[:12]}, +{e.build.added} -{e.build.deleted} "
         f"in {format_count(len(e.build.files), 'file')}",
         _format_checks(e.build.checks),
         "; ".join(str(loss) for loss in e.build.losses),
     ),
-    _H.ChangesetTrimmed: lambda e: _build_sentence(
-        "CHANGESET_TRIMMED",
-        f"{e.changeset} goes on without {_join_names(e.tasks)}"
+    _H.ChangesetTrimmed: lambda e: _join_parts(
+        f"{e.changeset} continues without {_join_names(e.tasks)}"
         + (f"; {_join_names(e.waiting)} wait" if e.waiting else ""),
         e.reason,
     ),
-    _H.ChangesetConflicted: lambda e: _build_sentence(
-        "CHANGESET_CONFLICTED",
-        f"{e.changeset}: {e.conflict.task} does not merge by itself, a merger is asked",
-        _join_names(e.conflict.paths),
+    _H.ChangesetConflicted: lambda e: _join_parts(
+        f"{e.changeset}: {e.conflict.task} conflicts, a merger is started", _join_names(e.conflict.paths)
     ),
     _H.ConflictResolved: lambda e: (
-        e.resolution.by or ORCHESTRATOR,
-        "CONFLICT_RESOLVED",
-        f"{e.changeset}: {_join_names(e.resolution.paths)}{_format_note(e.resolution.notes)}",
+        f"{e.changeset}: {_join_names(e.resolution.paths)}{_format_note(e.resolution.notes)}"
     ),
-    _H.ChangesetEvicted: lambda e: _build_sentence(
-        "CHANGESET_EVICTED", f"{e.changeset} cannot land", e.reason, _join_names(e.paths)
-    ),
-    _H.ChangesetJudged: lambda e: _build_sentence("CHANGESET_JUDGED", f"{e.changeset}: {e.choice}", e.note),
-    _H.BaseMoved: lambda e: _build_sentence(
-        "BASE_MOVED", f"the base moved from {e.expected[:12]} to {e.found[:12]}; {e.changeset} is built again"
-    ),
-    _H.Landed: lambda e: _build_sentence(
-        "LANDED", f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout
-    ),
-    _H.PullRequestOpened: lambda e: _build_sentence(
-        "PULL_REQUEST_OPENED", f"{e.changeset} was pushed as {e.branch} ({e.commit[:12]})", e.url
-    ),
-    _H.LandingUndone: lambda e: (
-        e.by or ORCHESTRATOR,
-        "LANDING_UNDONE",
-        f"{e.changeset} was taken back: {e.before[:12]}..{e.after[:12]}",
-    ),
-    _H.GateOpened: lambda e: _build_sentence("GATE_OPENED", f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
-    _H.GateAnswered: lambda e: (
-        e.answer.by,
-        "GATE_ANSWERED",
-        f"{e.gate}: {e.answer.choice}{_format_note(e.answer.note)}",
-    ),
-    _H.GateWithdrawn: lambda e: _build_sentence("GATE_WITHDRAWN", f"{e.gate} needs no answer any more", e.reason),
-    _H.HookRan: lambda e: _build_sentence(
-        "HOOK_RAN", f"{e.hook} for {e.key} " + ("ran out of time" if e.timed_out else f"exited with {e.exit_code}")
-    ),
-    _H.CycleEnded: lambda e: _build_sentence("CYCLE_ENDED", f"cycle {e.cycle}"),
-    _H.SessionEnded: lambda e: _build_sentence("SESSION_ENDED", e.outcome, e.reason),
+    _H.ChangesetEvicted: lambda e: _join_parts(f"{e.changeset} cannot land", e.reason, _join_names(e.paths)),
+    _H.ChangesetJudged: lambda e: _join_parts(f"{e.changeset}: {e.choice}", e.note),
+    _H.BaseMoved: lambda e: f"the base moved from {e.expected[:12]} to {e.found[:12]}; {e.changeset} is built again",
+    _H.Landed: lambda e: _join_parts(f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout),
+    _H.PullRequestOpened: lambda e: _join_parts(f"{e.changeset} was pushed as {e.branch} ({e.commit[:12]})", e.url),
+    _H.LandingUndone: lambda e: f"{e.changeset} was undone: {e.before[:12]}..{e.after[:12]}",
+    _H.GateOpened: lambda e: _join_parts(f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
+    _H.GateAnswered: lambda e: f"{e.gate}: {e.answer.choice}{_format_note(e.answer.note)}",
+    _H.GateWithdrawn: lambda e: _join_parts(f"{e.gate} needs no answer any more", e.reason),
+    _H.HookRan: lambda e: f"{e.hook} for {e.key} " + ("timed out" if e.timed_out else f"exited with {e.exit_code}"),
+    _H.CycleEnded: lambda e: f"cycle {e.cycle}",
+    _H.SessionEnded: lambda e: _join_parts(e.outcome, e.reason),
 }
-"""Every event has its sentence; a test holds the table to the list of events."""
+"""A sentence for every event; a test compares the table with the list of events."""
 
 
 class ShortLine(NamedTuple):
@@ -292,7 +241,7 @@ SHORT_MOVES: Mapping[Cause, tuple[str, str]] = {
     Cause.BLOCK: (BAD, "is blocked"),
     Cause.DROP: (DOT, "was dropped"),
 }
-"""Other moves are shown by the events that cause them."""
+"""Other moves are not shown: the events that cause them are."""
 
 
 def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
@@ -319,7 +268,7 @@ def _describe_move_briefly(event: happened.TaskMoved) -> ShortLine | None:
 
 
 def _describe_changesets_briefly(event: happened.ChangesetsFormed) -> ShortLine:
-    """An incomplete group is shown before it is judged."""
+    """Name the missing tasks of incomplete groups."""
     lacking = [f"[{each.group}] lacks {', '.join(each.missing)}" for each in event.changesets if each.missing]
     words = f"{format_count(len(event.changesets), 'changeset')} to review"
     return ShortLine(NOTE, f"{words}; {'; '.join(lacking)}") if lacking else ShortLine(DOT, words)
@@ -403,4 +352,4 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
         OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_format_reason(e.reason)}"
     ),
 }
-"""Events that are not in this table get their line of the activity log."""
+"""For other events the sentence of the activity log is shown."""

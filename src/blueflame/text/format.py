@@ -10,7 +10,7 @@ def format_count(n: int, noun: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """1.4 s, 42 s, 3 min 05 s, 2 h 07 min: as exact as is useful."""
+    """1.4 s, 42 s, 3 min 05 s, 2 h 07 min."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)
@@ -22,14 +22,14 @@ def format_duration(seconds: float) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """0:07, 1:06, 2:01:05: for times that run while somebody watches."""
+    """0:07, 1:06, 2:01:05: for times that count up on the screen."""
     whole = max(int(seconds), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
 def format_dollars(micro_usd: int, *, places: int | None = None) -> str:
-    """Cents, and more figures for what is less than a cent; or so many `places`, where figures stand in a column."""
+    """Format with cents, and more places below a cent; or with exactly `places`, for columns."""
     if places is None:
         places = 2 if micro_usd >= 10_000 or micro_usd == 0 else 4 if micro_usd >= 100 else 6
     return f"${micro_usd / 1_000_000:.{places}f}"
@@ -48,7 +48,7 @@ def format_attempt(attempt: str) -> str:
 
 
 def format_until(at: float | None) -> str:
-    """In the person's own time; with the date when that is not today's."""
+    """` until 14:05` in local time; with the date if that is not today."""
     if at is None:
         return ""
     try:

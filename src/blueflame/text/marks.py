@@ -1,4 +1,4 @@
-"""The marks before a line: passed, failed, a note; and one for each state of a task."""
+"""The marks at the beginning of a line: passed, failed, a note, and one for each state of a task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is worth telling somebody who is away, in a few words: what is asked, and how to answer.
+"""Notifications for a person who is away: what is asked, and how to answer.
 
-Titles, ids, counts and cost, and nothing else: a message leaves the machine, and reasons, notes and output may hold
-what should not. A title that looks as if it held a secret is withheld.
+Only titles, ids, counts and cost: a message leaves the machine, and reasons, notes and output may contain secrets. A
+title that looks like a secret is withheld.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import format_session_budget
 from blueflame.session.rate_limits import OUTAGE_WORDS
 from blueflame.session.state import Session
-from blueflame.text.format import format_dollars
+from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import shorten_line
 
 GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
@@ -41,9 +41,10 @@ class Notification:
 
 
 def build_notifications(session: Session, recorded: Sequence[JournalEntry]) -> Iterator[Notification]:
-    """`session` stands after all of what was recorded."""
+    """Yield the notifications about recorded events; `session` is the state after all of them."""
     for each in recorded:
-        for topic, words, answer, gate in DESCRIPTIONS.get(type(each.event), _describe_nothing)(session, each.event):
+        describe = DESCRIPTIONS.get(type(each.event))
+        for topic, words, answer, gate in describe(session, each.event) if describe else ():
             yield Notification(
                 topic=topic,
                 words=words,
@@ -59,13 +60,13 @@ def build_notifications(session: Session, recorded: Sequence[JournalEntry]) -> I
 
 
 def find_settled_gates(recorded: Sequence[JournalEntry]) -> frozenset[str]:
-    """Gates that nobody needs to be told of any more."""
+    """Return the gates that are answered or withdrawn: no notification about them is needed any more."""
     settling = (happened.GateAnswered, happened.GateWithdrawn)
     return frozenset(each.event.gate for each in recorded if isinstance(each.event, settling))
 
 
 def build_message(notice: Notification, more: int = 0) -> dict[str, Any]:
-    """What a command reads and a webhook is sent."""
+    """Build the JSON that a command reads on stdin and a webhook receives."""
     return {
         "schema_version": MESSAGE_VERSION,
         "topic": notice.topic,
@@ -84,10 +85,10 @@ def build_message(notice: Notification, more: int = 0) -> dict[str, Any]:
 
 HEADLINES: Mapping[str, str] = {
     GATE: "waits for you",
-    ENDED: "has come to an end",
+    ENDED: "has ended",
     FAILED: "a task failed",
     PARKED: "waits for its model",
-    BUDGET: "nears its budget",
+    BUDGET: "has nearly used its budget",
 }
 
 
@@ -101,17 +102,13 @@ def format_body(notice: Notification, more: int = 0) -> str:
 
 
 def clean_title(title: str) -> str:
-    """One line that can be shown anywhere."""
+    """Return the title on one safe line; withheld if it looks like a secret."""
     if find_secrets("title", [(1, title)]):
         return "(a title that looks like a secret is withheld)"
     return shorten_line(title, MAX_TITLE_CHARS)
 
 
 NotificationText = tuple[str, str, str, str]
-
-
-def _describe_nothing(_session: Session, _event: Any) -> Iterator[NotificationText]:  # noqa: ANN401 (any event)
-    yield from ()
 
 
 def _describe_gate_opened(session: Session, event: happened.GateOpened) -> Iterator[NotificationText]:
@@ -127,28 +124,26 @@ def format_answer_command(gate: Gate) -> str:
 
 def _describe_session_ended(session: Session, event: happened.SessionEnded) -> Iterator[NotificationText]:
     cost = format_dollars(session.spend.micro_usd, places=2)
-    landed = f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
-    yield ENDED, f"{event.outcome.replace('_', ' ')}: {landed}, {cost}", f"blueflame report {session.id}", ""
+    words = f"{event.outcome.replace('_', ' ')}: {_count_landed(session)}, {cost}"
+    yield ENDED, words, f"blueflame report {session.id}", ""
+
+
+def _count_landed(session: Session) -> str:
+    return f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
 
 
 def _describe_orchestrator_stopped(
     session: Session, _event: happened.OrchestratorStopped
 ) -> Iterator[NotificationText]:
-    landed = f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
-    yield ENDED, f"put down, {landed}; it can be resumed", "blueflame resume", ""
+    yield ENDED, f"stopped: {_count_landed(session)}; it can be resumed", "blueflame resume", ""
 
 
 def _describe_task_failed(session: Session, event: happened.TaskMoved) -> Iterator[NotificationText]:
-    """Only for good: what is tried again is no news."""
+    """Describe a failed task, unless it is tried again."""
     record = session.tasks[event.task]
     if event.cause is Cause.FAIL and record.state is TaskState.FAILED:
-        tries = f"{record.attempts} attempt{'' if record.attempts == 1 else 's'}"
-        yield (
-            FAILED,
-            f"{event.task} ({clean_title(record.task.title)}) after {tries}",
-            f"blueflame status {session.id}",
-            "",
-        )
+        words = f"{event.task} ({clean_title(record.task.title)}) after {format_count(record.attempts, 'attempt')}"
+        yield FAILED, words, f"blueflame status {session.id}", ""
 
 
 def _describe_runtime_parked(_session: Session, event: happened.RuntimeParked) -> Iterator[NotificationText]:

@@ -1,4 +1,4 @@
-"""How a session ended, in words."""
+"""Sentences for the outcomes of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a pull request: what was done, what checked it, who looked at it, what it cost."""
+"""The text of a pull request: tasks, checks, reviews, doubts and cost."""
 
 from __future__ import annotations
 
@@ -66,13 +66,15 @@ def _format_reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
 
 
 def _format_doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
-    told = [str(loss) for loss in build.losses]
-    told += [f"conflict in {', '.join(each.paths)} resolved by {each.by}: {each.notes}" for each in record.resolutions]
-    if told:
+    doubts = [str(loss) for loss in build.losses]
+    doubts += [
+        f"conflict in {', '.join(each.paths)} resolved by {each.by}: {each.notes}" for each in record.resolutions
+    ]
+    if doubts:
         yield ""
         yield "## To look at"
         yield ""
-    for line in told:
+    for line in doubts:
         yield f"- {_join_lines(truncate_text(line, MAX_NOTE_CHARS))}"
 
 
@@ -83,6 +85,6 @@ def _format_cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
     yield f"Cost: {format_dollars(spend.micro_usd, places=2)}, {spend.tokens:,} tokens."
 
 
-def _join_lines(words: str) -> str:
-    """On one line: what agents wrote must not look like a heading of ours."""
-    return " ".join(words.split())
+def _join_lines(text: str) -> str:
+    """Put text on one line: what agents wrote must not look like a heading."""
+    return " ".join(text.split())

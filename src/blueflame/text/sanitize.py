@@ -1,4 +1,4 @@
-"""Text from agents and files made safe to show: what could move a cursor, hide text or reorder it becomes visible."""
+"""Make text from agents and files safe to show: what moves the cursor, hides or reorders text becomes visible."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def _escape_character(match: re.Match[str]) -> str:
 
 
 def clean_text(text: str) -> str:
-    """The text with every dangerous character made visible; line breaks and tabs stay."""
+    """Make every dangerous character visible; keep line breaks and tabs."""
     return text if text.isprintable() else DANGEROUS.sub(_escape_character, text.replace("\r\n", "\n"))
 
 
 def clean_line(text: str) -> str:
-    """The text on one line, white space as single spaces."""
+    """Clean the text and put it on one line, with single spaces."""
     return clean_text(" ".join(text.split()))
 
 
 def shorten_line(text: str, width: int) -> str:
-    """One line of at most `width` characters; an ellipsis says that there is more."""
+    """Return one clean line of at most `width` characters, with an ellipsis if it was cut."""
     line = clean_line(text)
     return line if len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Readers of JSON values that refuse whatever is not of the right kind."""
+"""Read JSON values strictly: a value of the wrong type is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tokens a text has, estimated."""
+"""Estimate the number of tokens of a text."""
 
 from __future__ import annotations
 
