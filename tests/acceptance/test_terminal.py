@@ -60,7 +60,7 @@ def test_an_answer_from_a_second_terminal_wins(project: Path, capsys: pytest.Cap
         screen.expect("(s)kip?")
         os.chdir(project)
         (gate,) = here(capsys, "gates", "--json").json["gates"]
-        assert here(capsys, "answer", gate["id"], "r").err.endswith("give it with --note\n")
+        assert here(capsys, "answer", gate["id"], "r").err.endswith("pass it with --note\n")
         said = here(capsys, "answer", gate["id"], "a", "--json")
         assert (said.code, said.json["state"]) == (0, "taken")
         screen.expect("Answered elsewhere: approve")
