@@ -46,7 +46,7 @@ class SessionContext:
     environ: Mapping[str, str]
     read_config: Callable[[], LoadedConfig]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
-    tools: Toolchains
+    find_tools: Callable[[], Toolchains]  # slow, and needed only with a sandbox
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY
     converse: ConnectTerminal | None = None  # None: there is no person at a terminal, and planners plan in one shot

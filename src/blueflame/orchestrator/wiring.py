@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from pathlib import Path
 
 from blueflame.agents.registry import build_runtime
@@ -60,7 +61,9 @@ def build_context(
         environ=dict(os.environ),
         read_config=lambda: load_config(project.config),
         make_runtimes=make_runtimes,
-        tools=find_toolchains(os.environ, repo_root=project.repo.root, home=Path.home(), ours=True),
+        find_tools=cache(
+            partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
+        ),
         cassette=cassette,
         memory=build_memory(settings, project.paths, os.environ),
     )

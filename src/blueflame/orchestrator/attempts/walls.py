@@ -25,6 +25,7 @@ from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
+from blueflame.sandbox.toolchains import Toolchains
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
@@ -142,15 +143,14 @@ def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLau
 
 def find_home(context: SessionContext, folder: Path) -> str:
     """An agent's HOME as it sees it."""
-    site = _build_site(context)
-    return str(folder / "home") if context.settings.sandbox.level == "off" else choose_home(site)
+    return str(folder / "home") if context.settings.sandbox.level == "off" else choose_home(_build_site(context))
 
 
 def _build_site(context: SessionContext) -> SandboxContext:
     return SandboxContext(
         settings=context.settings.sandbox,
         environ=context.environ,
-        tools=context.tools,
+        tools=Toolchains() if context.settings.sandbox.level == "off" else context.find_tools(),
         home=Path.home(),
         repo_root=context.repo.root,
         objects=context.repo.objects,
