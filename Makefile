@@ -2,6 +2,7 @@
 .PHONY: help demo quick test full setup fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture bench changelog clean
 
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
 ARGS ?=
 KILLS ?= 600
 TORTURED := benchmarks/results/torture.json
