@@ -1,8 +1,8 @@
-"""The lines that a result adds: in the end, and in every commit on the way, because all of them land.
+"""Read the lines that a result adds: in its last commit, and in every commit before it, because all of them land.
 
-Not read out of a patch. What a patch shows depends on attributes, drivers, quoting and what git takes for binary, and
-an agent can write most of these. A line is added when the file has it and no parent of the commit has it in that file,
-which the blobs show.
+The lines are read from blobs, not from a patch: what a patch shows depends on attributes, drivers, quoting and what git
+treats as binary, and an agent can write most of these. A line is added if the file has it and no parent of the commit
+has it in that file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from blueflame.checks.secrets.scan import AddedLine, Unscanned
 from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository
+from blueflame.git.results import parse_raw_entry
 from blueflame.model.errors import GitFailed
 
 MEGABYTE = 1_000_000
@@ -23,19 +24,22 @@ GIT_TIMEOUT = 300.0
 MAX_BATCH_BYTES = 16 * MEGABYTE  # what is held in memory at once, unless one file is larger
 HEADERS = re.compile(r"(?:[0-9a-f]+ [0-9a-f]+\n)+")
 UTF16_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-ENCODING_SAMPLE_BYTES = 4000  # bytes that tell how a text is encoded
+ENCODING_SAMPLE_BYTES = 4000  # enough to detect the encoding of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """Larger files are not searched, and reported as such."""
+    """Limits in bytes; files above them are not searched, and are reported."""
 
     file: int = 64 * MEGABYTE
     total: int = 512 * MEGABYTE
 
 
+DEFAULT_LIMITS = ReadLimits()
+
+
 class _TreeComparison(NamedTuple):
-    """One comparison: a tree with all the trees that it was made from."""
+    """A tree to be compared with the trees of its parents."""
 
     commit: str  # empty: the whole result against its base
     tree: str
@@ -57,13 +61,12 @@ class _ChangedBlob:
 
 
 def read_added_lines(
-    repo: Repository, base: str, tip: str, *, bounds: ReadLimits | None = None
+    repo: Repository, base: str, tip: str, *, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Iterator[AddedLine | Unscanned]:
-    """What tip adds to base; then what commits between them add although tip has it no more.
+    """Yield the lines that tip adds to base, then those that a commit between them adds and a later one removes.
 
-    Binary files are text like any other here. A file that is too large becomes Unscanned; git errors are raised.
+    Binary files are read as text. A file that is too large becomes Unscanned; git errors are raised.
     """
-    limits = bounds or ReadLimits()
     files = _find_added_files(repo, base, tip)
     sizes = read_blob_sizes(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
     left = limits.total
@@ -71,15 +74,15 @@ def read_added_lines(
         fitting = []
         for file in batch:
             if sizes[file.blob] > limits.file:
-                yield _build_too_large(file, sizes[file.blob], limits.file)
+                size, most = _format_size(sizes[file.blob]), _format_size(limits.file)
+                yield Unscanned(file.path, f"too large to be searched for secrets: {size}, at most {most} are read")
             else:
                 fitting.append(file)
         wanted = {sha: sizes[sha] for file in fitting for sha in (file.blob, *file.before) if sizes[sha] <= limits.file}
         left -= sum(wanted.values())
         if left < 0:
-            reason = (
-                f"the result is too large to be searched for secrets: more than {_format_size(limits.total)} to read"
-            )
+            most = _format_size(limits.total)
+            reason = f"the result is too large to be searched for secrets: more than {most} to read"
             yield Unscanned(batch[0].path, reason)
             return
         blobs = read_blobs(repo, wanted)
@@ -92,7 +95,7 @@ def _find_added_files(repo: Repository, base: str, tip: str) -> tuple[_AddedFile
     found: dict[tuple[str, str], _AddedFile] = {}
     for step, changed in zip(steps, _compare_trees(repo, steps), strict=True):
         for path, change in changed.items():
-            # what every parent has the like of is new to none; what the first step saw, it saw against the base
+            # a file that equals that of one parent adds nothing; the first comparison is with the base, so it wins
             if change.parents == len(step.parents):
                 file = _AddedFile(path, change.blob, frozenset(change.before), step.commit)
                 found.setdefault((path, change.blob), file)
@@ -112,24 +115,26 @@ def _list_comparisons(repo: Repository, base: str, tip: str) -> tuple[_TreeCompa
 
 
 def _find_trees(repo: Repository, commits: Sequence[str]) -> dict[str, str]:
-    asked = "".join(f"{sha}^{{tree}}\n" for sha in commits)
-    said = run_git(repo.root, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).splitlines()
-    trees = {sha: line.removesuffix(" tree") for sha, line in zip(commits, said, strict=True) if line.endswith(" tree")}
+    names = "".join(f"{sha}^{{tree}}\n" for sha in commits)
+    lines = run_git(repo.root, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=names).splitlines()
+    trees = {
+        sha: line.removesuffix(" tree") for sha, line in zip(commits, lines, strict=True) if line.endswith(" tree")
+    }
     for sha in commits:
         if sha not in trees:
-            raise GitFailed(f"the commit {sha} is not in {repo.root}, so what it adds cannot be checked")
+            raise GitFailed(f"what commit {sha} adds cannot be checked: it is not in {repo.root}")
     return trees
 
 
 def _compare_trees(repo: Repository, steps: Sequence[_TreeComparison]) -> list[dict[str, _ChangedBlob]]:
-    """For each step the files that differ, and from how many of its parents."""
+    """Return for each step the files that differ, and from how many of its parents."""
     pairs = [(number, parent, step.tree) for number, step in enumerate(steps) for parent in step.parents]
-    asked = "".join(f"{parent} {tree}\n" for _, parent, tree in pairs)
+    lines = "".join(f"{parent} {tree}\n" for _, parent, tree in pairs)
     options = ("--stdin", "-r", "-M", "-z", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
-    parts = iter(split_nul(run_git(repo.root, "diff-tree", *options, stdin=asked, timeout=GIT_TIMEOUT) + "\0"))
+    parts = iter(split_nul(run_git(repo.root, "diff-tree", *options, stdin=lines, timeout=GIT_TIMEOUT) + "\0"))
     compared: list[dict[str, _ChangedBlob]] = [{} for _ in steps]
     at = -1
-    for part in parts:  # before the first entry of a pair, and instead of one, stand the two names
+    for part in parts:  # the names of the pair come before its first entry, or alone if there is no entry
         heads = HEADERS.match(part)
         entry = part[heads.end() :] if heads else part
         at += len(part[: len(part) - len(entry)].splitlines())
@@ -141,17 +146,13 @@ def _compare_trees(repo: Repository, steps: Sequence[_TreeComparison]) -> list[d
 
 
 def _record_entry(entry: str, rest: Iterator[str], changed: dict[str, _ChangedBlob]) -> None:
-    """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
-    old_mode, mode, old_sha, sha, status = entry.removeprefix(":").split(" ")
-    path = next(rest)
-    if status[0] in "RC":
-        path = next(rest)
-    if status[0] == "D" or mode == SUBMODULE_MODE:
+    change = parse_raw_entry(entry, rest)
+    if change.status == "D" or change.mode == SUBMODULE_MODE:
         return
-    file = changed.setdefault(path, _ChangedBlob(blob=sha))
+    file = changed.setdefault(change.path, _ChangedBlob(blob=change.sha))
     file.parents += 1
-    if old_mode not in ("000000", SUBMODULE_MODE):
-        file.before.add(old_sha)
+    if change.old_mode not in ("000000", SUBMODULE_MODE):
+        file.before.add(change.old_sha)
 
 
 def _split_batches(files: Iterable[_AddedFile], sizes: dict[str, int]) -> Iterator[list[_AddedFile]]:
@@ -175,23 +176,17 @@ def _list_added_lines(file: _AddedFile, blobs: dict[str, bytes]) -> Iterator[Add
 
 
 def _decode_text(data: bytes) -> str:
-    """Undecodable bytes are kept: a key among them is still found."""
+    """Decode as UTF-8 or UTF-16. Undecodable bytes are kept: a key among them is still found."""
     wide = UTF16_MARKS.get(data[:2]) or _detect_utf16(data[:ENCODING_SAMPLE_BYTES])
     return data.decode(wide, "replace") if wide else data.decode("utf-8", "surrogateescape")
 
 
 def _detect_utf16(head: bytes) -> str:
-    """Every other byte of Latin letters in UTF-16 is zero."""
+    """Return the byte order of UTF-16 text: every other byte of Latin letters is zero."""
     for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
         if len(zeros) >= 8 and zeros.count(0) > 0.9 * len(zeros):
             return encoding
     return ""
-
-
-def _build_too_large(file: _AddedFile, size: int, most: int) -> Unscanned:
-    return Unscanned(
-        file.path, f"too large to be searched for secrets: {_format_size(size)}, at most {_format_size(most)} are read"
-    )
 
 
 def _format_size(size: int) -> str:

@@ -1,4 +1,4 @@
-"""Contents of files read from the object store, many at once: no attribute, filter or work tree interferes."""
+"""Read contents of files from the object store, many at once: no attribute, filter or work tree interferes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MAX_FILE_BYTES = 16_000_000  # larger files are left out
 def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
     if not shas:
         return {}
-    said = run_git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
+    lines = run_git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
     sizes: dict[str, int] = {}
-    for sha, line in zip(shas, said.splitlines(), strict=True):
+    for sha, line in zip(shas, lines.splitlines(), strict=True):
         kind, _, size = line.partition(" ")
         if kind != "blob":
-            raise GitFailed(f"the object {sha} in {repo.root} should be a file's content, but git says: {line}")
+            raise GitFailed(f"object {sha} in {repo.root} is not the content of a file: git reports {line!r}")
         sizes[sha] = int(size)
     return sizes
 
 
 def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
     args = ("cat-file", "--batch=%(objectname)")
-    asked = "".join(f"{sha}\n" for sha in sizes)
+    names = "".join(f"{sha}\n" for sha in sizes)
     done = run_bytes(
-        "git", *GIT_SETTING_ARGS, *args, cwd=repo.root, env=build_environment(), stdin=asked, timeout=GIT_TIMEOUT
+        "git", *GIT_SETTING_ARGS, *args, cwd=repo.root, env=build_environment(), stdin=names, timeout=GIT_TIMEOUT
     )
     if done.code:
         raise build_git_error(repo.root, args, ProcessResult(done.code, "", done.err.decode("utf-8", "replace")))
@@ -39,14 +39,14 @@ def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
     for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break
         start = at + len(sha) + 1
         if done.out[at:start] != f"{sha}\n".encode():
-            raise GitFailed(f"git cat-file in {repo.root} answered something else than the content of {sha}")
+            raise GitFailed(f"git cat-file in {repo.root} did not return the content of {sha}")
         blobs[sha] = done.out[start : start + size]
         at = start + size + 1
     return blobs
 
 
 def read_files_at(repo: Repository, sha: str, paths: Sequence[str]) -> dict[str, bytes]:
-    """Those of the paths that are files in the commit, in the order given; what is too large is left out."""
+    """Return those of the paths that are files in the commit, in the given order; large files are left out."""
     if not paths:
         return {}
     form = "--format=%(objecttype) %(objectname) %(path)"

@@ -1,11 +1,11 @@
-"""An attempt's checkout: a separate repository that borrows our objects and cannot change ours.
+"""Make and remove an attempt's checkout: a separate repository that borrows our objects and cannot change ours.
 
-It is made with `git init` and an alternates file rather than with `git clone --shared`: the same thing, but it also
-works from a shallow repository, leaves no remote to push to and no copy of the person's branches, and is faster.
+It is made with `git init` and an alternates file rather than with `git clone --shared`: the result is the same, but it
+also works from a shallow repository, has no remote to push to and no copy of the person's branches, and is faster.
 
-A record beside each checkout (where an agent cannot write) says whose it is and whether it is finished. The record
-is written first and removed last, so a crash at any point leaves either a finished checkout or one that is made again,
-and a folder without a record is never touched.
+A record beside each checkout (where an agent cannot write) has its base, its branch and whether it is complete. The
+record is written first and removed last, so after a crash a checkout is complete or is made again, and a folder without
+a record is never touched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from blueflame.git.command import find_identity, run_git
@@ -34,48 +34,9 @@ class CheckoutRecord:
     ready: bool = False
 
 
-def make_checkout(repo: Repository, path: Path, *, base: str, branch: str) -> None:
-    """A checkout of `base` on the new branch `branch`; one that is already there and finished is left as it is."""
-    _make_checkout(repo, path, CheckoutRecord(base=base, branch=branch))
-
-
-def remove_checkout(path: Path) -> None:
-    """Remove a checkout of ours, whatever its agent did to it; refuses any other folder."""
-    card = _read_record(path)
-    if card is None:
-        if path.is_symlink() or path.exists():
-            raise WorldError(
-                f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
-            )
-        return
-    _write_record(path, CheckoutRecord(base=card.base, branch=card.branch, ready=False))
-    _remove_tree(path)
-    _remove_tree(get_fetch_path(path))
-    _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
-    get_record_path(path).unlink(missing_ok=True)
-
-
-def make_scratch(repo: Repository, path: Path, sha: str) -> None:
-    """The files of a commit, on no branch: a place to run diagnostics in. One that is there and finished is kept."""
-    _make_checkout(repo, path, CheckoutRecord(base=sha, branch=None))
-
-
-def list_checkouts(folder: Path) -> tuple[Path, ...]:
-    """The checkouts of ours in a folder, finished or not, in the order of their names."""
-    cards = sorted(folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}"))
-    return tuple(folder / card.name.removeprefix(RECORD_PREFIX).removesuffix(RECORD_SUFFIX) for card in cards)
-
-
-def get_record_path(path: Path) -> Path:
-    return path.with_name(f"{RECORD_PREFIX}{path.name}{RECORD_SUFFIX}")
-
-
-def get_fetch_path(path: Path) -> Path:
-    """Where its commits are fetched from: out of the agent's reach, and found again after a crash."""
-    return path.with_name(f"{RECORD_PREFIX}{path.name}.fetch")
-
-
-def _make_checkout(repo: Repository, path: Path, wanted: CheckoutRecord) -> None:
+def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None = None) -> None:
+    """Check out `base` on the new branch `branch`, or detached to run checks in; keep one that is complete already."""
+    wanted = CheckoutRecord(base=base, branch=branch)
     found = _read_record(path)
     if found is not None and found.ready and path.is_dir():
         if (found.base, found.branch) != (wanted.base, wanted.branch):
@@ -85,11 +46,42 @@ def _make_checkout(repo: Repository, path: Path, wanted: CheckoutRecord) -> None
         raise WorldError(f"cannot make a checkout at {path}: something else is there; move it elsewhere")
     _write_record(path, wanted)
     _remove_tree(path)
-    _init_with_alternates(repo, path, wanted.base)
+    _init_with_alternates(repo, path, base)
     # No agent has run there yet, so git may run in it; afterwards it may not.
-    place = ("--detach", wanted.base) if wanted.branch is None else ("--no-track", "-b", wanted.branch, wanted.base)
+    place = ("--detach", base) if branch is None else ("--no-track", "-b", branch, base)
     run_git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
-    _write_record(path, CheckoutRecord(base=wanted.base, branch=wanted.branch, ready=True))
+    _write_record(path, replace(wanted, ready=True))
+
+
+def remove_checkout(path: Path) -> None:
+    """Remove a checkout of ours, whatever its agent did to it; refuse any other folder."""
+    record = _read_record(path)
+    if record is None:
+        if path.is_symlink() or path.exists():
+            raise WorldError(
+                f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
+            )
+        return
+    _write_record(path, replace(record, ready=False))
+    _remove_tree(path)
+    _remove_tree(get_fetch_path(path))
+    _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
+    get_record_path(path).unlink(missing_ok=True)
+
+
+def list_checkouts(folder: Path) -> tuple[Path, ...]:
+    """Return our checkouts in a folder, complete or not, sorted by name."""
+    records = sorted(folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}"))
+    return tuple(folder / each.name.removeprefix(RECORD_PREFIX).removesuffix(RECORD_SUFFIX) for each in records)
+
+
+def get_record_path(path: Path) -> Path:
+    return path.with_name(f"{RECORD_PREFIX}{path.name}{RECORD_SUFFIX}")
+
+
+def get_fetch_path(path: Path) -> Path:
+    """Return the folder its commits are fetched from: out of the agent's reach, and found again after a crash."""
+    return path.with_name(f"{RECORD_PREFIX}{path.name}.fetch")
 
 
 def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
@@ -109,7 +101,7 @@ def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
 
 
 def _format_config(name: str, email: str) -> str:
-    """The person's name on the agents' commits; no background gc, which would copy all that is borrowed."""
+    """Put the person's name on the agents' commits; disable background gc, which would copy the borrowed objects."""
     return (
         f"[user]\n\tname = {_quote_config_value(name)}\n\temail = {_quote_config_value(email)}\n"
         "[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
@@ -134,14 +126,14 @@ def _read_record(path: Path) -> CheckoutRecord | None:
         raise WorldError(f"{get_record_path(path)} is not a checkout record; remove it and {path} yourself") from e
 
 
-def _write_record(path: Path, card: CheckoutRecord) -> None:
-    """Its draft always has the same name: what a crash leaves of it is written over by the next one."""
+def _write_record(path: Path, record: CheckoutRecord) -> None:
+    """Write it through a draft of fixed name: the next write replaces what a crash left."""
     place = get_record_path(path)
     draft = _get_draft_path(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(card)) + "\n")
+            file.write(json.dumps(asdict(record)) + "\n")
             file.flush()
             os.fsync(file.fileno())
         draft.replace(place)
@@ -149,12 +141,12 @@ def _write_record(path: Path, card: CheckoutRecord) -> None:
         raise build_file_error("write", place, e) from e
 
 
-def _get_draft_path(card: Path) -> Path:
-    return card.with_name(f"{card.name}.draft")
+def _get_draft_path(record: Path) -> Path:
+    return record.with_name(f"{record.name}.draft")
 
 
 def _remove_tree(path: Path) -> None:
-    """With rm: it copes with folders a thousand deep, for which Python needs as many open files."""
+    """Remove with rm, which can remove folders a thousand deep; Python needs as many open files for them."""
     if not path.is_symlink() and not path.exists():
         return
     if run("rm", "-rf", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT).code == 0:

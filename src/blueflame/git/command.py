@@ -1,4 +1,4 @@
-"""Run git: one command, one answer, in an environment that only Blue Flame has set up."""
+"""Run git in an environment that only Blue Flame controls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from blueflame.model.errors import GitFailed
-from blueflame.system.process import CappedResult, ProcessResult, run, run_capped
+from blueflame.system.process import ProcessResult, ProcessResultBytes, run, run_capped
 
 # git exports GIT_DIR and GIT_INDEX_FILE to hooks; inherited, they point us at the wrong repository.
 KEPT_VARIABLES = re.compile(
@@ -22,7 +22,7 @@ FIXED_VARIABLES = MappingProxyType(
         "LC_ALL": "C",
         "LANGUAGE": "C",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",  # a question must not write the person's index
+        "GIT_OPTIONAL_LOCKS": "0",  # reading must not write the person's index
         "GIT_EDITOR": "false",
         "GIT_PAGER": "cat",
         "GIT_NO_REPLACE_OBJECTS": "1",  # what is checked must be what lands, not what a replace ref shows
@@ -30,7 +30,7 @@ FIXED_VARIABLES = MappingProxyType(
 )
 
 GIT_SETTINGS = (
-    "core.fsync=committed,reference",  # the journal builds on what we wrote, and it survives a power cut
+    "core.fsync=committed,reference",  # the journal, which survives a power cut, refers to what we wrote
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.quotePath=false",
@@ -58,7 +58,7 @@ def try_git(
     env: Mapping[str, str] | None = None,
     timeout: float | None = 60,
 ) -> ProcessResult:
-    """Run git and hand back what it said, whatever its exit code."""
+    """Run git and return its output, whatever its exit code."""
     return run("git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(env), stdin=stdin, timeout=timeout)
 
 
@@ -69,15 +69,15 @@ def run_git(
     env: Mapping[str, str] | None = None,
     timeout: float | None = 60,
 ) -> str:
-    """Run git; anything but exit code 0 is a failure of the world."""
+    """Run git and return its output; raise GitFailed for an exit code other than 0."""
     done = try_git(repo, *args, stdin=stdin, env=env, timeout=timeout)
     if done.code:
         raise build_git_error(repo, args, done)
     return done.out
 
 
-def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> CappedResult:
-    """For answers of unknown size: at most `max_bytes` of it."""
+def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> ProcessResultBytes:
+    """Return at most `max_bytes` of an output of unknown size."""
     done = run_capped(
         "git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(), max_bytes=max_bytes, timeout=timeout
     )
@@ -87,17 +87,17 @@ def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) 
 
 
 def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
-    said = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a word"
-    return GitFailed(f"git {' '.join(args)} in {repo}: {said}")
+    reason = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a message"
+    return GitFailed(f"git {' '.join(args)} in {repo}: {reason}")
 
 
 def split_nul(out: str) -> tuple[str, ...]:
-    """The parts of a NUL-terminated list."""
+    """Split a NUL-terminated list."""
     return tuple(out.split("\0")[:-1])
 
 
 def build_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, without what would point git elsewhere."""
+    """Return our environment without what would point git to another repository."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -107,17 +107,17 @@ def build_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def find_identity(repo: Path) -> tuple[str, str]:
-    """The name and e-mail that commits in this repository carry: the person's, or ours when they have none."""
+    """Return the name and e-mail for commits in this repository: the person's, or ours if none is configured."""
     name, email = os.environ.get("GIT_AUTHOR_NAME", ""), os.environ.get("GIT_AUTHOR_EMAIL", "")
     if not (name and email):
-        configured = _find_configured_identity(repo)
+        configured = _read_identity(repo, tuple(map(_read_file_stamp, _list_identity_files(repo))))
         name = name or configured.get("user.name", FALLBACK_NAME)
         email = email or configured.get("user.email", FALLBACK_EMAIL)
     return name, email
 
 
 def build_identity_environment(repo: Path) -> dict[str, str]:
-    """For commands that make commits: complete, so that git never guesses from the host name or refuses."""
+    """Return the complete identity for commands that commit, so that git neither guesses it nor refuses."""
     name, email = find_identity(repo)
     return {
         "GIT_AUTHOR_NAME": name,
@@ -127,12 +127,8 @@ def build_identity_environment(repo: Path) -> dict[str, str]:
     }
 
 
-def _find_configured_identity(repo: Path) -> dict[str, str]:
-    return _read_identity(repo, tuple(_read_file_stamp(place) for place in _list_identity_files(repo)))
-
-
 def _list_identity_files(repo: Path) -> tuple[Path, ...]:
-    """Where it is usually written; it is read again when one of these has changed."""
+    """Return the files that usually hold it; it is read again when one of these has changed."""
     home = Path(os.environ.get("HOME") or "/")
     chosen = os.environ.get("GIT_CONFIG_GLOBAL")
     configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
@@ -156,11 +152,11 @@ def _read_identity(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> dic
 
 @lru_cache(maxsize=1)
 def read_git_version() -> tuple[int, ...]:
-    """(2, 39, 5) of `git version 2.39.5 (Apple Git-154)`."""
-    said = run_git(Path("/"), "version")
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
+    """Return (2, 39, 5) for `git version 2.39.5 (Apple Git-154)`."""
+    text = run_git(Path("/"), "version")
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if found is None:
-        raise GitFailed(f"git version: cannot read a version out of {said!r}")
+        raise GitFailed(f"git version: cannot find a version in {text!r}")
     return tuple(int(part or 0) for part in found.groups())
 
 

@@ -47,45 +47,15 @@ SUFFIXES: Mapping[str, str] = {
 }
 LANGUAGE_OF: Mapping[str, str] = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes.split()}
 
-THIRD_PARTY_FOLDERS = frozenset(
-    {
-        "node_modules",
-        "vendor",
-        "third_party",
-        "bower_components",
-        "dist",
-        "target",
-        "venv",
-        "__pycache__",
-        "site-packages",
-    }
-)
+_FOLDERS = "node_modules vendor third_party bower_components dist target venv __pycache__ site-packages"
+THIRD_PARTY_FOLDERS = frozenset(_FOLDERS.split())
 
-LOCK_FILES = frozenset(
-    [
-        "go.sum",
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "yarn.lock",
-        "pnpm-lock.yaml",
-        "bun.lock",
-        "bun.lockb",
-        "deno.lock",
-        "poetry.lock",
-        "uv.lock",
-        "pdm.lock",
-        "Pipfile.lock",
-        "Cargo.lock",
-        "Gemfile.lock",
-        "composer.lock",
-        "mix.lock",
-        "pubspec.lock",
-        "Package.resolved",
-        "packages.lock.json",
-        "gradle.lockfile",
-        "flake.lock",
-    ]
+_LOCK_FILES = (
+    "go.sum package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock "
+    "uv.lock pdm.lock Pipfile.lock Cargo.lock Gemfile.lock composer.lock mix.lock pubspec.lock Package.resolved "
+    "packages.lock.json gradle.lockfile flake.lock"
 )
+LOCK_FILES = frozenset(_LOCK_FILES.split())
 
 SECRET_FILE_NAME = re.compile(
     r"\.env(\..+)?|.+\.(secret|key|pem|p12|pfx|jks|keystore)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.htpasswd"

@@ -1,6 +1,6 @@
-"""Pull requests: a branch pushed to a remote, and the program of the forge asked to open one for it.
+"""Open pull requests: push a branch to a remote and run the forge's program.
 
-All of it happens on the person's side of the walls, with their login. No agent has a remote, a network or a credential.
+This happens outside the walls, with the person's login. No agent has a remote, a network or a credential.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PullRequest(NamedTuple):
 
 
 def push_branch(repo: Repository, remote: str, commit: str, branch: str) -> None:
-    """Never over something else: a branch of that name that has other commits is left alone and told of."""
+    """Push without force: if the remote branch has other commits, raise ForgeFailed and change nothing."""
     args = ("push", "-q", "--no-follow-tags", "--no-recurse-submodules", remote, f"{commit}:refs/heads/{branch}")
     done = try_git(repo.root, *args, timeout=PUSH_TIMEOUT)
     if done.code:
@@ -44,7 +44,7 @@ def push_branch(repo: Repository, remote: str, commit: str, branch: str) -> None
 
 
 def choose_forge(repo: Repository, remote: str, wanted: str) -> str:
-    """gh, glab or nothing. Left to us: by the remote's address, else whichever is installed."""
+    """Return gh, glab or "". For `auto`: by the remote's address, else the one that is installed."""
     if wanted != "auto":
         return "" if wanted == "none" else wanted
     address = try_git(repo.root, "remote", "get-url", "--push", remote).out.casefold()
@@ -53,11 +53,14 @@ def choose_forge(repo: Repository, remote: str, wanted: str) -> str:
 
 
 def create_pull_request(repo: Repository, forge: str, request: PullRequest) -> str:
-    """Its address. One that is there already (opened before a crash) is found and not opened twice."""
-    speak = FORGES[forge]
-    return speak.found(_run_forge(repo.root, forge, speak.looking(request))) or speak.opened(
-        _run_forge(repo.root, forge, speak.opening(request), request.text if speak.text_on_stdin else None)
-    )
+    """Return its address. An existing one (opened before a crash) is found and not opened again."""
+    listing, field, opening, text = FORGES[forge](request)
+    found = _parse_first_url(_run_forge(repo.root, forge, listing), field)
+    if found:
+        return found
+    draft = ("--draft",) if request.draft else ()
+    urls = URL_PATTERN.findall(_run_forge(repo.root, forge, (*opening, *draft), text))
+    return str(urls[-1]) if urls else ""
 
 
 def _run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = None) -> str:
@@ -66,61 +69,59 @@ def _run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = N
     environment: Mapping[str, str] = {**os.environ, **PROMPT_VARIABLES}
     done: ProcessResult = run(forge, *args, cwd=root, env=environment, stdin=text, timeout=FORGE_TIMEOUT)
     if done.code:
-        said = (done.err.strip() or done.out.strip())[-1000:]
-        raise ForgeFailed(f"{forge} {args[0]} {args[1]} failed: {said}")
+        reason = (done.err.strip() or done.out.strip())[-1000:]
+        raise ForgeFailed(f"{forge} {args[0]} {args[1]} failed: {reason}")
     return done.out
 
 
+def _parse_first_url(out: str, field: str) -> str:
+    try:
+        found = json.loads(out or "[]")
+    except ValueError:
+        return ""
+    entry = found[0] if isinstance(found, list) and found else {}
+    return str(entry.get(field, "")) if isinstance(entry, dict) else ""
+
+
 class _ForgeCommands(NamedTuple):
-    """How one forge's program is spoken to."""
+    """The arguments for one pull request."""
 
-    looking: Callable[[PullRequest], Sequence[str]]
-    found: Callable[[str], str]
-    opening: Callable[[PullRequest], Sequence[str]]
-    opened: Callable[[str], str]
-    text_on_stdin: bool
-
-
-def _build_gh_list(request: PullRequest) -> Sequence[str]:
-    return ("pr", "list", "--head", request.branch, "--state", "all", "--limit", "1", "--json", "url")
+    listing: Sequence[str]  # prints existing ones as JSON
+    field: str  # of that JSON, with the address
+    opening: Sequence[str]
+    stdin: str | None = None
 
 
-def _build_gh_create(request: PullRequest) -> Sequence[str]:
-    draft = ("--draft",) if request.draft else ()
-    base = ("--base", request.base, "--head", request.branch)
-    return ("pr", "create", *base, "--title", request.title, "--body-file", "-", *draft)
+def _build_gh_commands(request: PullRequest) -> _ForgeCommands:
+    return _ForgeCommands(
+        ("pr", "list", "--head", request.branch, "--state", "all", "--limit", "1", "--json", "url"),
+        "url",
+        (
+            "pr",
+            "create",
+            "--base",
+            request.base,
+            "--head",
+            request.branch,
+            "--title",
+            request.title,
+            "--body-file",
+            "-",
+        ),
+        request.text,
+    )
 
 
-def _build_glab_list(request: PullRequest) -> Sequence[str]:
-    return ("mr", "list", "--source-branch", request.branch, "--all", "--output", "json")
+def _build_glab_commands(request: PullRequest) -> _ForgeCommands:
+    branches = ("--target-branch", request.base, "--source-branch", request.branch)
+    return _ForgeCommands(
+        ("mr", "list", "--source-branch", request.branch, "--all", "--output", "json"),
+        "web_url",
+        ("mr", "create", *branches, "--title", request.title, "--description", request.text, "--yes"),
+    )
 
 
-def _build_glab_create(request: PullRequest) -> Sequence[str]:
-    draft = ("--draft",) if request.draft else ()
-    base = ("--target-branch", request.base, "--source-branch", request.branch)
-    return ("mr", "create", *base, "--title", request.title, "--description", request.text, "--yes", *draft)
-
-
-def _build_list_parser(field: str) -> Callable[[str], str]:
-    def first(out: str) -> str:
-        try:
-            found = json.loads(out or "[]")
-        except ValueError:
-            return ""
-        entry = found[0] if isinstance(found, list) and found else {}
-        return str(entry.get(field, "")) if isinstance(entry, dict) else ""
-
-    return first
-
-
-def _parse_url(out: str) -> str:
-    found = URL_PATTERN.findall(out)
-    return str(found[-1]) if found else ""
-
-
-FORGES: Mapping[str, _ForgeCommands] = {
-    "gh": _ForgeCommands(_build_gh_list, _build_list_parser("url"), _build_gh_create, _parse_url, text_on_stdin=True),
-    "glab": _ForgeCommands(
-        _build_glab_list, _build_list_parser("web_url"), _build_glab_create, _parse_url, text_on_stdin=False
-    ),
+FORGES: Mapping[str, Callable[[PullRequest], _ForgeCommands]] = {
+    "gh": _build_gh_commands,
+    "glab": _build_glab_commands,
 }

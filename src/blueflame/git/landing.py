@@ -1,15 +1,15 @@
-"""Moving the base branch: by compare-and-swap, with the person's clean checkout of it brought along.
+"""Move the base branch by compare-and-swap, and update the person's clean checkout of it.
 
-Two steps cannot be one, so they are ordered and each can be told from the outside:
+This takes two steps, and the state after each can be recognised:
 
-1. bring every checkout of the branch from `old` to `new` (index and files; git refuses to overwrite what is not ours);
+1. update every checkout of the branch from `old` to `new` (index and files; git refuses to overwrite other changes);
 2. swap the branch from `old` to `new`, if it still is at `old`.
 
 A crash between them leaves the branch at `old` and a checkout whose index is exactly `new` and whose files match its
-index: calling `advance` again sees that and goes on with step 2. When the swap fails, because somebody moved the branch
-meanwhile, the checkout is taken back to `old`. git writes the index last and in one rename, and our crash does not end
-a running git, so only a machine that dies within step 1 leaves more: files that differ, which `advance` reports as
-Dirty and does not touch.
+index: `advance_branch`, called again, continues with step 2. If the swap fails, because the branch has moved meanwhile,
+the checkout is restored to `old`. git writes the index last and in one rename, and a running git survives our crash, so
+only a machine that dies within step 1 leaves more: files that differ, which `advance_branch` reports as Dirty and does
+not touch.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ OPERATION_FILES = {
 
 
 class Advanced(NamedTuple):
-    checkout: str  # what became of the person's checkout of the branch, in words
+    checkout: str  # what happened to the person's checkout of the branch
 
 
 class Moved(NamedTuple):
-    """The branch is not where it was when the landing was built."""
+    """The branch has moved since the landing was built."""
 
     found: str
 
 
 class Dirty(NamedTuple):
-    """The person's checkout is not clean: nothing was touched."""
+    """The person's checkout is not clean: nothing was changed."""
 
     paths: tuple[str, ...]
     reason: str
@@ -52,36 +52,37 @@ class Dirty(NamedTuple):
 
 def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Advanced | Moved | Dirty:
     """Move `branch` from `old` to `new` or leave everything as it was; calling again after a crash finishes it."""
-    checkouts = tuple(_list_checkouts_of(repo, branch)) if _may_be_checked_out(repo, branch) else ()
-    if (
-        checkouts or old == new
-    ):  # else the swap itself finds out, and there is nothing that could be taken along wrongly
+    # reading HEAD files is cheap; git is asked only if one names the branch or cannot be read
+    heads = (repo.common_dir / "HEAD", *repo.common_dir.glob("worktrees/*/HEAD"))
+    named = any(_may_name(head, branch) for head in heads)
+    checkouts = tuple(_list_checkouts_of(repo, branch)) if named else ()
+    if checkouts or old == new:  # without a checkout there is nothing to restore, and the swap itself checks this
         found = read_branch_head(repo, branch)
         if found != old or old == new:
             return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
-    obstacle = _find_rebase(repo, branch) or next(
-        filter(None, (_find_obstacle(c, old=old, new=new) for c in checkouts)), None
-    )
+    obstacles = (_find_obstacle(checkout, old=old, new=new) for checkout in checkouts)
+    obstacle = _find_rebase(repo, branch) or next(filter(None, obstacles), None)
     if obstacle is not None:
         return obstacle
-    brought: list[Path] = []
+    updated: list[Path] = []
     try:
         for checkout in checkouts:
             if not _is_index_at(checkout, new):
-                brought.append(checkout)
+                updated.append(checkout)
                 _update_checkout(checkout, old, new)
         outcome = _swap_branch(repo, branch, old=old, new=new, within=checkouts[0] if checkouts else repo.root)
     except GitFailed:
-        _restore_checkouts(brought, old=old, new=new)
+        _restore_checkouts(updated, old=old, new=new)
         raise
     if isinstance(outcome, Moved):
-        _restore_checkouts(brought, old=old, new=new)
+        _restore_checkouts(updated, old=old, new=new)
         return outcome
-    return Advanced(_describe_checkouts(checkouts))
+    shown = ", ".join(map(str, checkouts))
+    return Advanced(f"brought along: {shown}" if checkouts else "not checked out anywhere")
 
 
 def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: Path) -> Moved | None:
-    """Run within the checkout, so that its HEAD's reflog knows too."""
+    """Swap from within the checkout, so that the reflog of its HEAD has an entry, too."""
     args = ("update-ref", "-m", "blueflame: land", f"refs/heads/{branch}", new, old)
     done = try_git(within, *args)
     if done.code == 0:
@@ -96,44 +97,40 @@ def _update_checkout(checkout: Path, old: str, new: str) -> None:
     run_git(checkout, "read-tree", "-m", "-u", old, new, timeout=CHECKOUT_TIMEOUT)
 
 
-def _restore_checkouts(brought: list[Path], *, old: str, new: str) -> None:
-    for checkout in brought:
+def _restore_checkouts(updated: list[Path], *, old: str, new: str) -> None:
+    for checkout in updated:
         if _is_index_at(checkout, new):
             _update_checkout(checkout, new, old)
 
 
 def _find_obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
-    """What speaks against bringing this checkout along."""
+    """Return why this checkout cannot be updated, or None."""
     inside = Path(run_git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
     under_way = sorted({what for name, what in OPERATION_FILES.items() if (inside / name).exists()})
     if under_way:
         return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first")
-    entries = _read_status(checkout)
+    # Tracked files only. This may refresh the index, as the person's own `git status` would: read-tree relies on it.
+    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
+    entries = split_nul(run_git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
     if entries:
         ours = all(entry[1] == " " for entry in entries) and _is_index_at(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
         return None if ours else Dirty(tuple(sorted(entry[3:] for entry in entries)), reason)
     in_the_way = _find_blocking_files(checkout, old, new)
     if in_the_way:
-        return Dirty(in_the_way, f"files in {checkout} stand where new ones must go; move them elsewhere first")
+        return Dirty(in_the_way, f"files in {checkout} are where new ones must go; move them elsewhere first")
     return _find_git_objection(checkout, old, new)
 
 
 def _find_git_objection(checkout: Path, old: str, new: str) -> Dirty | None:
-    """Git's own, from a dry run."""
+    """Return why git itself refuses, by a dry run."""
     args = ("read-tree", "-m", "-u", "-n", old, new)
     trial = try_git(checkout, *args, timeout=CHECKOUT_TIMEOUT)
     if trial.code == 0:
         return None
     if "overwritten" in trial.err or "not uptodate" in trial.err:
-        return Dirty((), f"{checkout} cannot be brought along: {trial.err.strip()[-500:]}")
+        return Dirty((), f"{checkout} cannot be updated: {trial.err.strip()[-500:]}")
     raise build_git_error(checkout, args, trial)
-
-
-def _read_status(checkout: Path) -> tuple[str, ...]:
-    """Tracked files only. May refresh the index, as the person's own `git status` would: read-tree relies on it."""
-    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
-    return split_nul(run_git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
 
 
 def _is_index_at(checkout: Path, sha: str) -> bool:
@@ -145,19 +142,19 @@ def _is_index_at(checkout: Path, sha: str) -> bool:
 
 
 def _find_blocking_files(checkout: Path, old: str, new: str) -> tuple[str, ...]:
-    """What is not tracked and stands where a new file must go. Git itself would overwrite it if it is ignored."""
+    """Return untracked files where new files must go. Git itself would overwrite them if they are ignored."""
     listed = split_nul(
         run_git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new, timeout=300)
     )
     named = tuple(zip(listed[::2], listed[1::2], strict=True))
-    # folded: where upper and lower case are one, a file renamed from A to a is not in its own way
+    # casefold: on a case-insensitive file system a file renamed from A to a does not block itself
     going = frozenset(path.casefold() for status, path in named if status != "A")
     blocks = (block for status, path in named if status == "A" for block in _list_blocking_paths(checkout, path))
     return tuple(sorted({block for block in blocks if block.casefold() not in going}))
 
 
 def _list_blocking_paths(checkout: Path, path: str) -> Iterator[str]:
-    """A file in the place of one of its folders, a file in its own place, or the files of a folder there."""
+    """Yield files where one of its folders must be, a file in its own place, or the files of a folder there."""
     for folder in PurePosixPath(path).parents:
         real = checkout / folder
         if real.is_symlink() or (real.exists() and not real.is_dir()):
@@ -169,20 +166,16 @@ def _list_blocking_paths(checkout: Path, path: str) -> Iterator[str]:
         yield path
 
 
-def _may_be_checked_out(repo: Repository, branch: str) -> bool:
-    """By the heads' own files, which costs nothing; git is asked only when one names the branch or cannot be read."""
-    heads = (repo.common_dir / "HEAD", *repo.common_dir.glob("worktrees/*/HEAD"))
-    return any(_may_name(head, branch) for head in heads)
-
-
 def _may_name(head: Path, branch: str) -> bool:
     try:
         text = head.read_text("utf-8", "surrogateescape").strip()
     except OSError:
         return True
-    if COMMIT_ID.fullmatch(text):  # it stands on no branch
+    if COMMIT_ID.fullmatch(text):  # detached
         return False
-    other = text.startswith("ref: refs/heads/") and text != "ref: refs/heads/.invalid"  # where names are kept elsewhere
+    other = (
+        text.startswith("ref: refs/heads/") and text != "ref: refs/heads/.invalid"
+    )  # .invalid: refs are in another format
     return not other or text == f"ref: refs/heads/{branch}"
 
 
@@ -195,14 +188,10 @@ def _list_checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
 
 
 def _find_rebase(repo: Repository, branch: str) -> Dirty | None:
-    """A rebase takes HEAD off the branch and sets the branch at its end: it must not move under it."""
+    """Return a rebase of the branch: it detaches HEAD and sets the branch at its end, so the branch must not move."""
     for inside in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
         for name in ("rebase-merge", "rebase-apply"):
             record = inside / name / "head-name"
             if record.is_file() and record.read_text().strip() == f"refs/heads/{branch}":
                 return Dirty((), f"a rebase of {branch} is under way ({inside / name}); finish or abort it first")
     return None
-
-
-def _describe_checkouts(checkouts: tuple[Path, ...]) -> str:
-    return f"brought along: {', '.join(map(str, checkouts))}" if checkouts else "not checked out anywhere"

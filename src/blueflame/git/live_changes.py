@@ -1,6 +1,6 @@
-"""Which files of an agent's checkout differ from its base, read from outside while the agent runs.
+"""Find which files of an agent's checkout differ from its base, from outside while the agent runs.
 
-No git process ever looks at that folder: names, times and contents are read as plain files, links are not followed,
+No git process reads that folder: names, times and contents are read as plain files, links are not followed,
 and contents are compared with the blobs of our own repository. Files whose inode has not changed since the checkout
 was made are not read at all: an agent cannot set that time.
 """
@@ -21,8 +21,8 @@ from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 
 MAX_ENTRIES = 200_000  # names in one checkout
-MAX_REMEMBERED = 500_000  # names that are remembered
-MAX_FILE_BYTES = 2_000_000  # bytes of a file that is read
+MAX_REMEMBERED = 500_000  # names
+MAX_FILE_BYTES = 2_000_000  # larger files are not read
 GONE = UNKNOWN = ""
 
 
@@ -32,10 +32,10 @@ class CheckoutTooLarge(WorldError):
 
 @dataclass(frozen=True, slots=True)
 class LiveChange:
-    """A file that is not as the base has it."""
+    """A file that differs from the base."""
 
     base: str  # blob; empty: it is new
-    now: str  # blob, or a word for what is there; empty: it is gone
+    now: str  # blob, or a description of what is there; empty: it is gone
 
 
 InodeStamp = tuple[int, int, int]
@@ -43,7 +43,7 @@ InodeStamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class IgnoreCache:
-    """Asks our own repository which new names its rules leave out; each name once."""
+    """Asks our own repository which new names are ignored; each name once."""
 
     repo: Repository
     known: dict[str, bool] = field(default_factory=dict)
@@ -52,18 +52,18 @@ class IgnoreCache:
         wanted = list(names)
         fresh = [name for name in wanted if name not in self.known]
         if fresh:
-            asked = "".join(f"{name}\0" for name in fresh).encode("utf-8", "surrogateescape")
-            said = try_git(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=asked)
-            # when git cannot tell (128), new names are left out: false overlaps would be ignored
-            left_out = set(split_nul(said.out)) if said.code in (0, 1) else set(fresh)
-            if len(self.known) > MAX_REMEMBERED:  # an agent may make up names for ever
+            names_in = "".join(f"{name}\0" for name in fresh).encode("utf-8", "surrogateescape")
+            done = try_git(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=names_in)
+            # if git fails (128), new names count as ignored: people stop reading reports of false overlaps
+            left_out = set(split_nul(done.out)) if done.code in (0, 1) else set(fresh)
+            if len(self.known) > MAX_REMEMBERED:  # an agent may invent names without end
                 self.known = {name: self.known[name] for name in wanted if name in self.known}
             self.known |= {name: name in left_out for name in fresh}
         return frozenset(name for name in wanted if self.known[name])
 
 
 class LiveCheckout:
-    """One agent's checkout. Looking again costs little: what was read once is known by its stamp."""
+    """One agent's checkout. A file is read again only if its inode has changed."""
 
     def __init__(self, repo: Repository, path: Path, base: str, ignored: IgnoreCache) -> None:
         self.path = path
@@ -90,7 +90,7 @@ class LiveCheckout:
         return found
 
     def read_text(self, name: str) -> str | None:
-        """None when it is gone, not a plain file, or large."""
+        """Return None if it is gone, not a plain file, or large."""
         data = read_beneath(self.path, name)
         return None if data is None else data.decode("utf-8", "replace")
 
@@ -102,7 +102,7 @@ class LiveCheckout:
             left -= len(here)
             if left < 0:
                 raise CheckoutTooLarge(
-                    f"{self.path} has more than {MAX_ENTRIES:,} names: overlaps are not looked for there"
+                    f"{self.path} has more than {MAX_ENTRIES:,} names: overlaps there are not detected"
                 )
             folders = [name for name, about in here if stat.S_ISDIR(about.st_mode)]
             new = [f"{name}/" for name in folders if name not in self._folders]
@@ -116,25 +116,18 @@ class LiveCheckout:
         if known is not None and known[0] == stamp:
             return known[1]
         data = read_beneath(self.path, name)
-        found = f"size {about.st_size}" if data is None else self._blob(data)
+        blob = None if data is None else self._hash(b"blob %d\0%b" % (len(data), data)).hexdigest()
+        found = f"size {about.st_size}" if blob is None else blob
         self._read[name] = (stamp, found)
         return found
 
-    def _blob(self, data: bytes) -> str:
-        return self._hash(b"blob %d\0%b" % (len(data), data)).hexdigest()
-
 
 def _read_base_blobs(repo: Repository, base: str) -> dict[str, str]:
-    """Path -> blob; of links and submodules nothing is known, so that they never count as touched."""
-    entries = (
-        entry.partition("\t") for entry in split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", base))
-    )
-    return {path: _parse_blob(head) for head, _, path in entries}
-
-
-def _parse_blob(head: str) -> str:
-    mode, _, sha = head.split(" ")[:3]
-    return sha if mode in ("100644", "100755") else UNKNOWN
+    """Return path -> blob; UNKNOWN for links and submodules, which then never count as changed."""
+    form = "--format=%(objectmode) %(objectname) %(path)"
+    entries = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, base))
+    rows = (entry.split(" ", 2) for entry in entries)
+    return {path: sha if mode in ("100644", "100755") else UNKNOWN for mode, sha, path in rows}
 
 
 def _list_parents(name: str) -> Iterator[str]:
@@ -144,7 +137,7 @@ def _list_parents(name: str) -> Iterator[str]:
 
 
 def _list_folder(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """What an agent removes while we look is not there."""
+    """Yield names and states; entries that the agent removes meanwhile are skipped."""
     with suppress(OSError), os.scandir(root / folder if folder else root) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -152,7 +145,7 @@ def _list_folder(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]
 
 
 def read_beneath(root: Path, name: str) -> bytes | None:
-    """A plain file of bearable size below `root`, with no link on the way; else None."""
+    """Read a plain file of at most MAX_FILE_BYTES below `root`, with no link on the way; else return None."""
     parts = name.split("/")
     handles: list[int] = []
     try:

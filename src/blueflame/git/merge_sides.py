@@ -1,4 +1,4 @@
-"""What each side of a merge did to the files, and how the combined tree has them: read, not judged."""
+"""Read what each side of a merge did to the files, and what the combined tree has; `checks/` judges it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from blueflame.checks.merge_losses import ChangedFile, FileVersions
 from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository
+from blueflame.git.results import DIFF_TREE_ARGS, parse_raw_entry
 
-MAX_FILE_BYTES = 16_000_000  # bytes; a larger file is compared as a whole
+MAX_FILE_BYTES = 16_000_000  # a larger file is compared as a whole
 THE_BASE = "the base"
-DIFF_TREE_ARGS = (
-    "diff-tree",
-    "-r",
-    "-M",
-    "-z",
-    "--raw",
-    "--no-abbrev",
-    "--no-relative",
-    "--no-ext-diff",
-    "--ignore-submodules=none",
-)
 ABSENT_MODE = "000000"
 
 
 class MergeSide(NamedTuple):
-    """A task's result: what it started from and what it made of it."""
+    """A task's result: the commit it started from and the one it made."""
 
     task: str
     base: str
@@ -54,9 +44,9 @@ class _Divergence(NamedTuple):
 def read_changed_files(
     repo: Repository, base: str, sides: Sequence[MergeSide], combined: str
 ) -> tuple[ChangedFile, ...]:
-    """The files of each side that are not in the combined tree as the side left them, with all who changed them.
+    """Return the files that differ between a side and the combined tree, with all tasks that changed them.
 
-    Clean merges of work on different files have none, and nothing is read for them.
+    Clean merges of work on different files have none, and no content is read for them.
     """
     changed = {side.task: compare_blobs(repo, side.base, side.tip) for side in sides}
     pairs = [pair for side in sides for pair in _find_divergences(repo, base, side, changed, combined)]
@@ -69,17 +59,17 @@ def read_changed_files(
 
 
 def compare_blobs(repo: Repository, base: str, tip: str) -> dict[str, BlobChange]:
-    """By the name that a file has afterwards."""
-    parts = iter(split_nul(run_git(repo.root, *DIFF_TREE_ARGS, base, tip, "--", timeout=300)))
+    """Return the changes by the new name of the file."""
+    parts = iter(
+        split_nul(run_git(repo.root, *DIFF_TREE_ARGS, "-z", "--raw", "--no-abbrev", base, tip, "--", timeout=300))
+    )
     found: dict[str, BlobChange] = {}
     for head in parts:
-        old_mode, mode, old, new, status = head.removeprefix(":").split(" ")
-        name = next(parts)
-        path = next(parts) if status[0] in "RC" else name
-        if SUBMODULE_MODE in (old_mode, mode):
-            continue
-        before = None if old_mode == ABSENT_MODE else old
-        found[path] = BlobChange(path, name, before, None if mode == ABSENT_MODE else new)
+        entry = parse_raw_entry(head, parts)
+        if SUBMODULE_MODE not in (entry.old_mode, entry.mode):
+            before = None if entry.old_mode == ABSENT_MODE else entry.old_sha
+            after = None if entry.mode == ABSENT_MODE else entry.sha
+            found[entry.path] = BlobChange(entry.path, entry.old_path or entry.path, before, after)
     return found
 
 
@@ -89,9 +79,7 @@ def _find_divergences(
     mine = changed[side.task]
     if not mine:
         return
-    since = {
-        one.old_path: one for one in compare_blobs(repo, side.tip, combined).values()
-    }  # by the name the task gave it
+    since = {one.old_path: one for one in compare_blobs(repo, side.tip, combined).values()}  # by the task's name for it
     odd = [one for one in mine.values() if one.path in since]
     if not odd:
         return
@@ -99,15 +87,16 @@ def _find_divergences(
     others = {**{name: files for name, files in changed.items() if name != side.task}, THE_BASE: landed}
     for one in odd:
         now = since[one.path]
-        beside = tuple(
-            (name, other) for name, files in others.items() if (other := _find_same_file(files, one, now)) is not None
+        names = {one.path, one.old_path, now.path}
+        same = (
+            (
+                task,
+                next((other for other in files.values() if not names.isdisjoint((other.path, other.old_path))), None),
+            )
+            for task, files in others.items()
         )
+        beside = tuple((task, other) for task, other in same if other is not None)
         yield _Divergence(side.task, now.path, one, now.after, beside)
-
-
-def _find_same_file(files: Mapping[str, BlobChange], own: BlobChange, now: BlobChange) -> BlobChange | None:
-    names = {own.path, own.old_path, now.path}
-    return next((one for one in files.values() if one.path in names or one.old_path in names), None)
 
 
 def _list_blobs(pair: _Divergence) -> Iterator[str]:
@@ -119,7 +108,7 @@ def _list_blobs(pair: _Divergence) -> Iterator[str]:
 
 def _build_changed_file(pair: _Divergence, contents: Mapping[str, bytes]) -> ChangedFile:
     def data(blob: str | None) -> bytes | None:
-        # what is too large is compared by its name, like a binary file
+        # a file that is too large is compared by its blob id, like a binary file
         return None if blob is None else contents.get(blob, b"\0" + blob.encode())
 
     return ChangedFile(

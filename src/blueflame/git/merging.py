@@ -1,4 +1,4 @@
-"""Merges in the object store alone: no work tree, no index, no branch is touched."""
+"""Merge in the object store: no work tree, index or branch is changed."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ class MergedTree(NamedTuple):
 
 
 ResolvedTrees: TypeAlias = Mapping[tuple[str, str], str]
-"""Of conflicts that somebody has resolved: the tree of one side and the commit of the other, and the resulting tree."""
+"""Conflicts resolved by an agent: the tree of one side and the commit of the other -> the resulting tree."""
 NOTHING_RESOLVED: ResolvedTrees = {}
 
 
 def trial_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | MergeConflict:
-    """What a merge of two commits would give."""
+    """Return the result of merging two commits, without a commit."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs)
     done = try_git(repo.root, *args, timeout=MERGE_TIMEOUT)
     parts = done.out.split("\0")
     if done.code == 0:
         return CleanMerge(parts[0])
     if done.code != 1 or len(parts) < 2:
-        _find_merge_base(repo, ours, theirs)  # says so in plain words if they have nothing in common
+        if try_git(repo.root, "merge-base", ours, theirs, timeout=MERGE_TIMEOUT).code == 1:
+            raise GitFailed(f"cannot merge {ours} and {theirs} in {repo.root}: they share no history")
         raise build_git_error(repo.root, args, done)
     end = parts.index("", 1)
     paths = tuple(dict.fromkeys(parts[1:end]))
@@ -61,36 +62,21 @@ def find_tree(repo: Repository, sha: str) -> str:
 def create_commit(
     repo: Repository, tree: str, parents: Sequence[str], message: str, written: Mapping[str, str] | None = None
 ) -> str:
-    """A commit that nothing points at yet. The message goes through stdin: it may be long, or begin with a dash.
+    """Create a commit to which no ref points yet. The message goes through stdin: it may be long, or begin with a dash.
 
-    `written` says by whom and when it was written, in git's own variables; left out, by the person and now.
+    `written` has author, committer and dates as git's variables; by default the person, now.
     """
     flags = [part for parent in parents for part in ("-p", parent)]
     env = {**build_identity_environment(repo.root), **(written or {})}
     return run_git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
 
 
-def merge_commits(
-    repo: Repository, ours: str, theirs: str, message: str, *, fast_forward: bool = False
-) -> CombinedCommit | MergeConflict:
-    """Both given as full commit ids. What ours has already needs no commit."""
-    shared = _find_merge_base(repo, ours, theirs)
-    if shared == theirs:
-        return CombinedCommit(ours)
-    if shared == ours and fast_forward:
-        return CombinedCommit(theirs)
-    outcome = trial_merge(repo, ours, theirs)
-    if isinstance(outcome, MergeConflict):
-        return outcome
-    return CombinedCommit(create_commit(repo, outcome.tree, (ours, theirs), message))
-
-
 def combine_commits(
     repo: Repository, base: str, shas: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
 ) -> CombinedCommit | MergeConflict:
-    """One commit that has base and all of shas: the foundation of a task that depends on several.
+    """Return one commit that contains base and all of shas: the foundation of a task that depends on several.
 
-    Commits that others contain are left out, so a chain of dependencies needs no merge at all.
+    Commits that others contain are left out, so a chain of dependencies needs no merge.
     """
     outcome = merge_heads(repo, drop_contained(repo, list(dict.fromkeys((base, *shas)))), message, resolved)
     if isinstance(outcome, MergeConflict):
@@ -101,7 +87,7 @@ def combine_commits(
 def merge_heads(
     repo: Repository, heads: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
 ) -> MergedTree | MergeConflict:
-    """The tree that has all of the heads; a commit is made only where a further merge needs one."""
+    """Merge the heads into one tree; a commit is made only where a further merge needs one."""
     whole, tree = heads[0], ""
     parents: tuple[str, ...] = (whole,)
     for head in heads[1:]:
@@ -118,28 +104,18 @@ def merge_heads(
 
 
 def drop_contained(repo: Repository, shas: list[str]) -> list[str]:
-    """In the order given, which makes the outcome the same every time."""
+    """Return the commits that no other contains, in the given order, so that the result is the same every time."""
     if len(shas) == 1:
         return shas
     kept = set(run_git(repo.root, "merge-base", "--independent", *shas, timeout=MERGE_TIMEOUT).split())
     return [sha for sha in shas if sha in kept]
 
 
-def _find_merge_base(repo: Repository, ours: str, theirs: str) -> str:
-    args = ("merge-base", ours, theirs)
-    done = try_git(repo.root, *args, timeout=MERGE_TIMEOUT)
-    if done.code == 1 and not done.err:
-        raise GitFailed(f"{ours} and {theirs} in {repo.root} share no history, so they are not merged")
-    if done.code:
-        raise build_git_error(repo.root, args, done)
-    return done.out.strip()
-
-
 def _parse_messages(parts: Iterator[str]) -> Iterator[str]:
-    """Each is: the number of paths, the paths, a fixed name of the kind, the words."""
+    """Yield the messages; each is the number of paths, the paths, the kind and the text."""
     for count in parts:
         for _ in range(int(count)):
             next(parts)
-        kind, words = next(parts), next(parts)
+        kind, text = next(parts), next(parts)
         if kind != "Auto-merging":
-            yield words.strip()
+            yield text.strip()

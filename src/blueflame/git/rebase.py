@@ -1,4 +1,4 @@
-"""Commits put in a row, and landings taken back: in the object store alone, like merges."""
+"""Rebase commits and revert landings, in the object store, like merges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG_FORMAT = "%H%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B"
 
 
 class CannotRebase(NamedTuple):
-    """The commits cannot be put in a row; `reason` says which one, and why."""
+    """The commits cannot be rebased; `reason` says which one, and why."""
 
     reason: str
 
@@ -26,10 +26,10 @@ class _LoggedCommit(NamedTuple):
 
 
 def rebase_in_sequence(repo: Repository, base: str, tips: Sequence[str], tree: str) -> str | CannotRebase:
-    """The last of the tips' commits, each replayed on the one before, the first on base; together they give `tree`.
+    """Replay the tips' commits on base, one after the other, and return the last; together they must give `tree`.
 
-    What stands on the right commit already is taken as it is. Merges are left out: they brought together what is in a
-    row now. The dates stay as they were, so that the same is made after a crash.
+    A commit whose parent is right is kept. Merge commits are left out: what they merged is one sequence now. Dates are
+    kept, so that a repetition after a crash makes the same commits.
     """
     head = base
     for commit in _list_commits(repo, base, tips):
@@ -38,14 +38,14 @@ def rebase_in_sequence(repo: Repository, base: str, tips: Sequence[str], tree: s
             return replayed
         head = replayed
     if find_tree(repo, head) != tree:
-        return CannotRebase("its commits in a row do not give the tree that was merged and checked")
+        return CannotRebase("its commits, rebased, do not give the tree that was merged and checked")
     return head
 
 
 def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | CannotRebase:
     onto = find_tree(repo, head)
-    # the parent is what both have in common if the place it goes to is made to look like another child of it
-    place = create_commit(repo, onto, (commit.parent,), "the place that a commit is replayed on", commit.written)
+    # merge needs the commit's parent as the common ancestor: so the new base is committed as another child of it
+    place = create_commit(repo, onto, (commit.parent,), "the base on which a commit is replayed", commit.written)
     outcome = trial_merge(repo, place, commit.sha)
     if isinstance(outcome, MergeConflict):
         return CannotRebase(f"commit {commit.sha[:12]} conflicts in {', '.join(outcome.paths)} when it is replayed")
@@ -55,7 +55,7 @@ def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | 
 
 
 def _list_commits(repo: Repository, base: str, tips: Sequence[str]) -> Iterator[_LoggedCommit]:
-    """Oldest first, one task after the other; none twice."""
+    """Yield the commits, oldest first, one task after the other, each once."""
     for n, tip in enumerate(tips):
         known = [f"^{sha}" for sha in (base, *tips[:n])]
         args = ("log", "-z", "--reverse", "--topo-order", "--no-merges", "--date=raw", "--encoding=UTF-8")
@@ -79,8 +79,8 @@ def _parse_commit(parts: Sequence[str]) -> _LoggedCommit:
 
 
 def revert_range(repo: Repository, head: str, *, before: str, after: str, message: str) -> str | MergeConflict:
-    """A commit on `head` without what came between two of its ancestors; a Conflict where later work stands on it."""
-    back = create_commit(repo, find_tree(repo, before), (after,), "as it was before")
+    """Commit on `head` a revert of what came between two of its ancestors; MergeConflict if later work needs it."""
+    back = create_commit(repo, find_tree(repo, before), (after,), "the state before")
     outcome = trial_merge(repo, head, back)
     if isinstance(outcome, MergeConflict):
         return outcome

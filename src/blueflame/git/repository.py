@@ -1,4 +1,4 @@
-"""The person's repository: may we work here, and what is in it?"""
+"""Open the person's repository, check that it can be used, and read its branches and trees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    root: Path  # of the work tree the person stands in
+    root: Path  # of the work tree in which the person started us
     git_dir: Path  # of that work tree
     common_dir: Path  # where objects and refs are; the same as git_dir unless the work tree is a linked one
     base_branch: str
@@ -36,9 +36,14 @@ class Repository:
 
 
 def open_repository(path: Path, *, base_branch: str) -> Repository:
-    """Any folder of a work tree will do; Refused says what is wrong and how to fix it."""
-    _check_folder(path)
-    _check_version()
+    """Open the repository of any folder of a work tree; Refused says what is wrong and how to fix it."""
+    if not path.exists():
+        raise Refused(f"{path} does not exist; give the path of a git repository")
+    if not path.is_dir():
+        raise Refused(f"{path} is a file; give the folder of a git repository")
+    if (version := read_git_version()) < MIN_GIT_VERSION:
+        shown, needed = ".".join(map(str, version)), ".".join(map(str, MIN_GIT_VERSION))
+        raise Refused(f"git {shown} is too old: Blue Flame needs git {needed} or newer; upgrade git")
     places = _find_folders(path)
     root = places["root"]
     head = try_git(root, "rev-parse", "--symbolic-full-name", "HEAD")
@@ -56,24 +61,15 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
 
 
 def find_dirty_paths(repo: Repository, ignore: Iterable[str] = STATE_FOLDERS) -> tuple[str, ...]:
-    """Tracked files that differ from the last commit, and untracked ones; what is inside submodules is theirs."""
-    out = run_git(
-        repo.root,
-        "status",
-        "--porcelain=v1",
-        "-z",
-        "--no-renames",
-        "--untracked-files=normal",
-        "--ignore-submodules=all",
-        timeout=300,
-    )
-    paths = (entry[3:] for entry in split_nul(out))
-    skipped = tuple(ignore)
-    return tuple(sorted(path for path in paths if not _is_below(path, skipped)))
+    """Return tracked files that differ from the last commit, and untracked ones; changes in submodules are ignored."""
+    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all")
+    paths = (entry[3:] for entry in split_nul(run_git(repo.root, *args, timeout=300)))
+    skipped = tuple(f"{folder}/" for folder in ignore)
+    return tuple(sorted(path for path in paths if not f"{path}/".startswith(skipped)))
 
 
 def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
-    """Keep our folders out of `git status` without touching a file that is in the repository."""
+    """Keep our folders out of `git status` without changing a tracked file."""
     path = (repo.common_dir / "info" / "exclude").resolve()
     text = _read_bytes_as_text(path)
     lines = text.splitlines()
@@ -86,7 +82,7 @@ def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
 
 
 def _read_bytes_as_text(path: Path) -> str:
-    """The person's file in the person's encoding: it goes back byte for byte."""
+    """Read a file of any encoding so that it can be written back byte for byte."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -96,13 +92,13 @@ def _read_bytes_as_text(path: Path) -> str:
 
 
 def read_branch_head(repo: Repository, branch: str) -> str:
-    """The commit a branch points at. An exact name, never an expression such as main~1.
+    """Return the commit of a branch, given its exact name, not an expression such as main~1.
 
-    Read from the file in which git keeps it, where there is one: it is renamed into place, so it is whole.
+    Read from the file of the ref if there is one: git renames it into place, so it is complete.
     """
     found = _read_loose_head(repo, branch) or _ask_branch_head(repo.root, branch)
     if found is None:
-        raise GitFailed(f"the branch {branch} is gone from {repo.root}")
+        raise GitFailed(f"the branch {branch} no longer exists in {repo.root}")
     return found
 
 
@@ -119,7 +115,7 @@ def has_commit(repo: Repository, sha: str) -> bool:
 
 
 def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
-    """A commit is its own ancestor."""
+    """Whether `newer` contains `older`; a commit is its own ancestor."""
     args = ("merge-base", "--is-ancestor", older, newer)
     done = try_git(repo.root, *args)
     if done.code not in (0, 1):
@@ -128,30 +124,15 @@ def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
 
 
 def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
-    """Every file of a commit, submodules not among them."""
+    """Return every file of a commit, without submodules."""
     return tuple(name for mode, name in _list_tree(repo.root, sha) if mode != SUBMODULE_MODE)
 
 
 def measure_tree(repo: Repository, sha: str) -> int:
-    """The bytes that a checkout of the commit needs, its git folder aside."""
-    sizes = split_nul(
-        run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha, timeout=300)
-    )
+    """Return the bytes that a checkout of the commit needs, without its git folder."""
+    args = ("ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha)
+    sizes = split_nul(run_git(repo.root, *args, timeout=300))
     return sum(int(size) for size in sizes if size.strip() != "-")
-
-
-def _check_folder(path: Path) -> None:
-    if not path.exists():
-        raise Refused(f"{path} does not exist; give the path of a git repository")
-    if not path.is_dir():
-        raise Refused(f"{path} is a file; give the folder of a git repository")
-
-
-def _check_version() -> None:
-    found = read_git_version()
-    if found < MIN_GIT_VERSION:
-        shown, needed = ".".join(map(str, found)), ".".join(map(str, MIN_GIT_VERSION))
-        raise Refused(f"git {shown} is too old: Blue Flame needs git {needed} or newer; upgrade git")
 
 
 def _find_folders(path: Path) -> dict[str, Path]:
@@ -166,24 +147,24 @@ def _find_folders(path: Path) -> dict[str, Path]:
         )
     if done.code:
         raise _explain_not_repository(path, done.err)
-    if len(answers) != 6:  # five answers and the empty end; more when a path holds a line break
+    if len(answers) != 6:  # five answers and the empty end; more if a path has a line break
         raise Refused(
-            f"the path of the repository at {path} holds a line break, which git cannot serve; rename the folder"
+            f"the path of the repository at {path} has a line break, which git cannot handle; rename the folder"
         )
     return {"git_dir": Path(answers[2]), "common_dir": Path(answers[3]), "root": Path(answers[4])}
 
 
-def _explain_not_repository(path: Path, said: str) -> Refused:
-    if "dubious ownership" in said:
+def _explain_not_repository(path: Path, message: str) -> Refused:
+    if "dubious ownership" in message:
         return Refused(
-            f"git does not trust {path}, because it belongs to another user; if you do, say so with\n"
+            f"git does not trust {path}, because it belongs to another user; if you do, run\n"
             f"  git config --global --add safe.directory {path}"
         )
-    if "not a git repository" in said:
+    if "not a git repository" in message:
         return Refused(
             f"{path} is not in a git repository; start in one, or make one with `git init` and a first commit"
         )
-    return Refused(f"git cannot use the repository at {path}: {said.strip()}")
+    return Refused(f"git cannot use the repository at {path}: {message.strip()}")
 
 
 def _find_base(root: Path, base_branch: str) -> str:
@@ -217,11 +198,6 @@ def _ask_branch_head(root: Path, branch: str) -> str | None:
 
 
 def _list_tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
-    entries = split_nul(
-        run_git(root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectmode) %(path)", sha, timeout=300)
-    )
+    form = "--format=%(objectmode) %(path)"
+    entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
     return tuple((mode, name) for mode, _, name in (entry.partition(" ") for entry in entries))
-
-
-def _is_below(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path.rstrip("/") == folder or path.startswith(f"{folder}/") for folder in folders)

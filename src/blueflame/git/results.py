@@ -1,9 +1,9 @@
-"""What an agent made, brought into our repository and compared there, commit to commit.
+"""Fetch an agent's result into our repository, and compare commits there.
 
-No git process of ours ever takes the agent's folder as its git dir or work tree: its config, hooks, attributes and
-index could make git run the agent's code as us (facts/sandbox.md 1.4 found five ways). Not even `git upload-pack`
-runs there: we read the branch's id ourselves, and fetch from a repository of our own making that borrows the agent's
-objects and nothing else. Objects are data; every one is checked on its way in.
+No git process uses the agent's folder as its git dir or work tree: its config, hooks, attributes and index could make
+git run the agent's code as us (five ways are known). Not even `git upload-pack` runs there: we read the branch's id
+ourselves, and fetch from a repository that we made and that borrows only the agent's objects. Every object is checked
+when it is fetched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import run_git, run_git_capped, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
@@ -28,7 +29,7 @@ LINK_MODE = "120000"
 MAX_PATH_LENGTH = 4096
 FETCH_TIMEOUT = 600.0
 
-# The agent's objects come with files that speed git up by claiming things about them; none of those is believed.
+# Files beside the agent's objects (commit graph, pack index, bitmaps) make claims about them; none of those is used.
 FETCH_SOURCE_CONFIG = """\
 [core]
 \trepositoryFormatVersion = {version}
@@ -42,13 +43,7 @@ FETCH_SOURCE_CONFIG = """\
 {extensions}"""
 
 DIFF_TREE_ARGS = (
-    "diff-tree",
-    "-r",
-    "-M",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-relative",
-    "--ignore-submodules=none",
+    *("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none"),
 )
 
 
@@ -66,16 +61,16 @@ class NoResult:
 
 
 def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, ref: str) -> CollectedResult | NoResult:
-    """Bring the branch of an agent's checkout into our repository as `ref`; again is the same as once.
+    """Fetch the branch of an agent's checkout into our repository as `ref`. Idempotent.
 
-    What was brought in before a crash is taken as it is: its checkout may have been removed since.
+    A `ref` from before a crash is used: the checkout may have been removed since.
     """
     tip = list_refs(repo, ref).get(ref)
     shutil.rmtree(get_fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
     if tip is None:
         tip = read_branch_tip(checkout, branch)
         if tip is None:
-            return NoResult(reason=f"the branch {branch} is gone from {checkout}")
+            return NoResult(reason=f"the branch {branch} no longer exists in {checkout}")
         if tip == base:
             return NoResult(reason=f"no commit was made on {branch}")
         _fetch_result(repo, checkout, tip=tip, base=base, ref=ref)
@@ -89,21 +84,21 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
 
 
 def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
-    """What tip has and base has not, oldest first."""
-    form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject can hold a line break
+    """Return the commits of tip that base does not have, oldest first."""
+    form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject has a line break
     out = run_git(repo.root, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
     return tuple(_parse_commit(entry) for entry in out.split("\0") if entry)
 
 
 def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
-    """Every path in which two commits differ, in git's order; of a rename both names."""
+    """Return every path in which two commits differ, in git's order; renames with both names."""
     out = run_git(repo.root, *DIFF_TREE_ARGS, "-z", "--raw", "--numstat", base, tip, "--", timeout=300)
     parts = iter(split_nul(out))
-    entries: list[_DiffEntry] = []
+    entries: list[DiffEntry] = []
     counts: dict[str, tuple[str, str]] = {}
     for part in parts:
         if part.startswith(":"):
-            entries.append(_parse_raw(part, parts))
+            entries.append(parse_raw_entry(part, parts))
         else:
             path, added, deleted = _parse_numstat(part, parts)
             counts[path] = (added, deleted)
@@ -112,7 +107,7 @@ def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
 
 
 def read_diff(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
-    """The difference for people and reviewers to read, cut at a line's end when it is longer than `max_bytes`."""
+    """Return the diff for reviewers, cut after a line if it is longer than `max_bytes`."""
     args = (*DIFF_TREE_ARGS, "-p", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", base, tip, "--")
     done = run_git_capped(repo.root, *args, max_bytes=max_bytes)
     text = done.out.decode("utf-8", "replace")
@@ -125,34 +120,24 @@ def set_ref(repo: Repository, ref: str, sha: str) -> None:
     run_git(repo.root, "update-ref", "--no-deref", ref, sha)
 
 
-def build_failed_ref(session: str, task: str, n: int) -> str:
-    """Where the commits of an attempt that failed are kept for a person to look at."""
+def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
+    """Keep the commits of a failed attempt for people to inspect, and return the ref. Idempotent."""
     if not (is_session_id(session) and is_task_id(task)):
         raise ValueError(f"{session!r} and {task!r} are not valid ids for a ref")
-    return f"refs/blueflame/failed/{session}/{task}/{n}"
-
-
-def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
-    """The ref under which the failed result stays; again is the same as once."""
-    ref = build_failed_ref(session, task, n)
+    ref = f"refs/blueflame/failed/{session}/{task}/{n}"
     set_ref(repo, ref, sha)
     return ref
 
 
-def delete_ref(repo: Repository, ref: str) -> None:
-    """Deleting what is not there is fine."""
-    delete_refs(repo, (ref,))
-
-
 def delete_refs(repo: Repository, names: Iterable[str]) -> None:
-    """All or none."""
+    """Delete all of them or none; those that do not exist are fine."""
     orders = "".join(f"delete {name}\0\0" for name in names)
     if orders:
         run_git(repo.root, "update-ref", "--no-deref", "--stdin", "-z", stdin=orders)
 
 
 def list_refs(repo: Repository, prefix: str) -> dict[str, str]:
-    """Name and commit of every ref below a prefix such as refs/blueflame/attempts/, sorted by name."""
+    """Return name and commit of every ref below a prefix such as refs/blueflame/attempts/, sorted by name."""
     lines = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/")).splitlines()
     return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
 
@@ -164,13 +149,8 @@ def _fetch_result(repo: Repository, checkout: Path, *, tip: str, base: str, ref:
             *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true"),
             *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false", "-c", "protocol.file.allow=always"),
             *("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
-            *(
-                f"--negotiation-tip={base}",
-                "--upload-pack=git-upload-pack",
-                "--",
-                str(source),
-                f"+refs/heads/tip:{ref}",
-            ),
+            *(f"--negotiation-tip={base}", "--upload-pack=git-upload-pack"),
+            *("--", str(source), f"+refs/heads/tip:{ref}"),
             env={"GIT_NO_LAZY_FETCH": "1"},
             timeout=FETCH_TIMEOUT,
         )
@@ -178,7 +158,7 @@ def _fetch_result(repo: Repository, checkout: Path, *, tip: str, base: str, ref:
 
 @contextmanager
 def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
-    """A repository without objects, whose one branch is the agent's. Removed with the checkout."""
+    """Make a repository without objects of its own, with the agent's branch; remove it afterwards."""
     home = get_fetch_path(checkout)
     try:
         _build_fetch_source(repo, checkout, tip, home)
@@ -205,16 +185,13 @@ def _build_fetch_source(repo: Repository, checkout: Path, tip: str, home: Path) 
 
 
 def _parse_commit(entry: str) -> Commit:
-    sha, author, subject, message = _replace_undecodable(entry).split("\n", 3)
+    # text, unlike paths, is only shown: undecodable bytes are replaced
+    text = entry.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    sha, author, subject, message = text.split("\n", 3)
     return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"))
 
 
-def _replace_undecodable(text: str) -> str:
-    """Words, unlike paths, need not survive byte for byte; what cannot be read is shown as such."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-class _DiffEntry(NamedTuple):
+class DiffEntry(NamedTuple):
     status: str
     path: str
     old_path: str | None
@@ -224,17 +201,17 @@ class _DiffEntry(NamedTuple):
     old_sha: str
 
 
-def _parse_raw(head: str, rest: Iterator[str]) -> _DiffEntry:
-    """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
+def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:
+    """Parse `:100644 100644 <sha> <sha> R086`; the old name (of a rename) and the name follow in `rest`."""
     old_mode, mode, old_sha, sha, letter = head.removeprefix(":").split(" ")
     first = next(rest)
     if letter[0] in "RC":
-        return _DiffEntry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
-    return _DiffEntry(letter[0], first, None, mode, sha, old_mode, old_sha)
+        return DiffEntry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
+    return DiffEntry(letter[0], first, None, mode, sha, old_mode, old_sha)
 
 
 def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
-    """`1<tab>2<tab>name`, or `1<tab>2<tab>` and then the old name and the name."""
+    """Parse `1<tab>2<tab>name`, or `1<tab>2<tab>` with the old name and the name in `rest`."""
     added, deleted, path = head.split("\t", 2)
     if not path:
         next(rest)
@@ -243,25 +220,13 @@ def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
 
 
 def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
-    """Where links point; of one whose target is longer than any path can be, nothing."""
-    if not shas:
-        return {}
-    sized = run_git(
-        repo.root, "cat-file", "--batch-check=%(objectsize) %(objectname)", stdin="\n".join(shas)
-    ).splitlines()
-    short = [sha for size, _, sha in (line.partition(" ") for line in sized) if int(size) <= MAX_PATH_LENGTH]
-    said = run_git(repo.root, "cat-file", "--batch=%(objectsize)", stdin="".join(f"{sha}\n" for sha in short))
-    data = said.encode("utf-8", "surrogateescape")
-    targets: dict[str, str] = {}
-    at = 0
-    for sha in short:  # each is: its size, a line break, its bytes, a line break
-        start = data.index(b"\n", at) + 1
-        at = start + int(data[at : start - 1]) + 1
-        targets[sha] = data[start : at - 1].decode("utf-8", "surrogateescape")
-    return targets
+    """Return the targets of links, except targets that are longer than a path can be."""
+    short = {sha: size for sha, size in read_blob_sizes(repo, shas).items() if size <= MAX_PATH_LENGTH}
+    targets = read_blobs(repo, short) if short else {}
+    return {sha: target.decode("utf-8", "surrogateescape") for sha, target in targets.items()}
 
 
-def _build_change(entry: _DiffEntry, counted: tuple[str, str], target: str | None) -> Change:
+def _build_change(entry: DiffEntry, counted: tuple[str, str], target: str | None) -> Change:
     added, deleted = counted
     binary = added == "-"
     return Change(

@@ -1,6 +1,6 @@
-"""Searching a result for secrets: the built-in rules on every result, a full scanner before a changeset lands.
+"""Search a result for secrets: the built-in rules on every result, a full scanner before a changeset lands.
 
-What a person lets through is read from the base commit. Read from the result it would let an agent allow its own leak.
+The allow file is read from the base commit: with that of the result, an agent could allow its own leak.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from blueflame.git.added_lines import read_added_lines
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
-from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
@@ -49,7 +48,7 @@ SCANNER_HINT = "reinstall it (pip install 'blueflame[secrets]'), or set validati
 
 
 def scan_result(repo: Repository, base: str, tip: str, settings: SecretSettings) -> tuple[Violation, ...]:
-    """The built-in rules on all that lands with tip: every commit's added lines, and every message."""
+    """Apply the built-in rules to all that lands with tip: the added lines of every commit, and every message."""
     if not settings.enabled:
         return ()
     allowed = read_allow_list(repo, base, settings.allow_file)
@@ -65,10 +64,10 @@ def scan_changeset(
     cache: Path | None = None,
     timeout: float = SCAN_TIMEOUT,
 ) -> tuple[Violation, ...]:
-    """The built-in rules and kingfisher, which knows hundreds more.
+    """Apply the built-in rules and those of kingfisher, which has hundreds more.
 
-    A scanner that is asked for and is missing, fails, takes too long or has not looked at everything raises
-    ProcessFailed: nothing is known of the result then, so it does not land.
+    Raise ProcessFailed if a configured scanner is missing, fails, takes too long or has not scanned everything: the
+    result is then unchecked and does not land.
     """
     program = find_scanner(settings)
     if program is None:
@@ -76,26 +75,28 @@ def scan_changeset(
     allowed = read_allow_list(repo, base, settings.allow_file)
     messages = list_commits(repo, base, tip)
     with _open_copies() as copies:
-        looked = scan_lines(copies.passing(read_added_lines(repo, base, tip)), messages)
-        copies.keep_messages(messages)
-        more = _run_kingfisher(program, copies, cache or get_default_cache(), timeout) if copies.places else ()
-    known = {(finding.path, finding.line, finding.commit) for finding in looked.findings}
-    news = tuple(one for one in more if (one.path, one.line, one.commit) not in known)
-    return judge_findings(ScanResult(findings=(*looked.findings, *news), unscanned=looked.unscanned), allowed)
+        scanned = scan_lines(copies.copy_lines(read_added_lines(repo, base, tip)), messages)
+        for commit in messages:
+            lines = enumerate(commit.message.split("\n"), start=1)
+            copies.write_file([AddedLine(commit.sha, number, text) for number, text in lines])
+        more = _run_kingfisher(program, copies, cache or _get_default_cache(), timeout) if copies.places else ()
+    known = {(finding.path, finding.line, finding.commit) for finding in scanned.findings}
+    new = tuple(one for one in more if (one.path, one.line, one.commit) not in known)
+    return judge_findings(ScanResult(findings=(*scanned.findings, *new), unscanned=scanned.unscanned), allowed)
 
 
 def find_scanner(settings: SecretSettings) -> str | None:
-    """The program that looks through a changeset before it lands; None: the built-in rules alone."""
+    """Return the program that scans a changeset before it lands; None: only the built-in rules do."""
     if not settings.enabled or settings.scanner == "builtin":
         return None
     found = which(KINGFISHER, path=str(Path(sys.executable).parent)) or which(KINGFISHER)
     if found is None and settings.scanner == KINGFISHER:
-        raise ProcessFailed(f"validation.secrets.scanner asks for kingfisher, and it is not installed: {SCANNER_HINT}")
+        raise ProcessFailed(f"validation.secrets.scanner is kingfisher, which is not installed: {SCANNER_HINT}")
     return found
 
 
-def get_default_cache() -> Path:
-    """Compiling its rules takes kingfisher eight seconds, once."""
+def _get_default_cache() -> Path:
+    """Return where kingfisher keeps its compiled rules: compiling takes eight seconds."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blueflame" / KINGFISHER
 
 
@@ -103,10 +104,10 @@ def get_default_cache() -> Path:
 
 
 def read_allow_list(repo: Repository, sha: str, name: str) -> SecretAllowList:
-    """What the person's allow file says in a commit; nothing when there is none. UsageError names every bad line."""
+    """Read the allow file of a commit; an empty list if it does not exist. UsageError names every bad line."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise UsageError(f"validation.secrets.allow_file is {name!r}; write a path inside of the repository")
+        raise UsageError(f"validation.secrets.allow_file is {name!r}; write a path in the repository")
     found = split_nul(run_git(repo.root, "ls-tree", "-z", "--full-tree", "--long", sha, "--", str(path)))
     if not found:
         return SecretAllowList()
@@ -125,30 +126,26 @@ def read_allow_list(repo: Repository, sha: str, name: str) -> SecretAllowList:
 
 @dataclass(slots=True)
 class _LineCopies:
-    """Added lines as files of our own making and naming, and where each of their lines is from."""
+    """Copies of added lines in files that we name, and the origin of each line."""
 
     folder: Path
     places: list[list[AddedLine]] = field(default_factory=list)
     size: int = 0
 
-    def passing(self, lines: Iterable[AddedLine | Unscanned]) -> Iterator[AddedLine | Unscanned]:
-        """Hand the lines on, and keep a copy of them; one file after the other."""
+    def copy_lines(self, lines: Iterable[AddedLine | Unscanned]) -> Iterator[AddedLine | Unscanned]:
+        """Pass the lines on, and write a copy of them, one file after the other."""
         group: list[AddedLine] = []
         for line in lines:
             if isinstance(line, AddedLine):
                 if group and (group[0].path, group[0].commit) != (line.path, line.commit):
-                    self._keep(group)
+                    self.write_file(group)
                     group = []
                 group.append(line)
             yield line
-        self._keep(group)
+        self.write_file(group)
 
-    def keep_messages(self, messages: Iterable[Commit]) -> None:
-        for commit in messages:
-            self._keep([AddedLine(commit.sha, n, text) for n, text in enumerate(commit.message.split("\n"), start=1)])
-
-    def _keep(self, group: list[AddedLine]) -> None:
-        # The number makes each one unique, since what has been seen already is not looked at again.
+    def write_file(self, group: list[AddedLine]) -> None:
+        # The number makes each file unique: kingfisher scans equal content only once.
         data = "".join(f"{line.text}\n" for line in group).encode("utf-8", "surrogateescape")
         if data.strip():
             marked = f"#{len(self.places)}\n".encode() + data
@@ -159,7 +156,7 @@ class _LineCopies:
 
 @contextmanager
 def _open_copies() -> Iterator[_LineCopies]:
-    """In a folder that only we can enter, and for no longer than the scan takes."""
+    """Make a folder for copies that only we can enter, and remove it after the scan."""
     try:
         with TemporaryDirectory(prefix="blueflame-secrets-") as name:
             home = Path(name)
@@ -171,8 +168,8 @@ def _open_copies() -> Iterator[_LineCopies]:
 
 def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: float) -> tuple[SecretFinding, ...]:
     options = (
-        *("--no-validate", "--no-update-check"),  # or it sends what it found to the services that it belongs to
-        *("--no-ignore", "--no-dedup", "--no-limits"),  # or a comment in the line is enough to hide it
+        *("--no-validate", "--no-update-check"),  # otherwise it sends secrets that it found to their services
+        *("--no-ignore", "--no-dedup", "--no-limits"),  # otherwise a comment in the line hides a secret
         *("--no-extract-archives", "--git-history", "none", "--quiet", "--format", "json"),
         *("--rule-cache-dir", str(cache)),
     )
@@ -186,10 +183,10 @@ def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: flo
     return tuple(_build_finding(entry, copies) for entry in report["findings"])
 
 
-def _parse_report(said: str) -> Mapping[str, Any]:
-    """Its words are never shown: they hold the secrets."""
+def _parse_report(text: str) -> Mapping[str, Any]:
+    """Parse the report; its text is never shown, because it has the secrets."""
     try:
-        report = json.loads(said)
+        report = json.loads(text)
         if isinstance(report["findings"], list) and isinstance(report["metadata"]["summary"], dict):
             return dict(report)
     except (ValueError, KeyError, TypeError):
@@ -198,7 +195,7 @@ def _parse_report(said: str) -> Mapping[str, Any]:
 
 
 def _check_complete(report: Mapping[str, Any], copies: _LineCopies) -> None:
-    """A scanner that passes files over finds nothing in them, and says nothing about it."""
+    """Check that every file was scanned: a scanner does not report files that it skips."""
     summary = report["metadata"]["summary"]
     seen = (summary.get("blobs_scanned"), summary.get("bytes_scanned"))
     if seen != (len(copies.places), copies.size):
@@ -215,7 +212,7 @@ def _build_finding(entry: Mapping[str, Any], copies: _LineCopies) -> SecretFindi
         line = copies.places[int(Path(found["path"]).stem)][int(found["line"]) - 1]
         secret = str(found["snippet"])
     except (KeyError, ValueError, TypeError, IndexError) as e:
-        raise ProcessFailed(f"kingfisher found a secret without a valid place; {SCANNER_HINT}") from e
+        raise ProcessFailed(f"kingfisher reported a secret without a valid place; {SCANNER_HINT}") from e
     return SecretFinding(
         rule=rule,
         path=line.path,

@@ -1,8 +1,8 @@
 """Copy the ignored files that a fresh checkout needs (.env, caches).
 
-`.worktreeinclude` at the top of the repository says which, in gitignore syntax, as other tools read it too. A file is
-copied only when it matches and git really ignores it: what is tracked is there already, and what is neither tracked
-nor ignored is unfinished work. Git itself does the matching, so there is one dialect and not two.
+`.worktreeinclude` at the top of the repository lists them in gitignore syntax, as for other tools. A file is copied
+only if it matches and git ignores it: tracked files are there already, and a file that is neither tracked nor ignored
+is unfinished work. Git itself does the matching, so that patterns mean the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from blueflame.model.errors import WorldError
 INCLUDE_FILE = ".worktreeinclude"
 STATE_FOLDER = ".blueflame"
 OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FICLONE = 0x40049409  # Linux: share the blocks until one side writes; other systems refuse it and get a copy
+FICLONE = 0x40049409  # Linux: share the blocks until one side writes; where it fails, the content is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class SeedResult:
 
 
 def seed_checkout(repo_root: Path, checkout: Path, include_file: str = INCLUDE_FILE) -> SeedResult:
-    """Copy what the include file asks for. Nothing is overwritten and nothing is written outside the checkout.
+    """Copy the files that the include file lists. Nothing is overwritten, nothing is written outside the checkout.
 
-    Copied files are ignored in the checkout as well, however they are ignored here (a person's global excludes do not
-    travel with a clone), so that no `git add -A` of an agent commits them.
+    Copied files are ignored in the checkout as well (a person's global excludes do not apply to a clone), so that an
+    agent's `git add -A` does not commit them.
     """
     if not (repo_root / include_file).is_file():
         return SeedResult()
     root, checkout = repo_root.resolve(), checkout.resolve()
     wanted = tuple(_list_wanted(root, checkout, include_file))
-    _ignore_copied(root, checkout, wanted)  # first: a crash in between must not leave a secret that is not ignored
+    _ignore_copied(root, checkout, wanted)  # first: a crash must not leave a secret that is not ignored
     notes = {path: _copy_file(root, checkout, path) for path in wanted}
     return SeedResult(
         copied=tuple(path for path, why in notes.items() if not why),
@@ -55,7 +55,7 @@ def _list_wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]
     others = ("ls-files", "-z", "--others", "--ignored")
     ignored = set(split_nul(run_git(root, *others, "--exclude-standard", timeout=None)))
     matching = set(split_nul(run_git(root, *others, f"--exclude-from={include_file}", timeout=None)))
-    # the state of Blue Flame and the checkouts of other attempts may lie in the repository and are ignored, too
+    # the state folder and the checkouts of other attempts may be in the repository and are ignored, too
     homes = (root / STATE_FOLDER, checkout.parent if root in checkout.parent.parents else checkout)
     for path in sorted(ignored & matching):
         if not any((root / path).is_relative_to(home) for home in homes):
@@ -63,7 +63,7 @@ def _list_wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]
 
 
 def _copy_file(root: Path, checkout: Path, path: str) -> str:
-    """Why it was not copied, or nothing."""
+    """Return why it was not copied, or ""."""
     *folders, name = PurePosixPath(path).parts
     source = root / path
     try:
@@ -95,7 +95,7 @@ def _explain_unfit(root: Path, source: Path, found: os.stat_result) -> str:
 
 
 def _find_target_inside(root: Path, link: Path) -> str | None:
-    """Relative to the link, however it was written: copied unchanged, an absolute one would lead back to us."""
+    """Return the target relative to the link: an absolute one, copied unchanged, would lead to our repository."""
     real = Path(os.path.realpath(link))
     if not real.is_relative_to(root) or ".git" in real.relative_to(root).parts:
         return None
@@ -104,10 +104,9 @@ def _find_target_inside(root: Path, link: Path) -> str | None:
 
 @contextmanager
 def _open_folder(checkout: Path, folders: Iterable[str]) -> Iterator[int]:
-    """An open folder of the checkout, made if need be, reached by its descriptor and never through a link.
+    """Open a folder of the checkout by descriptors, never through a link; create it if it does not exist.
 
-    The files there are the work of others, and after a restart an agent may be at work in it: no name that was
-    looked at before can be trusted to lead to the same place now.
+    After a restart an agent may be running in the checkout: a path that was checked before may now lead elsewhere.
     """
     handle = os.open(checkout, OPEN_FOLDER_FLAGS)
     try:
@@ -127,7 +126,7 @@ def _copy_into(folder: int, name: str, root: Path, source: Path, found: os.stat_
         os.symlink(_find_target_inside(root, source) or ".", name, dir_fd=folder)
         return
     with source.open("rb") as reader:
-        # exclusive: never over what is there, be it a file or a link that turned up meanwhile
+        # O_EXCL: never overwrite a file or a link that was created meanwhile
         writer = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
         with os.fdopen(writer, "wb") as sink:
             try:
@@ -148,10 +147,12 @@ def _copy_content(sink: IO[bytes], reader: IO[bytes], found: os.stat_result) -> 
 
 
 def _ignore_copied(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
-    """Exact names (or the folder that is ignored as a whole), so that nothing an agent makes is ignored by mistake."""
+    """Add exact names (or the folder that is ignored as a whole), so that no file of an agent is ignored by mistake."""
     if not wanted or not os.path.lexists(checkout / ".git"):
         return  # an export without git: nothing can be committed there
-    lines = [os.fsencode(f"/{_escape_pattern(entry)}") for entry in _list_ignore_lines(root, wanted)]
+    whole = _find_ignored_folders(root, wanted)
+    entries = {next((folder for folder in _list_parents(path) if folder in whole), path) for path in wanted}
+    lines = [os.fsencode(f"/{_escape_pattern(entry)}") for entry in sorted(entries)]
     try:
         with _open_folder(checkout, (".git", "info")) as info:
             _append_lines(info, "exclude", lines)
@@ -169,11 +170,6 @@ def _append_lines(folder: int, name: str, lines: Iterable[bytes]) -> None:
         file.write(b"".join([b"\n" if before and not before.endswith(b"\n") else b"", *(line + b"\n" for line in new)]))
 
 
-def _list_ignore_lines(root: Path, wanted: Sequence[str]) -> list[str]:
-    whole = _find_ignored_folders(root, wanted)
-    return sorted({next((folder for folder in _list_parents(path) if folder in whole), path) for path in wanted})
-
-
 def _find_ignored_folders(root: Path, wanted: Iterable[str]) -> frozenset[str]:
     folders = sorted({folder for path in wanted for folder in _list_parents(path)})
     args = ("check-ignore", "-z", "--stdin")
@@ -184,11 +180,11 @@ def _find_ignored_folders(root: Path, wanted: Iterable[str]) -> frozenset[str]:
 
 
 def _list_parents(path: str) -> Iterator[str]:
-    """`a/`, `a/b/` of `a/b/c`."""
+    """Yield `a/` and `a/b/` for `a/b/c`."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
         yield f"{parent}/"
 
 
 def _escape_pattern(path: str) -> str:
-    """A literal gitignore pattern. A newline cannot be written there; `?` covers it and next to nothing else."""
+    """Escape a path as a gitignore pattern. It cannot have a newline, so that becomes `?`."""
     return "".join(f"\\{letter}" if letter in "\\*?[ " else letter for letter in path).replace("\n", "?")

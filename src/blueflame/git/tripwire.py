@@ -1,8 +1,7 @@
-"""A tripwire: what no agent may change in our own repository, compared before and after.
+"""Compare our own repository before and after an attempt: no agent may change it.
 
-Inside the sandbox none of this exists, so nothing here should ever fire. Should it, then only what would make git run
-something, or take objects from elsewhere, is a violation. The person works on meanwhile: that branches move, or that a
-remote is added, is their business and told as a note.
+In the sandbox the repository does not exist, so this should never find a change. A violation is only what makes git run
+a program or read objects from elsewhere. The person may work meanwhile: a moved branch or an added remote is a note.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ REPOSITORY_TOUCHED: Final = "repository_touched"
 STATE_REFS: Final = "refs/blueflame/"
 ABSENT: Final = "-"
 
-# Settings by which git starts a program, reads another file of settings, or talks to another place than it says.
+# Settings that make git start a program, read another file of settings, or connect to another address.
 CODE_SETTINGS = re.compile(
     r"(?i)core\.(fsmonitor|hookspath|sshcommand|editor|pager|askpass|gitproxy|alternaterefscommand|worktree|"
     r"attributesfile|alternaterefsprefixes)|alias\..*|filter\..*|diff\..*\.(command|textconv)|diff\.external|"
@@ -39,14 +38,14 @@ NOTED_FILES = ("info/attributes", "info/exclude", "shallow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFingerprint:
-    """Names of things and digests of what they are."""
+    """Names of files, settings and refs, with digests of their content."""
 
     guarded: Mapping[str, str]
     noted: Mapping[str, str]
 
 
 def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
-    """Some milliseconds; OSError and git's errors come out as GitFailed."""
+    """Take the fingerprint, in some milliseconds; raise GitFailed if something cannot be read."""
     settings = {**_digest_settings(repo.common_dir / "config"), **_digest_settings(repo.git_dir / "config.worktree")}
     try:
         guarded = {
@@ -66,7 +65,7 @@ def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
 
 
 def find_tampering(before: RepositoryFingerprint, after: RepositoryFingerprint) -> tuple[Violation, ...]:
-    """By name; `notes` has the rest."""
+    """Return the violations by name; `list_notes` has the rest."""
     return tuple(
         Violation(rule=REPOSITORY_TOUCHED, path=name, detail=f"{what} while the agent ran; if this was you, try again")
         for name, what in _compare_digests(before.guarded, after.guarded)
@@ -74,7 +73,7 @@ def find_tampering(before: RepositoryFingerprint, after: RepositoryFingerprint) 
 
 
 def list_notes(before: RepositoryFingerprint, after: RepositoryFingerprint) -> tuple[str, ...]:
-    """What else is not as it was: most likely the person's own work, or what we landed."""
+    """List other changes: most likely the person's own work, or what we landed."""
     return tuple(f"{name} was {what}" for name, what in _compare_digests(before.noted, after.noted))
 
 
@@ -86,7 +85,7 @@ def _compare_digests(before: Mapping[str, str], after: Mapping[str, str]) -> Ite
 
 
 def _digest_hooks(folder: Path) -> Iterator[tuple[str, str]]:
-    """The folder itself counts: put a link in its place, and other hooks run."""
+    """Digest the hooks and their folder: a link in its place would run other hooks."""
     yield "hooks", f"link {folder.readlink()}" if folder.is_symlink() else "folder" if folder.is_dir() else ABSENT
     if folder.is_dir():
         for hook in sorted(folder.iterdir()):
@@ -106,7 +105,7 @@ def _digest_file(path: Path) -> str:
 
 
 def _digest_settings(path: Path) -> dict[str, str]:
-    """Every setting of one file, by digest: some hold passwords. A setting may have several values; order counts."""
+    """Digest every setting of a file, since some are passwords. A setting may have several values; order counts."""
     if not path.exists():
         return {}
     listed = split_nul(run_git(path.parent, "config", "--file", str(path), "--no-includes", "-z", "--list"))

@@ -1,4 +1,4 @@
-"""A checkout's branches, read as the plain files that they are: no git process takes an agent's folder for its own."""
+"""Read the branches of an agent's checkout as plain files: no git process uses that folder as its repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_REF_FILE_BYTES = 10_000_000
 
 
 def read_branch_tip(checkout: Path, branch: str) -> str | None:
-    """The commit that a branch names; None when there is no such branch."""
+    """Return the commit of a branch; None if there is no such branch."""
     inside = _get_git_folder(checkout)
     _check_no_links(inside, branch)
     loose = read_plain(inside / "refs" / "heads" / branch)
@@ -26,7 +26,7 @@ def read_branch_tip(checkout: Path, branch: str) -> str | None:
 
 
 def read_checkout_head(checkout: Path) -> str | None:
-    """The commit that is checked out; None when HEAD names a branch that has none."""
+    """Return the commit that is checked out; None if HEAD names a branch without one."""
     text = (read_plain(_get_git_folder(checkout) / "HEAD") or "").strip()
     name = text.removeprefix("ref: ").strip()
     if name.startswith(BRANCH_REFS) and ".." not in name.split("/"):
@@ -37,8 +37,8 @@ def read_checkout_head(checkout: Path) -> str | None:
 
 
 def check_object_store(checkout: Path, *, borrowed: str) -> None:
-    """Git opens what it finds in an object store: a pipe would hold it up, a link lead it anywhere. So only plain
-    files and folders may be there, and the one note about other stores is the one that we wrote."""
+    """Refuse anything but plain files and folders, and any alternates that we did not write: git opens what it finds
+    in an object store, a pipe would block it and a link lead it anywhere."""
     objects = _get_git_folder(checkout) / "objects"
     front = [objects]
     while front:
@@ -53,17 +53,17 @@ def check_object_store(checkout: Path, *, borrowed: str) -> None:
                     raise _build_not_plain_error(Path(entry.path))
     ours = borrowed.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     for name in ("alternates", "http-alternates"):
-        said = read_plain(objects / "info" / name)
-        if said is not None and said != ours:
-            raise GitFailed(f"{objects / 'info' / name} is not as we wrote it: the agent points git to other objects")
+        text = read_plain(objects / "info" / name)
+        if text is not None and text != ours:
+            raise GitFailed(f"{objects / 'info' / name} was changed: the agent points git to other objects")
 
 
 def _build_not_plain_error(path: Path) -> GitFailed:
-    return GitFailed(f"{path} is neither a plain file nor a folder, so nothing is taken from this checkout")
+    return GitFailed(f"nothing is taken from this checkout: {path} is neither a plain file nor a folder")
 
 
 def _check_no_links(inside: Path, name: str) -> None:
-    """A branch's name may have folders in it, and each of them has to be one."""
+    """Refuse a link in place of a folder in the branch's name."""
     folder = inside
     for part in ("refs", "heads", *name.split("/")[:-1]):
         folder /= part
@@ -72,7 +72,7 @@ def _check_no_links(inside: Path, name: str) -> None:
 
 
 def read_plain(path: Path) -> str | None:
-    """An agent may have put a link, a pipe or a gigabyte there: a plain small file or nothing."""
+    """Read a small plain file; None if it does not exist. An agent may have put a link, a pipe or a gigabyte there."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -81,10 +81,10 @@ def read_plain(path: Path) -> str | None:
         raise GitFailed(f"cannot read {path}: {e.strerror}") from e
     try:
         about = os.fstat(handle)
-        if stat.S_ISDIR(about.st_mode):  # git leaves empty folders where branches with longer names have been
+        if stat.S_ISDIR(about.st_mode):  # git leaves empty folders of deleted branches with longer names
             return None
         if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_REF_FILE_BYTES:
-            raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
+            raise GitFailed(f"nothing is taken from this checkout: {path} is not a small plain file")
         return os.read(handle, MAX_REF_FILE_BYTES).decode("utf-8", "replace")
     finally:
         os.close(handle)
@@ -93,9 +93,7 @@ def read_plain(path: Path) -> str | None:
 def _get_git_folder(checkout: Path) -> Path:
     inside = checkout / ".git"
     if inside.is_symlink() or not inside.is_dir():
-        raise GitFailed(
-            f"{inside} is not the folder we made: the agent replaced or removed it, so nothing is taken from it"
-        )
+        raise GitFailed(f"nothing is taken from this checkout: the agent replaced or removed {inside}")
     return inside
 
 

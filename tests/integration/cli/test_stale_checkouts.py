@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.cli.main import run
-from blueflame.git.checkouts import list_checkouts, make_scratch
+from blueflame.git.checkouts import list_checkouts, make_checkout
 from blueflame.git.repository import open_repository
 from blueflame.testing import create_throwaway_repository
 
@@ -31,7 +31,7 @@ def project(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Pat
     (tmp_path / "clean.yaml").write_text("plan: [quit]\nstale: [clean]\n")
     assert run(["run", "--task", "x", "--quiet", "--decisions-file", str(tmp_path / "no.yaml")]) == 5
     repo = open_repository(root, base_branch="main")
-    make_scratch(repo, root / ".trees" / "worker-00000000", repo.base_sha)
+    make_checkout(repo, root / ".trees" / "worker-00000000", base=repo.base_sha)
     return root
 
 

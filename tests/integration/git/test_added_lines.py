@@ -163,7 +163,7 @@ def test_a_history_without_beginning_in_ours_is_read_too(ours: Repository, git: 
 def test_a_file_that_is_too_large_is_told_and_the_others_are_read(ours: Repository, git: Git) -> None:
     write(ours, "big", "x" * 2000)
     write(ours, "small", "key\n")
-    found = list(read_added_lines(ours, ours.base_sha, commit(git, ours), bounds=ReadLimits(file=1000)))
+    found = list(read_added_lines(ours, ours.base_sha, commit(git, ours), limits=ReadLimits(file=1000)))
     assert found[0] == Unscanned("big", "too large to be searched for secrets: 2000 bytes, at most 1000 bytes are read")
     assert found[1:] == [AddedLine("small", 1, "key")]
 
@@ -171,7 +171,7 @@ def test_a_file_that_is_too_large_is_told_and_the_others_are_read(ours: Reposito
 def test_a_result_that_is_too_large_is_told(ours: Repository, git: Git) -> None:
     for n in range(5):
         write(ours, f"{n}", f"{n}" * 500)
-    (found,) = read_added_lines(ours, ours.base_sha, commit(git, ours), bounds=ReadLimits(total=1000))
+    (found,) = read_added_lines(ours, ours.base_sha, commit(git, ours), limits=ReadLimits(total=1000))
     assert isinstance(found, Unscanned)
     assert "more than 1000 bytes" in found.reason
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import checkouts
-from blueflame.git.checkouts import get_record_path, list_checkouts, make_checkout, make_scratch, remove_checkout
+from blueflame.git.checkouts import get_record_path, list_checkouts, make_checkout, remove_checkout
 from blueflame.git.repository import Repository, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed, WorldError
 
@@ -143,7 +143,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(ours: Repository, place: Pat
     with pytest.raises(WorldError, match="Blue Flame did not make it"):
         remove_checkout(ours.root)
     with pytest.raises(WorldError, match="something else is there"):
-        make_scratch(ours, place, ours.base_sha)
+        make_checkout(ours, place, base=ours.base_sha)
     assert (place / "mine").read_text() == "keep"
 
 
@@ -264,7 +264,7 @@ def test_destroying_a_checkout_does_not_harm_our_repository(ours: Repository, pl
 
 
 def test_a_scratch_checkout_has_the_files_of_a_commit_and_no_branch(ours: Repository, place: Path, git: Git) -> None:
-    make_scratch(ours, place, ours.base_sha)
+    make_checkout(ours, place, base=ours.base_sha)
     assert git(place, "rev-parse", "HEAD").strip() == ours.base_sha
     assert git(place, "branch", "--show-current") == ""
     remove_checkout(place)
@@ -272,9 +272,9 @@ def test_a_scratch_checkout_has_the_files_of_a_commit_and_no_branch(ours: Reposi
 
 
 def test_a_scratch_checkout_that_is_there_is_kept_with_what_was_made_in_it(ours: Repository, place: Path) -> None:
-    make_scratch(ours, place, ours.base_sha)
+    make_checkout(ours, place, base=ours.base_sha)
     (place / "build").write_text("half way")
-    make_scratch(ours, place, ours.base_sha)
+    make_checkout(ours, place, base=ours.base_sha)
     assert (place / "build").read_text() == "half way"
 
 
@@ -284,7 +284,7 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     (ours.root / "link").symlink_to("README.md")
     git(ours.root, "add", "-A")
     git(ours.root, "commit", "-q", "-m", "more")
-    make_scratch(ours, place, read_branch_head(ours, "main"))
+    make_checkout(ours, place, base=read_branch_head(ours, "main"))
     assert (place / "run.sh").stat().st_mode & stat.S_IXUSR
     assert (place / "link").readlink() == Path("README.md")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.checkouts import make_checkout, make_scratch, remove_checkout
+from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.landing import Advanced, advance_branch
-from blueflame.git.merging import CombinedCommit, merge_commits
+from blueflame.git.merging import create_commit, find_tree
 from blueflame.git.repository import (
     Repository,
     exclude_from_status,
@@ -104,14 +104,13 @@ def journey(ours: Repository, place: Path, git: Git) -> str:
     ]
     assert "diff --git a/src/app.py b/src/main.py" in read_diff(ours, old, outcome.tip, 10_000)
     remove_checkout(place)
-    built = merge_commits(ours, old, outcome.tip, "feat(task-001): land")
-    assert isinstance(built, CombinedCommit)
-    make_scratch(ours, place, built.sha)
+    built = create_commit(ours, find_tree(ours, outcome.tip), (old, outcome.tip), "feat(task-001): land")
+    make_checkout(ours, place, base=built)
     assert (place / "новый файл.txt").read_text() == "text\n"
     remove_checkout(place)
-    assert isinstance(advance_branch(ours, "main", old=old, new=built.sha), Advanced)
-    assert read_branch_head(ours, "main") == built.sha
-    return built.sha
+    assert isinstance(advance_branch(ours, "main", old=old, new=built), Advanced)
+    assert read_branch_head(ours, "main") == built
+    return built
 
 
 def test_a_lively_configuration_breaks_nothing(

@@ -189,7 +189,7 @@ def test_landing_twice_is_landing_once(ours: Repository, new: str, git: Git) -> 
 
 
 def test_a_missing_branch_is_an_error(ours: Repository, new: str) -> None:
-    with pytest.raises(GitFailed, match="is gone"):
+    with pytest.raises(GitFailed, match="no longer exists"):
         advance_branch(ours, "gone", old=ours.base_sha, new=new)
 
 

@@ -13,7 +13,6 @@ from blueflame.git.merging import (
     MergeConflict,
     combine_commits,
     create_commit,
-    merge_commits,
     trial_merge,
 )
 from blueflame.git.repository import Repository, is_ancestor, list_tree_files, open_repository, read_branch_head
@@ -76,20 +75,16 @@ def test_a_file_changed_here_and_deleted_there_is_a_conflict(ours: Repository, b
 
 
 def test_an_unknown_commit_is_an_error_not_a_conflict(ours: Repository) -> None:
-    for question in (
-        lambda: trial_merge(ours, ours.base_sha, "1" * 40),
-        lambda: merge_commits(ours, "1" * 40, ours.base_sha, "m"),
-    ):
-        with pytest.raises(GitFailed):
-            question()
+    with pytest.raises(GitFailed):
+        trial_merge(ours, ours.base_sha, "1" * 40)
+    with pytest.raises(GitFailed):
+        combine_commits(ours, "1" * 40, (ours.base_sha,), "m")
 
 
 def test_unrelated_histories_are_an_error(ours: Repository, git: Git) -> None:
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
     stranger = create_commit(ours, tree, (), "no parents")
     with pytest.raises(GitFailed, match="share no history"):
-        merge_commits(ours, ours.base_sha, stranger, "m")
-    with pytest.raises(GitFailed):
         trial_merge(ours, ours.base_sha, stranger)
 
 
@@ -97,7 +92,7 @@ def test_a_merge_has_both_parents_and_its_message_and_touches_nothing(
     ours: Repository, branch: Branch, git: Git
 ) -> None:
     left, right = branch(a="1"), branch(b="2")
-    outcome = merge_commits(ours, left, right, "-feat(task-001): слить\n\nтело " + "x" * 200_000)
+    outcome = combine_commits(ours, left, (right,), "-feat(task-001): слить\n\nтело " + "x" * 200_000)
     assert isinstance(outcome, CombinedCommit)
     assert git(ours.root, "log", "-1", "--format=%P%n%s%n%an", outcome.sha).splitlines() == [
         f"{left} {right}",
@@ -114,27 +109,19 @@ def test_a_person_without_a_name_can_merge(
     left, right = branch(a="1"), branch(b="2")
     for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
         monkeypatch.delenv(name)
-    outcome = merge_commits(ours, left, right, "m")
+    outcome = combine_commits(ours, left, (right,), "m")
     assert isinstance(outcome, CombinedCommit)
     assert git(ours.root, "log", "-1", "--format=%an <%ae>", outcome.sha) == "Blue Flame <blueflame@localhost>\n"
 
 
 def test_what_is_contained_already_needs_no_commit(ours: Repository, branch: Branch) -> None:
     newer = branch(a="1")
-    assert merge_commits(ours, newer, ours.base_sha, "m") == CombinedCommit(newer)
-    assert merge_commits(ours, newer, newer, "m") == CombinedCommit(newer)
-
-
-def test_a_fast_forward_happens_only_when_asked_for(ours: Repository, branch: Branch) -> None:
-    newer = branch(a="1")
-    assert merge_commits(ours, ours.base_sha, newer, "m", fast_forward=True) == CombinedCommit(newer)
-    outcome = merge_commits(ours, ours.base_sha, newer, "m")
-    assert isinstance(outcome, CombinedCommit)
-    assert outcome.sha not in (newer, ours.base_sha)
+    assert combine_commits(ours, newer, (ours.base_sha,), "m") == CombinedCommit(newer)
+    assert combine_commits(ours, newer, (newer,), "m") == CombinedCommit(newer)
 
 
 def test_a_conflicting_merge_makes_no_commit(ours: Repository, branch: Branch) -> None:
-    outcome = merge_commits(ours, branch(a="1\n"), branch(a="2\n"), "m")
+    outcome = combine_commits(ours, branch(a="1\n"), (branch(a="2\n"),), "m")
     assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("a",)
 

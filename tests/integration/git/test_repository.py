@@ -264,7 +264,7 @@ def test_ancestry_and_existence_are_told_apart_from_errors(repo: Path, git: Git)
     assert not has_commit(found, "0" * 40)
     with pytest.raises(GitFailed):
         is_ancestor(found, "0" * 40, newer)
-    with pytest.raises(GitFailed, match="the branch gone is gone"):
+    with pytest.raises(GitFailed, match="the branch gone no longer exists"):
         read_branch_head(found, "gone")
 
 

@@ -88,7 +88,7 @@ def test_a_configured_monitor_and_hooks_are_not_asked(repo: Path, git: Git, tmp_
     "said", [b"? a", b"1 .M\0", b"x y\0", b"fatal: no\n", b"2 R. N... 1 2 3 a b R100 new\0", b"? \0", b"\0"]
 )
 def test_half_an_answer_is_a_failure(said: bytes) -> None:
-    with pytest.raises(GitFailed, match="is not a status"):
+    with pytest.raises(GitFailed, match="uncommitted files are unknown"):
         parse_status(said)
 
 

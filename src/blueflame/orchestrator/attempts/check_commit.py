@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.git.checkouts import make_scratch, remove_checkout
+from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.walls import build_command_walls
@@ -74,7 +74,7 @@ async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str
     """
     if not await _is_in_use(context, stem):
         await asyncio.to_thread(remove_checkout, path)
-    await asyncio.to_thread(make_scratch, context.repo, path, sha)
+    await asyncio.to_thread(make_checkout, context.repo, path, base=sha)
     await asyncio.to_thread(seed_checkout, context.repo.root, path, context.settings.worktree.include)
     yield path
     await asyncio.to_thread(remove_checkout, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.merging import MergeConflict, combine_commits
-from blueflame.git.results import delete_ref, list_refs, set_ref
+from blueflame.git.results import delete_refs, list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import BlueFlameError, WorldError
@@ -217,4 +217,4 @@ def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutp
 def _remove_checkout(context: SessionContext, attempt: Attempt, checkout: Path) -> None:
     """Its commits are fetched. A worker's failed checkout stays, with the ref of its base, for a person."""
     remove_checkout(checkout)
-    delete_ref(context.repo, _base_ref(attempt))
+    delete_refs(context.repo, (_base_ref(attempt),))
