@@ -30,19 +30,16 @@ def _find_log_folder(start: Path) -> list[Path]:
     return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
 
 
-def _strip_values(argv: Sequence[str]) -> list[str]:
-    """Keep the verb and the names of options: values may reveal the person's work, and the log is to be shared."""
-    return [*argv[:1], *(word.partition("=")[0] for word in argv[1:] if word.startswith("-"))]
-
-
 def _format_report(error: BaseException, argv: Sequence[str]) -> str:
+    # only the verb and the names of options: values may reveal the person's work, and the log is shared
+    options = [word.partition("=")[0] for word in argv[1:] if word.startswith("-")]
     return "\n".join(
         [
             "# A bug in Blue Flame",
             "",
             f"- version: {__version__}",
             f"- python: {platform.python_version()} on {platform.platform()}",
-            f"- command: blueflame {' '.join(_strip_values(argv))}".rstrip(),
+            f"- command: blueflame {' '.join([*argv[:1], *options])}".rstrip(),
             f"- error: {type(error).__name__}: {error}",
             "",
             "```",

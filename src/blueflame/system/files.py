@@ -31,13 +31,14 @@ DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace `path` in a way that survives a power cut: write a draft, fsync, rename, fsync the folder."""
-    data = _encode_text(content)
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     draft: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.draft")
         with draft.open("xb") as file:
-            _copy_mode(path, file.fileno())
+            with suppress(FileNotFoundError):  # keep the mode of the old file; a new one has that of the umask
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -94,13 +95,3 @@ def read_modified_at(path: Path) -> float:
 def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:
     advice = ADVICE_BY_ERRNO.get(error.errno or 0, "check the path and try again")
     return WorldError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")
-
-
-def _encode_text(content: str | bytes) -> bytes:
-    return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-
-
-def _copy_mode(path: Path, handle: int) -> None:
-    """Keep the mode of the old file; a new one has the mode of the umask."""
-    with suppress(FileNotFoundError):
-        os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))

@@ -49,7 +49,7 @@ class StatePaths:
         return self.state / "parked" / f"{runtime}.json"
 
     def audit(self, agent: str) -> Path:
-        """What an agent asked to do, and what it was told; written by its warden."""
+        """The tool calls of an agent and the decisions about them; written by its warden."""
         return self.logs / f"{agent}.audit.jsonl"
 
     @property
@@ -58,12 +58,12 @@ class StatePaths:
 
     @property
     def knowledge(self) -> Path:
-        """What is remembered, for people to read."""
+        """The memory, for people to read."""
         return self.state / "knowledge"
 
     @property
     def beads(self) -> Path:
-        """The folder of Beads itself, never the one of the person's own."""
+        """Our own folder of Beads, not the person's."""
         return self.state / "beads" / ".beads"
 
     @property
@@ -75,7 +75,7 @@ class StatePaths:
         return self.state / "resolved-config.json"
 
     def session_config(self, session: str, digest: str = "") -> Path:
-        """A configuration the session runs with, or was asked about; a resume does not pick up another one unasked."""
+        """A configuration that the session runs with, or that was proposed at a gate; a resume uses no other."""
         return self.state / "sessions" / session / f"config-{digest[:16]}.json"
 
     def make_folders(self) -> None:
@@ -95,7 +95,7 @@ class ProjectPaths(StatePaths):
 
 
 def make_folder(path: Path) -> None:
-    """With its parents; one that is there is fine."""
+    """Make the folder and its parents; an existing one is fine."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

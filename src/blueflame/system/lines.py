@@ -89,13 +89,6 @@ def _read_lines_between(file: BinaryIO, start: int, end: int) -> Iterator[str | 
         yield SkippedBytes(size, in_one_line=True)
 
 
-def _read_blocks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    file.seek(start)
-    while start < end and (block := file.read(min(BLOCK_BYTES, end - start))):
-        start += len(block)
-        yield block
-
-
 def _find_last_line_start(file: BinaryIO, end: int) -> int:
     while end > 0:
         start = max(0, end - BLOCK_BYTES)
@@ -108,7 +101,8 @@ def _find_last_line_start(file: BinaryIO, end: int) -> int:
 
 
 def _find_next_line_start(file: BinaryIO, start: int, end: int) -> int:
-    for block in _read_blocks(file, start, end):
+    file.seek(start)
+    while start < end and (block := file.read(min(BLOCK_BYTES, end - start))):
         found = block.find(b"\n")
         if found >= 0:
             return start + found + 1

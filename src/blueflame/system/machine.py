@@ -49,16 +49,12 @@ def measure_free(folder: Path) -> FreeResources:
     machine = psutil.virtual_memory().available
     return FreeResources(
         memory=min(machine, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT)),
-        disk=shutil.disk_usage(_find_existing(folder)).free,
+        disk=shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free,
     )
 
 
-def _find_existing(path: Path) -> Path:
-    return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
 def measure_cgroup_memory(own: Path, mounted: Path) -> int:
-    """Return what the tightest control group above us still allows; UNLIMITED_BYTES if there is none."""
+    """Return what the tightest control group above us still allows; UNLIMITED_BYTES without one."""
     try:
         lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:  # no control groups here: not Linux, or hidden from us
@@ -108,7 +104,8 @@ def find_port_block(
     held = tuple(taken)
     for start in range(base, ceiling - size + 1, size):
         block = range(start, start + size)
-        if not any(_is_overlapping(block, other) for other in held) and all(map(is_port_free, block)):
+        overlapping = any(start < other.stop and other.start < block.stop for other in held)
+        if not overlapping and all(map(is_port_free, block)):
             return block
     raise WorldError(
         f"no {size} free ports in a row between {base} and {ceiling - 1}: "
@@ -118,10 +115,6 @@ def find_port_block(
 
 def is_port_free(port: int) -> bool:
     return _can_bind(socket.AF_INET, "127.0.0.1", port) and _can_bind(socket.AF_INET6, "::1", port)
-
-
-def _is_overlapping(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,7 +25,7 @@ MAX_TRIES = 2
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 Notifier = Callable[[Notification, int], None]
-"""Sends a notice and the number of further ones. Raises WorldError."""
+"""Sends a notification and the number of further ones. Raises WorldError."""
 
 
 def build_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
@@ -38,12 +37,12 @@ def _build_command_notifier(settings: NotifierSettings, root: Path, environ: Map
     argv = ("/bin/sh", "-c", given) if isinstance(given, str) else tuple(given or ())
     own = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
-    def tell(notice: Notification, more: int) -> None:
+    def notify(notice: Notification, more: int) -> None:
         env = {**own, "BLUEFLAME_TOPIC": notice.topic, "BLUEFLAME_SESSION": notice.session, "BLUEFLAME_ROOT": str(root)}
         done = run(*argv, cwd=root, env=env, stdin=_format_json(notice, more), timeout=settings.timeout)
         _check_exit(argv[0] if argv[0] != "/bin/sh" else "the command", done)
 
-    return tell
+    return notify
 
 
 def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
@@ -51,7 +50,7 @@ def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Map
     name = "osascript" if mac else "notify-send"
     program = shutil.which(name, path=environ.get("PATH", os.defpath))
 
-    def tell(notice: Notification, more: int) -> None:
+    def notify(notice: Notification, more: int) -> None:
         if program is None:
             raise NotifierFailed(f"{name} is not on PATH: install it, or use `command`")
         head, words = format_headline(notice), format_body(notice, more)
@@ -62,7 +61,7 @@ def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Map
         )
         _check_exit(name, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
 
-    return tell
+    return notify
 
 
 _OSASCRIPT_OPTIONS = (
@@ -77,7 +76,7 @@ _OSASCRIPT_OPTIONS = (
 
 
 def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
-    def tell(notice: Notification, more: int) -> None:
+    def notify(notice: Notification, more: int) -> None:
         url = settings.url or environ.get(settings.url_from or "", "")
         if not url:
             raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to the address of the webhook")
@@ -95,7 +94,7 @@ def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Ma
             if not left or status not in RETRIED_STATUSES:
                 raise NotifierFailed(f"{urlsplit(url).hostname} answered {status}: check the address of the webhook")
 
-    return tell
+    return notify
 
 
 NOTIFIER_BUILDERS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, str]], Notifier]] = {
@@ -137,12 +136,12 @@ def _open_connection(scheme: str, host: str, port: int | None, timeout: float) -
 def _limit_time(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
     """Limit the whole exchange: a response that comes byte by byte would take for ever."""
 
-    def hang_up() -> None:
+    def close_socket() -> None:
         with suppress(OSError):
             if connection.sock is not None:
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(seconds, hang_up)
+    timer = threading.Timer(seconds, close_socket)
     timer.daemon = True
     timer.start()
     try:
@@ -152,11 +151,10 @@ def _limit_time(connection: http.client.HTTPConnection, seconds: float) -> Itera
 
 
 def _format_json(notice: Notification, more: int) -> str:
-    told: dict[str, Any] = build_message(notice, more)
-    return json.dumps(told, ensure_ascii=True) + "\n"
+    return json.dumps(build_message(notice, more), ensure_ascii=True) + "\n"
 
 
 def _check_exit(name: str, done: ProcessResult) -> None:
     if done.code:
-        said = (done.err.strip() or done.out.strip())[-300:]
-        raise NotifierFailed(f"{name} ended with {done.code}{f': {said}' if said else ''}")
+        reason = (done.err.strip() or done.out.strip())[-300:]
+        raise NotifierFailed(f"{name} ended with {done.code}{f': {reason}' if reason else ''}")

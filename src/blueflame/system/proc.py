@@ -1,4 +1,4 @@
-"""Read /proc, for the warden and for those who watch it."""
+"""Read /proc, for the warden and for the orchestrator."""
 
 from __future__ import annotations
 

@@ -33,15 +33,7 @@ class ProcessResultBytes(NamedTuple):
     code: int
     out: bytes
     err: bytes
-
-
-class CappedResult(NamedTuple):
-    """The first bytes of a program's output; `truncated`: it was stopped because there was more."""
-
-    code: int
-    out: bytes
-    err: bytes
-    truncated: bool
+    truncated: bool = False  # it was stopped because there was more output
 
 
 def run(
@@ -75,22 +67,22 @@ def run_bytes(
 
 def run_capped(
     *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
-) -> CappedResult:
+) -> ProcessResultBytes:
     """Read at most `max_bytes` of output, then stop the program."""
     with (
         tempfile.TemporaryFile() as err,
         _run_child(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
-        _kill_after(child, timeout) as rang,
+        _kill_after(child, timeout) as timed_out,
     ):
         assert child.stdout is not None
         out = child.stdout.read(max_bytes + 1)
         if truncated := len(out) > max_bytes:
-            _kill_group(child.pid, signal.SIGKILL)
+            _kill_group(child.pid)
         child.wait()
-        if rang.is_set():
+        if timed_out.is_set():
             raise _build_timeout_error(argv, cwd, timeout)
         err.seek(0)
-        return CappedResult(child.returncode, out[:max_bytes], err.read(), truncated)
+        return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
 
 
 def read_tail(path: Path, max_bytes: int) -> str:
@@ -108,15 +100,15 @@ def read_tail(path: Path, max_bytes: int) -> str:
 
 
 def start_detached(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, told: bytes = b""
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, stdin: bytes = b""
 ) -> int:
     """Start a process that outlives us, in a new session, with output to `log`. Return its pid.
 
-    `told` is its whole input, through a pipe: at most MAX_INPUT_BYTES, so that we never wait for the child to read.
+    `stdin` is its whole input, through a pipe: at most MAX_INPUT_BYTES, so that we never wait for the child to read.
     """
     _reap_detached()
-    with _open_log(log) as sink, _open_input(told) as stdin:
-        child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
+    with _open_log(log) as sink, _open_input(stdin) as source:
+        child = _start_process(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
     child.returncode = 0  # Popen must neither wait for it nor warn about it
     _DETACHED_PIDS.add(child.pid)
     return child.pid
@@ -126,17 +118,17 @@ MAX_INPUT_BYTES = 4096  # the minimum that a pipe holds
 
 
 @contextmanager
-def _open_input(told: bytes) -> Iterator[int]:
-    """Yield a pipe that holds `told`; only the reader can read it."""
-    if not told:
+def _open_input(data: bytes) -> Iterator[int]:
+    """Yield the reading end of a pipe that holds the data."""
+    if not data:
         yield subprocess.DEVNULL
         return
-    if len(told) > MAX_INPUT_BYTES:
-        raise ProcessFailed(f"{len(told)} bytes of input are too many: a pipe holds {MAX_INPUT_BYTES}")
+    if len(data) > MAX_INPUT_BYTES:
+        raise ProcessFailed(f"{len(data)} bytes of input are too many: a pipe holds {MAX_INPUT_BYTES}")
     reader, writer = os.pipe()
     try:
         try:
-            os.write(writer, told)
+            os.write(writer, data)
         finally:
             os.close(writer)
         yield reader
@@ -163,15 +155,14 @@ def _start_process(
     *,
     cwd: Path,
     env: Mapping[str, str] | None,
-    stdin: int | IO[bytes] | None = None,
-    stdout: int | IO[bytes] | None = None,
-    stderr: int | IO[bytes] | None = None,
-    new_session: bool = True,
+    stdin: int | IO[bytes],
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
 ) -> subprocess.Popen[bytes]:
     given = remove_model_keys(os.environ if env is None else env)
     try:
         return subprocess.Popen(
-            argv, cwd=cwd, env=given, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
+            argv, cwd=cwd, env=given, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
         )
     except FileNotFoundError as e:
         if not cwd.is_dir():
@@ -197,7 +188,7 @@ def _run_child(
         child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
         with child, ExitStack() as undo:
             undo.callback(child.wait)  # Popen itself does not wait after an interrupt
-            undo.callback(_kill_group, child.pid, signal.SIGKILL)
+            undo.callback(_kill_group, child.pid)
             let_in()
             yield child
             undo.pop_all()
@@ -205,27 +196,27 @@ def _run_child(
 
 @contextmanager
 def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
-    rang = threading.Event()
+    timed_out = threading.Event()
 
-    def ring() -> None:
+    def kill() -> None:
         if child.poll() is None:
-            rang.set()
-            _kill_group(child.pid, signal.SIGKILL)
+            timed_out.set()
+            _kill_group(child.pid)
 
-    timer = threading.Timer(seconds, ring)
+    timer = threading.Timer(seconds, kill)
     timer.daemon = True
     timer.start()
     try:
-        yield rang
+        yield timed_out
     finally:
         timer.cancel()
         timer.join()
 
 
-def _kill_group(pgid: int, how: signal.Signals) -> None:
+def _kill_group(pgid: int) -> None:
     # PermissionError: on macOS, for a group of zombies
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pgid, how)
+        os.killpg(pgid, signal.SIGKILL)
 
 
 @contextmanager
@@ -278,8 +269,7 @@ class BackgroundProcess:
     def kill_group(self) -> None:
         """Kill its whole group, if it still runs."""
         if self.is_running:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            _kill_group(self.pid)
             self._process.wait()
 
 
@@ -314,7 +304,8 @@ def start_background(
 def defer_interrupts() -> Iterator[Callable[[], None]]:
     """Defer Ctrl-C until `let_in` is called: an exception inside Popen would lose the handle of a running child."""
     before = signal.getsignal(signal.SIGINT)
-    if not _is_main_thread() or not callable(before):
+    # only the main thread may set signal handlers, and only it is interrupted
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield lambda: None
         return
     pending: list[int] = []
@@ -329,8 +320,3 @@ def defer_interrupts() -> Iterator[Callable[[], None]]:
         yield let_in
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _is_main_thread() -> bool:
-    """Only the main thread may set signal handlers, and only it is interrupted."""
-    return threading.current_thread() is threading.main_thread()

@@ -28,7 +28,7 @@ class TerminalGone(BlueFlameError):
 
 
 def is_interactive() -> bool:
-    """Both input and output are a terminal."""
+    """Whether both input and output are a terminal."""
     return os.isatty(0) and os.isatty(1)
 
 

@@ -69,12 +69,12 @@ class DetachReason(StrEnum):
 
 
 def has_terminal(folder: Path) -> bool:
-    """It runs and can be attached to."""
+    """Whether it runs and can be attached to."""
     return (folder / SOCKET_NAME).exists()
 
 
 def has_requested_terminal(folder: Path) -> bool:
-    """Its launch file asks for a terminal; it may not have started yet, or have ended."""
+    """Whether its launch file asks for a terminal; it may not have started yet, or have ended."""
     return bool(read_json_object(folder / "launch.json").get("terminal"))
 
 
@@ -94,7 +94,7 @@ async def attach_terminal(folder: Path, *, read_only: bool = False, keyboard: in
     reader, writer = await _connect_to_agent(folder)
     relay = _Relay(writer, keyboard, screen, read_only=read_only)
     try:
-        with _enter_raw_mode(relay) as again, _handle_signals(relay, again), _restore_screen(relay):
+        with _enter_raw_mode(relay), _handle_signals(relay), _restore_screen(relay):
             return await _wait_for_first(relay.left, asyncio.ensure_future(_relay_output(reader, relay)))
     finally:
         writer.close()
@@ -170,13 +170,13 @@ class _Relay:
         if not keys:
             self._detach(DetachReason.CLOSED)
             return
-        wish = DETACH_KEYS.search(keys)
+        detach = DETACH_KEYS.search(keys)
         if self._read_only:
-            if wish or INTERRUPT_KEY in keys:
+            if detach or INTERRUPT_KEY in keys:
                 self._detach(DetachReason.LEFT)
             return
-        self._send_frame(KEYS, keys[: wish.start()] if wish else keys)
-        if wish:
+        self._send_frame(KEYS, keys[: detach.start()] if detach else keys)
+        if detach:
             self._detach(DetachReason.LEFT)
 
     def send_size(self) -> None:
@@ -192,19 +192,18 @@ class _Relay:
             assert len(content) <= MAX_CONTENT_BYTES
             self._writer.write(build_frame(kind, content))
 
-    def _detach(self, parting: DetachReason) -> None:
+    def _detach(self, reason: DetachReason) -> None:
         if not self.left.done():
-            self.left.set_result(parting)
+            self.left.set_result(reason)
 
 
 @contextmanager
-def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
+def _enter_raw_mode(relay: _Relay) -> Iterator[None]:
     """Pass every key, Ctrl-C and Ctrl-Z too; restore the modes and discard unread input afterwards."""
     before = termios.tcgetattr(relay.keyboard)
-    again = RawMode(relay.keyboard)
     try:
-        again()
-        yield again
+        _set_raw_mode(relay.keyboard)
+        yield
     finally:
         if relay.was_asked:
             _drain_replies(relay)
@@ -218,8 +217,8 @@ def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
 def _drain_replies(relay: _Relay) -> None:
     """Read replies to the agent's queries, which would be typed into the shell: a terminal answers in order."""
     _write_screen(relay.screen, STATUS_QUERY)
-    heard, give_up = b"", time.monotonic() + REPLY_TIMEOUT
-    while STATUS_REPLY not in heard and (left := give_up - time.monotonic()) > 0:
+    replies, give_up = b"", time.monotonic() + REPLY_TIMEOUT
+    while STATUS_REPLY not in replies and (left := give_up - time.monotonic()) > 0:
         if select.select([relay.keyboard], [], [], left)[0]:
             try:
                 keys = os.read(relay.keyboard, 4096)
@@ -227,18 +226,12 @@ def _drain_replies(relay: _Relay) -> None:
                 return
             if not keys:
                 return
-            heard += keys
+            replies += keys
 
 
-class RawMode:
-    """Set raw mode again after a stop and continue: the shell has set its own modes meanwhile."""
-
-    def __init__(self, keyboard: int) -> None:
-        self._keyboard = keyboard
-
-    def __call__(self) -> None:
-        with suppress(termios.error):
-            tty.setraw(self._keyboard, termios.TCSANOW)
+def _set_raw_mode(keyboard: int) -> None:
+    with suppress(termios.error):
+        tty.setraw(keyboard, termios.TCSANOW)
 
 
 @contextmanager
@@ -253,16 +246,16 @@ def _restore_screen(relay: _Relay) -> Iterator[None]:
 
 
 @contextmanager
-def _handle_signals(relay: _Relay, again: RawMode) -> Iterator[None]:
+def _handle_signals(relay: _Relay) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
-    def come_back() -> None:
-        again()
+    def continue_after_stop() -> None:
+        _set_raw_mode(relay.keyboard)  # the shell has set its own modes meanwhile
         relay.send_size()
 
     loop.add_reader(relay.keyboard, relay.read_keys)
     loop.add_signal_handler(signal.SIGWINCH, relay.send_size)
-    loop.add_signal_handler(signal.SIGCONT, come_back)
+    loop.add_signal_handler(signal.SIGCONT, continue_after_stop)
     relay.send_size()
     try:
         yield

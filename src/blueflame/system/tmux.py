@@ -44,14 +44,14 @@ def format_session_name(name: str, *, adhoc: bool = False) -> str:
     return f"cc-{'adhoc-' if adhoc else ''}{UNSAFE_CHARACTERS.sub('-', name).strip('-') or 'agent'}"
 
 
-def open_window(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] = ("CLAUDECODE",)) -> TmuxWindow:
+def open_window(wanted: str, argv: Sequence[str], *, cwd: Path) -> TmuxWindow:
     """Open a session of that name (or the next free one) in which `argv` runs; it ends with `argv`.
 
     CLAUDECODE marks what runs below Claude Code, so it is unset.
     """
     from libtmux.exc import LibTmuxException, TmuxSessionExists
 
-    words = ["env", *(word for name in unset for word in ("-u", name)), *argv]
+    words = ["env", "-u", "CLAUDECODE", *argv]
     for n in range(1, MAX_SESSIONS):
         name = wanted if n == 1 else f"{wanted}-{n}"
         try:
@@ -80,7 +80,7 @@ def has_session(session: str) -> bool:
 
 
 def _find_server() -> Server:
-    """The server that the person is in, else the default one."""
+    """Return the server in which the person is, else the default one."""
     from libtmux import Server
 
     inside = os.environ.get("TMUX", "").partition(",")[0]

@@ -170,16 +170,16 @@ def test_a_detached_process_has_its_own_session_and_no_terminal_input(tmp_path: 
 
 def test_a_detached_process_can_be_told_something_that_is_nowhere_else(tmp_path: Path) -> None:
     script = "import sys; print(repr(sys.stdin.read()), flush=True)"
-    pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "log", told=b"a secret")
+    pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "log", stdin=b"a secret")
     eventually(lambda: is_dead(pid))
     assert (tmp_path / "log").read_text() == "'a secret'\n"
 
 
 def test_nobody_waits_for_a_detached_process_that_does_not_listen(tmp_path: Path) -> None:
-    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * MAX_INPUT_BYTES)
+    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", stdin=b"x" * MAX_INPUT_BYTES)
     eventually(lambda: is_dead(pid))
     with pytest.raises(ProcessFailed, match="bytes of input are too many"):
-        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * (MAX_INPUT_BYTES + 1))
+        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", stdin=b"x" * (MAX_INPUT_BYTES + 1))
 
 
 def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:

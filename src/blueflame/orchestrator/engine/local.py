@@ -194,7 +194,7 @@ class LocalEngine:
         env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
         secrets = self._secrets.get(attempt)
         told = json.dumps(dict(secrets)).encode() if secrets else b""
-        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", told=told)
+        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", stdin=told)
         known = read_identity(pid)
         if known is not None:
             self._started[attempt] = known
