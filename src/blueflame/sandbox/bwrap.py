@@ -21,7 +21,7 @@ LOOPBACK_PORTS = (61128, 61130)  # gateway and hook, on the loopback device of t
 def arrange_mounts(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
     """Sort mounts so that a place comes after what it is below; of two for the same place, the later one counts.
 
-        A mount point inside a folder that the sandboxed process can write to must not be left to it: between two starts
+    A mount point in a folder that the sandboxed process can write to must not be under its control: between two starts
     it could put a link there, and the next start would follow it. So the first folder on the way to it is an empty
     mount of ours, which cannot be moved while it is mounted.
     """

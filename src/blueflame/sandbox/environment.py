@@ -54,18 +54,16 @@ def build_inner_environment(
     temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP)
     found = kept | FIXED_VARIABLES | places | dict(tools.variables) | temporary | ours
     found.setdefault("LANG", "C.UTF-8")
-    return dict(sorted((found | _build_network_variables(tools, online=online)).items()))
-
-
-def _build_network_variables(tools: Toolchains, *, online: bool) -> dict[str, str]:
     proxy = tools.variables.get("GOPROXY")
-    if online:
-        return {"GOPROXY": f"{proxy},direct"} if proxy else {}
-    return {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
+    if not online:
+        found |= {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
+    elif proxy:
+        found["GOPROXY"] = f"{proxy},direct"
+    return dict(sorted(found.items()))
 
 
 def _is_missing_inside(value: str, real_home: Path, inside: Collection[str]) -> bool:
-    """A path in the person's home that does not exist inside: a tool would fail to create it."""
+    """Whether it is a path in the person's home that does not exist inside: a tool would fail to create it."""
     if not value.startswith("/") or os.pathsep in value:
         return False
     path = os.path.normpath(value)

@@ -45,14 +45,9 @@ def list_configured_mounts(
             if not os.path.lexists(path):
                 notes.append(f"sandbox.{key}: {name} does not exist on this machine")
                 continue
-            mounts += _build_mounts(kind, path, f"sandbox.{key}")
+            real, why = os.path.realpath(path), f"sandbox.{key}"
+            mounts += [Mount(kind=kind, source=real, target=each, why=why) for each in dict.fromkeys((path, real))]
     return mounts, notes
-
-
-def _build_mounts(kind: MountKind, path: str, why: str) -> Iterator[Mount]:
-    real = os.path.realpath(path)
-    for target in dict.fromkeys((path, real)):
-        yield Mount(kind=kind, source=real, target=target, why=why)
 
 
 def _expand_path(name: str, repo_root: Path | None, home: Path) -> str:
@@ -100,18 +95,14 @@ def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     while waiting and len(seen) < MAX_ALTERNATES:
         name = waiting.pop(0)
-        if name in seen or not _is_object_folder(Path(name)):
+        # an alternates file can name any folder
+        if name in seen or Path(name).name != "objects" or not Path(name, "pack").is_dir():
             continue
         seen.add(name)
         real = os.path.realpath(name)
         for target in dict.fromkeys((name, real)):
             yield real, target
         waiting += _read_alternates(Path(name))
-
-
-def _is_object_folder(folder: Path) -> bool:
-    """Check: an alternates file can name any folder."""
-    return folder.name == "objects" and (folder / "pack").is_dir()
 
 
 def _read_alternates(objects: Path) -> list[str]:

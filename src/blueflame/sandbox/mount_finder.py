@@ -46,7 +46,7 @@ class MountFinder:
 
     def is_secret(self, path: str) -> bool:
         """True for the home and its parents, places of the kernel, credentials and what holds them."""
-        if len(_split_path(path)) < 2 or is_below(self.home, path):
+        if len(Path(path).parts) < 3 or is_below(self.home, path):
             return True
         if any(is_below(path, place) for place in FORBIDDEN_FOLDERS) and not is_below(path, NIX_SYSTEM):
             return True
@@ -129,7 +129,3 @@ def _list_ancestors(path: str) -> Iterator[str]:
     while path not in ("", "/"):
         yield path
         path = path.rpartition("/")[0]
-
-
-def _split_path(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]

@@ -53,7 +53,7 @@ def read_checkout(root: Path) -> PersonCheckout:
 
 
 def _find_common_folder(root: Path, pointer: Path) -> Path | None:
-    """For a linked worktree or a submodule."""
+    """Return the common git folder of a linked worktree or a submodule."""
     text = _read_first_line(pointer)
     if not text.startswith("gitdir: "):
         return None
@@ -73,7 +73,7 @@ def _read_first_line(path: Path) -> str:
 
 
 SKIPPED_FOLDERS = (".git", "node_modules", ".venv", "venv", ".tox", ".nox", "target", "__pycache__")
-MAX_ENTRIES = 200_000  # entries; a larger tree is searched no further, which is reported
+MAX_ENTRIES = 200_000  # a larger tree is searched no further, which is reported
 
 
 class ProtectedFiles(NamedTuple):
@@ -85,7 +85,11 @@ class ProtectedFiles(NamedTuple):
 def find_protected_files(worktree: Path, blocked: tuple[str, ...], *, of_git: bool) -> ProtectedFiles:
     """`of_git`: the person's own repository, in which git may be run. Patterns match in any letter case."""
     globs = Globs(tuple(pattern.lower() for pattern in blocked))
-    ignored = _list_ignored(worktree) if of_git else ()
+    ignored: tuple[str, ...] = ()
+    if of_git:
+        args = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+        done = try_git(worktree, *args, timeout=120)
+        ignored = tuple(f"{name.rstrip('/')}/" for name in split_nul(done.out)) if done.code == 0 else ()
     frozen: list[str] = []
     hidden: list[str] = []
     waiting, seen = [""], 0
@@ -95,7 +99,7 @@ def find_protected_files(worktree: Path, blocked: tuple[str, ...], *, of_git: bo
             if is_special:
                 hidden.append(name)
             elif globs.touches(name.lower()) if is_folder else globs.matches(name.lower()):
-                (hidden if _is_in(name, ignored) else frozen).append(name)
+                (hidden if f"{name}/".startswith(ignored) else frozen).append(name)
             elif is_folder and name.rpartition("/")[2] not in SKIPPED_FOLDERS:
                 waiting.append(name)
     return ProtectedFiles(tuple(sorted(frozen)), tuple(sorted(hidden)), seen <= MAX_ENTRIES)
@@ -110,14 +114,3 @@ def _list_entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool
                 is_folder = entry.is_dir(follow_symlinks=False)
                 is_special = not is_folder and not entry.is_file(follow_symlinks=False)
                 yield f"{folder}/{entry.name}".lstrip("/"), is_folder, is_special
-
-
-def _list_ignored(worktree: Path) -> tuple[str, ...]:
-    done = try_git(
-        worktree, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", timeout=120
-    )
-    return tuple(name.rstrip("/") for name in split_nul(done.out)) if done.code == 0 else ()
-
-
-def _is_in(name: str, folders: tuple[str, ...]) -> bool:
-    return any(name == folder or name.startswith(f"{folder}/") for folder in folders)

@@ -75,7 +75,12 @@ def _prepare_walls(spec: SandboxSpec, folder: Path) -> dict[str, Any]:
     files = next(Path(mount.source).parent for mount in spec.mounts if mount.target == "/etc")
     if not (files / "ready").exists():
         _write_files.cache_clear()
-    _write_files(files, tuple(_list_etc_mounts(spec)), user=spec.user, uid=spec.uid, gid=spec.gid, home=spec.home)
+    mounted = tuple(
+        (mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source))
+        for mount in spec.mounts
+        if mount.target.startswith("/etc/")
+    )
+    _write_files(files, mounted, user=spec.user, uid=spec.uid, gid=spec.gid, home=spec.home)
     if IS_MACOS:
         profile = folder / "profile.sb"
         write_file(profile, build_seatbelt_profile(spec).encode())
@@ -100,12 +105,6 @@ def _write_files(
         place.parent.mkdir(parents=True, exist_ok=True)
         _make_mount_point(place, is_folder=is_folder)
     write_file(files / "ready", b"")
-
-
-def _list_etc_mounts(spec: SandboxSpec) -> Iterator[tuple[str, bool]]:
-    for mount in spec.mounts:
-        if mount.target.startswith("/etc/"):
-            yield mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source)
 
 
 def _has_filter() -> bool:
@@ -139,14 +138,11 @@ def _make_private_folder(place: Path) -> None:
 def _make_links(spec: SandboxSpec, home: Path) -> None:
     for name, to in spec.links:
         at = home / name
-        if _is_clear(home, at.parent) and not os.path.lexists(at):
+        # an agent may have put a link on the way in an earlier start of the sandbox
+        clear = os.path.realpath(at.parent) == str(at.parent) and at.parent.is_relative_to(home)
+        if clear and not os.path.lexists(at):
             at.parent.mkdir(parents=True, exist_ok=True)
             at.symlink_to(to)
-
-
-def _is_clear(home: Path, folder: Path) -> bool:
-    """No link on the way that an agent created in an earlier start of the sandbox."""
-    return os.path.realpath(folder) == str(folder) and folder.is_relative_to(home)
 
 
 def _make_mount_points(spec: SandboxSpec) -> None:

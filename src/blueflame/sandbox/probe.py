@@ -32,12 +32,12 @@ MAX_USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
 
 class SandboxProblem(NamedTuple):
     guard: str
-    words: str  # state: cause. fix
+    words: str  # the message
 
 
 class SandboxProbeResult(NamedTuple):
     code: int
-    said: str
+    output: str
 
 
 CgroupProbe: TypeAlias = Callable[[], tuple[bool, bool]]
@@ -61,22 +61,14 @@ def find_supported_level(groups: CgroupProbe) -> SandboxLevel:
 
 @lru_cache(maxsize=1)
 def find_bubblewrap() -> BubblewrapFeatures:
-    """Find bwrap on PATH and its features; a default path if there is none, which `find_problems` reports."""
+    """Find bwrap on PATH and its features; a default path if it is missing, which `find_problems` reports."""
     program = shutil.which("bwrap") or "/usr/bin/bwrap"
-    said = _run_program([program, "--help"]).said
+    text = _run_program([program, "--help"]).output
+    strict = BubblewrapFeatures(program=program, disable_userns=True, size=False)
     return BubblewrapFeatures(
         program=program,
-        disable_userns="--disable-userns" in said and _can_run(program, disable_userns=True),
-        size="--size" in said,
-    )
-
-
-def _can_run(program: str, *, disable_userns: bool) -> bool:
-    return (
-        _run_probe(
-            BubblewrapFeatures(program=program, disable_userns=disable_userns, size=False), _build_probe_sandbox()
-        ).code
-        == 0
+        disable_userns="--disable-userns" in text and _run_probe(strict, _build_probe_sandbox()).code == 0,
+        size="--size" in text,
     )
 
 
@@ -99,12 +91,12 @@ def _check_installed() -> SandboxProblem | None:
     if program is None:
         advice = "install it: `apt-get install bubblewrap`, `dnf install bubblewrap` or `pacman -S bubblewrap`"
         return SandboxProblem("bubblewrap", f"bubblewrap (bwrap) is not installed; {advice}, {LEVEL_OFF_HINT}")
-    said = _run_program([program, "--version"]).said
-    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
+    text = _run_program([program, "--version"]).output
+    version = tuple(map(int, re.findall(r"\d+", text)[:3]))
     if version < MIN_VERSION:
         needed = ".".join(map(str, MIN_VERSION))
         return SandboxProblem(
-            "bubblewrap", f"{program} is {said.strip() or 'broken'}; install {needed} or newer, {LEVEL_OFF_HINT}"
+            "bubblewrap", f"{program} is {text.strip() or 'broken'}; install {needed} or newer, {LEVEL_OFF_HINT}"
         )
     return None
 
@@ -116,7 +108,7 @@ def _check_namespaces() -> SandboxProblem | None:
         return None
     return SandboxProblem(
         "namespaces",
-        f"the sandbox is unavailable: bubblewrap failed ({tried.said.strip()[:200]}); "
+        f"the sandbox is unavailable: bubblewrap failed ({tried.output.strip()[:200]}); "
         f"{_choose_advice()}, {LEVEL_OFF_HINT}",
     )
 
@@ -163,7 +155,7 @@ def _check_seccomp() -> SandboxProblem | None:
         return None
     return SandboxProblem(
         "seccomp",
-        f"the sandbox is unavailable: the kernel does not accept our seccomp filter ({tried.said.strip()[:200]}); "
+        f"the sandbox is unavailable: the kernel does not accept our seccomp filter ({tried.output.strip()[:200]}); "
         f"{LEVEL_OFF_HINT[3:]}",
     )
 

@@ -29,10 +29,10 @@ def relay_files(files: StandardFiles) -> Iterator[StandardFiles]:
     writers: list[subprocess.Popen[bytes]] = []
     readers: list[subprocess.Popen[bytes]] = []
     try:
-        stdin = _relay_input(files.stdin, opened, readers)
-        stdout = _relay_output(files.stdout, opened, writers)
+        stdin = _relay_file(files.stdin, opened, readers, reading=True)
+        stdout = _relay_file(files.stdout, opened, writers)
         same = stdout != files.stdout and os.path.sameopenfile(files.stdout, files.stderr)
-        yield StandardFiles(stdin, stdout, stdout if same else _relay_output(files.stderr, opened, writers))
+        yield StandardFiles(stdin, stdout, stdout if same else _relay_file(files.stderr, opened, writers))
     finally:
         for handle in opened:
             os.close(handle)
@@ -42,37 +42,23 @@ def relay_files(files: StandardFiles) -> Iterator[StandardFiles]:
             relay.wait()  # all writers inside are gone: it only has to finish
 
 
-def _relay_input(source: int, opened: list[int], carriers: list[subprocess.Popen[bytes]]) -> int:
-    if not _is_reopenable(source):
-        return source
-    ours, theirs = os.pipe()
-    opened.append(ours)
-    try:
-        carriers.append(_start_relay(source, theirs))
-    finally:
-        os.close(theirs)
-    return ours
-
-
-def _relay_output(sink: int, opened: list[int], carriers: list[subprocess.Popen[bytes]]) -> int:
-    if not _is_reopenable(sink):
-        return sink
-    theirs, ours = os.pipe()
-    opened.append(ours)
-    try:
-        carriers.append(_start_relay(theirs, sink))
-    finally:
-        os.close(theirs)
-    return ours
-
-
-def _is_reopenable(handle: int) -> bool:
-    mode = os.fstat(handle).st_mode
+def _relay_file(file: int, opened: list[int], relays: list[subprocess.Popen[bytes]], *, reading: bool = False) -> int:
+    """Return the end of a pipe that a relay connects to the file; the file itself if it cannot be reopened."""
+    mode = os.fstat(file).st_mode
     if stat.S_ISDIR(mode):
         raise UsageError("cannot redirect a folder to a command in the sandbox: redirect a file")
-    return stat.S_ISREG(mode) or stat.S_ISBLK(mode)
-
-
-def _start_relay(source: int, sink: int) -> subprocess.Popen[bytes]:
-    """In a new session: Ctrl-C is for the command only."""
-    return subprocess.Popen(["/bin/cat"], stdin=source, stdout=sink, stderr=subprocess.DEVNULL, start_new_session=True)
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        return file
+    reader, writer = os.pipe()
+    ours, theirs = (reader, writer) if reading else (writer, reader)
+    opened.append(ours)
+    source, sink = (file, theirs) if reading else (theirs, file)
+    try:
+        # in a new session: Ctrl-C is for the command only
+        relay = subprocess.Popen(
+            ["/bin/cat"], stdin=source, stdout=sink, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        relays.append(relay)
+    finally:
+        os.close(theirs)
+    return ours

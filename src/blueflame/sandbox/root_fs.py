@@ -29,10 +29,10 @@ ETC_SETTINGS = (
 )
 """Settings without secrets. The small ones are copied into a folder of ours, since bubblewrap's time grows with the
 square of the number of mounts (60 files one by one took 14 ms); the large ones are mounted into it."""
-MAX_COPIED_ENTRIES = 40  # entries
+MAX_COPIED_ENTRIES = 40
 MAX_COPIED_BYTES = 256 * 1024
 HIDDEN_PROC_FILES = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
-"""For a caller who is root, those inside are the owner of the kernel's files, and need no capability to read them."""
+"""If the caller is root, processes inside own the kernel's files, and need no capability to read them."""
 
 
 def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
@@ -60,7 +60,7 @@ def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
 
 
 def _list_machine_mounts(path: Path) -> Iterator[Mount]:
-    """A link stays a link, so that both names are the same file."""
+    """Yield a mount; a link stays a link, so that both names are the same file."""
     if path.is_symlink():
         yield Mount(kind=MountKind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
     elif path.is_dir():

@@ -65,26 +65,26 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 )
 
 REFUSED = _parse_names(REFUSED_CALLS)
-"""With EPERM, whatever the arguments."""
+"""Refused with EPERM, whatever the arguments."""
 ABSENT = _parse_names(ABSENT_CALLS)
-"""ENOSYS: what they are to do is behind a pointer, where a filter cannot look; libc then uses calls that show it."""
+"""Refused with ENOSYS: their flags are behind a pointer, which a filter cannot read; libc then uses older calls."""
 
 NEW_NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME shares its bit with the signal
 number that clone() sends at the end of a child, where no signal is that high."""
 TERMINAL_COMMANDS = (0x5412, 0x541C, 0x541D, 0x5423)
-"""TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: they put words into a terminal's input, or change whose terminal it is."""
+"""TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: they type into a terminal, or change its owner."""
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
 PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
-"""Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
-SETUID_BITS = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
-"""A file with such a bit runs as its owner for every user of the machine."""
+"""Linux, Linux32, without address randomisation (race detectors need it), and the query of the current one."""
+SETUID_BITS = 0o6000
+"""Setuid and setgid: a file with such a bit runs as its owner or group for every user of the machine."""
 MODE_ARGUMENTS = (
     *(("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1), ("mknod", 1), ("mknodat", 2)),
 )
 CREATE_FLAGS = 0o100 | 0o20000000
-"""O_CREAT and O_TMPFILE: without them open() is given no mode, and what is in its place means nothing."""
+"""O_CREAT and O_TMPFILE: without them open() has no mode, and the argument in its place is meaningless."""
 
 
 def build_program(machine: str) -> bytes:

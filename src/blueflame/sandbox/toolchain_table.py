@@ -62,17 +62,12 @@ TOOLCHAIN_FOLDERS = (
 SECRET_PATHS = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".netrc", ".npmrc", ".pypirc", ".pgpass"),
     *(".git-credentials", ".gitconfig", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials"),
-    *(
-        ".m2/settings.xml",
-        ".m2/settings-security.xml",
-        ".gradle/gradle.properties",
-        ".nuget/NuGet",
-        ".composer/auth.json",
-    ),
-    *(".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird", ".claude", ".claude.json", ".codex"),
-    *(".gemini", ".terraform.d", ".vault-token", ".bash_history", ".zsh_history", ".yarnrc", ".yarnrc.yml", ".hex"),
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".nuget/NuGet"),
+    *(".composer/auth.json", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
+    *(".claude", ".claude.json", ".codex", ".gemini", ".terraform.d", ".vault-token", ".bash_history", ".zsh_history"),
+    *(".yarnrc", ".yarnrc.yml", ".hex"),
 )
-"""Never shown, nor a folder that one of them is in."""
+"""Never mounted, nor a folder that holds one of them."""
 
 CACHE_VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -87,7 +82,7 @@ CACHE_VARIABLES: Mapping[str, str] = MappingProxyType(
         "DENO_DIR": ".cache/deno",
     }
 )
-"""What is written there while building goes into the private home."""
+"""Caches that builds write to, in the private home."""
 
 CERTIFICATE_VARIABLES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT"),

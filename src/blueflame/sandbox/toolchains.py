@@ -125,12 +125,10 @@ def _add_own_python(finder: MountFinder) -> None:
 def _add_certificates(finder: MountFinder, environ: Mapping[str, str]) -> None:
     for name in CERTIFICATE_VARIABLES:
         path = environ.get(name, "")
-        if path.startswith("/") and not finder.is_inside(os.path.normpath(path)) and _is_certificate(Path(path)):
-            finder.add(path, f"certificates that ${name} names")
-
-
-def _is_certificate(path: Path) -> bool:
-    return os.path.isfile(path) and "CERTIFICATE-----" in (text := _read_text(path)) and "PRIVATE KEY" not in text
+        if path.startswith("/") and not finder.is_inside(os.path.normpath(path)) and os.path.isfile(path):
+            text = _read_text(Path(path))
+            if "CERTIFICATE-----" in text and "PRIVATE KEY" not in text:
+                finder.add(path, f"certificates that ${name} names")
 
 
 def _build_path(finder: MountFinder, written: str, repo_root: Path | None) -> Iterator[str]:
