@@ -9,44 +9,27 @@ from blueflame.model.audit import AuditLine, ObservedCall
 
 MAX_GAPS = 20
 MAX_TEXT_LENGTH = 80
-UNREAD_OUTPUT = "part of its output was too large to be read: it is unknown what it did there"
+UNREAD_OUTPUT = "part of its output was too large to be read: its calls there are unknown"
 
 
 def find_unaudited_calls(
     acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False
 ) -> tuple[str, ...]:
-    """Describe each gap; none when each call in the output has its own line in the log.
+    """Describe each gap; there is none if each call in the output has its own line in the log.
 
-    A call without a digest is found by its name alone: its program asks with other words than it shows (whole paths
-    for short ones), and names its calls itself.
-    Lines without a call are not a gap: an agent that was ended may have asked and not reported any more.
+    A call without a digest is found by its id alone: its program shows other text than it asks with (short paths
+    instead of whole ones), and chooses the ids itself.
+    Lines without a call are not a gap: an agent that was ended may have asked and not reported the call.
     """
     gaps = [*([UNREAD_OUTPUT] if unread else []), *_find_reused_names(acts), *_find_unasked_calls(acts, audit)]
     left = len(gaps) - MAX_GAPS
     return (*gaps[:MAX_GAPS], f"and {left} more") if left > 0 else tuple(gaps)
 
 
-def find_defied_refusals(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
-    """Calls that were refused and that the agent's output shows as done. They were watched, so they are not gaps."""
-    done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
-    inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
-    inputs -= {(line.tool, line.digest) for line in audit if line.allowed}
-    allowed = {(line.call, digest) for line in audit if line.allowed for digest in (line.digest, "")}
-    left = done - allowed
-    return tuple(
-        line
-        for line in audit
-        if not line.allowed
-        and (not left.isdisjoint({(line.call, line.digest), (line.call, "")}) or (line.tool, line.digest) in inputs)
-    )
-
-
 def _find_reused_names(acts: Sequence[ObservedCall]) -> list[str]:
-    """If two calls had one id, one could hide behind the other's line."""
+    """Describe ids that several calls have: one could hide behind the line of another."""
     counts = Counter(act.call for act in acts if act.call)
-    return [
-        f"the call {call!r:.{MAX_TEXT_LENGTH}} stands {n} times in its output" for call, n in counts.items() if n > 1
-    ]
+    return [f"the call {call!r:.{MAX_TEXT_LENGTH}} is {n} times in its output" for call, n in counts.items() if n > 1]
 
 
 def _find_unasked_calls(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> list[str]:

@@ -1,6 +1,7 @@
-"""How tests are written in six families of languages: where they are, what they assert, how they are skipped.
+"""Recognise tests in six families of languages: where they are, what they assert, how they are skipped.
 
-By patterns and indentation, since a hint to a person needs no parser. Lines are cut first, so that no pattern is slow.
+By patterns and indentation: the result is a hint to a person, so it needs no parser. Lines are cut first, so that no
+pattern is slow.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ APPROXIMATE_COMPARISON = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestLanguage:
-    files: re.Pattern[str]  # that hold tests and little else
+    files: re.Pattern[str]  # names of files that hold mostly tests
     opens: re.Pattern[str]  # a test: its indentation and its name are the first and the second group that matched
     asserts: re.Pattern[str]
-    exact: re.Pattern[str]  # assertions that leave no room
-    vague: re.Pattern[str]  # assertions that leave some
-    skips: re.Pattern[str]  # what keeps a test, or all the others, from running
+    exact: re.Pattern[str]  # assertions that allow one value
+    vague: re.Pattern[str]  # assertions that allow several
+    skips: re.Pattern[str]  # marks that keep a test, or all others, from running
     comment: tuple[str, ...] = ("//", "/*", "*")
     suffixes: tuple[str, ...] = ()
 
@@ -28,7 +29,7 @@ class TestLanguage:
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     number: int
-    text: str  # without the white space around it
+    text: str  # stripped
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class TestCase:
     line: int
     body: tuple[SourceLine, ...]  # its first line included
 
-    __test__ = False  # no test of ours
+    __test__ = False  # pytest must not collect it
 
 
 def find_language(path: str) -> TestLanguage | None:
@@ -51,7 +52,7 @@ def is_test_path(path: str) -> bool:
 
 
 def may_hold_tests(path: str) -> bool:
-    """Rust's tests stand in the files that they test."""
+    """Whether a file may hold tests; in Rust every file may."""
     return is_test_path(path) or path.endswith(".rs")
 
 
@@ -82,7 +83,7 @@ def _build_test(lines: tuple[str, ...], starts: dict[int, int], match: re.Match[
 
 
 def _find_block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
-    """All that is indented deeper, and the brackets that close a signature which takes several lines."""
+    """Yield the lines that are indented deeper, and the closing brackets of a signature over several lines."""
     for n in range(start, len(lines)):
         line = lines[n].expandtabs()
         plain = line.strip()

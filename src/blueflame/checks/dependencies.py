@@ -1,4 +1,4 @@
-"""Which packages a project asks for, read from the files in which ecosystems write that down."""
+"""Find the packages that a project requires, in the manifests of each ecosystem."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as BadConfig
 from fnmatch import fnmatchcase
-from typing import Any
 
 PACKAGE_NAME = re.compile(r"[A-Za-z0-9@][\w.@/+-]*")
-MAX_NESTING = 200  # brackets in brackets; no manifest of a person's nests like that, and a parser would recurse
+MAX_NESTING = 200  # brackets in brackets, far more than in real manifests: a parser would recurse
 
 ManifestReader = Callable[[str], Iterable[str]]
 
@@ -22,9 +21,9 @@ def is_manifest(path: str) -> bool:
 
 
 def find_new_dependencies(path: str, before: str | None, after: str | None) -> tuple[str, ...] | None:
-    """Packages that are asked for now and were not before, sorted; None when one of the texts cannot be read."""
+    """Return the newly required packages, sorted; None if one of the texts cannot be parsed."""
     reader = _find_reader(path)
-    assert reader is not None, f"{path} is no manifest"
+    assert reader is not None, f"{path} is not a manifest"
     try:
         old, new = (set(_read_packages(reader, text)) for text in (before, after))
     except (ValueError, TypeError, AttributeError, BadConfig):
@@ -54,7 +53,7 @@ def _find_reader(path: str) -> ManifestReader | None:
 
 
 def _parse_requirement(text: object) -> str:
-    """The name in `requests[socks] >= 2, < 3 ; python_version < "3.9"`."""
+    """Return the name in `requests[socks] >= 2, < 3 ; python_version < "3.9"`."""
     found = PACKAGE_NAME.match(text.strip()) if isinstance(text, str) else None
     return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
 
@@ -65,21 +64,8 @@ def _list_keys(*tables: object) -> Iterator[str]:
             yield from (str(key) for key in table)
 
 
-def _read_package_json(text: str) -> Iterable[str]:
-    data = _check_mapping(json.loads(text))
-    kinds = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-    return _list_keys(*(data.get(kind) for kind in kinds))
-
-
-def _read_composer_json(text: str) -> Iterable[str]:
-    data = _check_mapping(json.loads(text))
-    return _list_keys(data.get("require"), data.get("require-dev"))
-
-
-def _check_mapping(data: object) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise TypeError("no table")
-    return data
+def _build_json_reader(*tables: str) -> ManifestReader:
+    return lambda text: _list_keys(*map(json.loads(text).get, tables))
 
 
 def _read_pyproject(text: str) -> Iterator[str]:
@@ -156,8 +142,11 @@ _GRADLE = (
 )
 
 READERS: tuple[tuple[str, ManifestReader], ...] = (
-    ("package.json", _read_package_json),
-    ("composer.json", _read_composer_json),
+    (
+        "package.json",
+        _build_json_reader("dependencies", "devDependencies", "peerDependencies", "optionalDependencies"),
+    ),
+    ("composer.json", _build_json_reader("require", "require-dev")),
     ("pyproject.toml", _read_pyproject),
     ("Pipfile", _read_pipfile),
     ("setup.cfg", _read_setup_cfg),
@@ -175,4 +164,4 @@ READERS: tuple[tuple[str, ManifestReader], ...] = (
     ("Package.swift", _build_regex_reader(r"""\.package\([^)]*url:\s*"([^"]+)""")),
     ("pubspec.yaml", _build_regex_reader(r"^  ([a-z_]\w*):")),
 )
-"""File name -> how to find the packages that it asks for."""
+"""File name -> function that lists the packages that it requires."""

@@ -1,4 +1,4 @@
-"""File names that mean something else on Windows, on a Mac or in a terminal."""
+"""Find file names that are not safe on Windows, on a Mac or in a terminal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import unicodedata
 
 RESERVED_ON_WINDOWS = re.compile(r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?")
 GIT_ON_NTFS = re.compile(r"(?i)(\.git|git~[0-9]+)([ .]*|::.*|:\$.*)")
-FORMAT_CATEGORY = (
-    "Cf"  # joiners, marks of direction, soft hyphens: not seen, and skipped by the Mac's older file system
-)
+FORMAT_CATEGORY = "Cf"  # joiners, marks of direction, soft hyphens: invisible, and ignored by HFS+
 
 
 def find_unsafe_part(path: str) -> str:
-    """Why a name is not allowed; empty when it is."""
+    """Return why a name is not allowed, or ""."""
     return next((why for part in path.split("/") if (why := _explain_unsafe(part))), "")
 
 
@@ -21,9 +19,9 @@ def _explain_unsafe(name: str) -> str:
     if not name.isprintable() and (why := _find_invisible(name)):
         return why
     if _is_git_alias(name):
-        return "some systems take it for .git"
+        return "some systems treat it as .git"
     if "\\" in name:
-        return "a backslash divides folders on Windows"
+        return "a backslash separates folders on Windows"
     if name.endswith((" ", ".")):
         return "Windows drops a dot or space at the end"
     if RESERVED_ON_WINDOWS.fullmatch(name):
@@ -37,14 +35,14 @@ def _find_invisible(name: str) -> str:
         if kind == "Cs":
             return "it is not UTF-8"
         if kind == "Cc":
-            return f"it holds the control character U+{ord(letter):04X}"
+            return f"it has the control character U+{ord(letter):04X}"
         if kind == FORMAT_CATEGORY:
-            return f"it holds U+{ord(letter):04X}, which cannot be seen"
+            return f"it has the invisible character U+{ord(letter):04X}"
     return ""
 
 
 def _is_git_alias(name: str) -> bool:
-    """Besides .git itself, which is a blocked path wherever it stands."""
+    """Whether a file system may treat the name as .git; .git itself is a blocked path everywhere."""
     if name.casefold() == ".git":
         return False
     seen = "".join(

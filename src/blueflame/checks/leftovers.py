@@ -1,4 +1,4 @@
-"""What an agent left uncommitted."""
+"""Judge what an agent left uncommitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SHOWN_PATHS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """From git status, without ignored files. Sorted."""
+    """Files from git status, sorted, without ignored files."""
 
     changed: tuple[str, ...] = ()  # tracked files that differ from the last commit, staged or not; both names of a move
     untracked: tuple[str, ...] = ()  # a folder of which nothing is tracked ends in a slash
@@ -24,7 +24,7 @@ class Leftovers:
         return bool(self.changed or self.untracked)
 
     def subtract(self, earlier: Leftovers) -> Leftovers:
-        """Without what was there before the agent started: setup commands may leave files, too."""
+        """Remove what was there before the agent started: setup commands may leave files, too."""
         return Leftovers(
             changed=tuple(path for path in self.changed if path not in earlier.changed),
             untracked=tuple(path for path in self.untracked if path not in earlier.untracked),
@@ -32,13 +32,13 @@ class Leftovers:
 
 
 def describe_leftovers(left: Leftovers) -> str:
-    """For the attempt's notes: part of the work may be missing from its commits. Empty when nothing was left."""
-    told = [_format_paths(left.changed, "changed"), _format_paths(left.untracked, "untracked")]
-    return f"left uncommitted: {'; '.join(part for part in told if part)}" if left else ""
+    """Describe them for the attempt's notes: part of the work may be missing from its commits."""
+    parts = [_format_paths(left.changed, "changed"), _format_paths(left.untracked, "untracked")]
+    return f"left uncommitted: {'; '.join(part for part in parts if part)}" if left else ""
 
 
 def find_leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[Violation, ...]:
-    """Uncommitted work does not land, so it breaks no rule, except where nothing may be touched at all."""
+    """Return violations for blocked paths only: other uncommitted work does not land, so it breaks no rule."""
     return tuple(
         Violation(rule=BLOCKED_PATH, path=path, detail="changed and left uncommitted")
         for path in sorted({*left.changed, *left.untracked})
@@ -47,8 +47,8 @@ def find_leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> t
 
 
 def find_validator_changes(left: Leftovers, *, head: str | None, expected: str) -> tuple[Violation, ...]:
-    """A validator changes nothing that is tracked. New files of its diagnostics are ignored."""
-    moved = f"HEAD is {head or 'gone'}, and it was {expected} before"
+    """Return violations for changed tracked files and a moved HEAD. New files of diagnostics are ignored."""
+    moved = f"HEAD is {head or 'missing'}, and it was {expected} before"
     return (
         *((Violation(rule=VALIDATOR_CHANGED_TREE, path="HEAD", detail=moved),) if head != expected else ()),
         *(

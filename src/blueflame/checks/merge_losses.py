@@ -1,8 +1,8 @@
-"""No silent loss in a merge: each task's lines are in the combined tree, and no conflict marker is left in it.
+"""Find losses in a merge: lines of a task that the combined tree lacks, and leftover conflict markers.
 
-Lines are counted, file by file. A task's own line is lost when the combined file has it less often than the task left
-it. What others took out is first counted against the copies that were there before the task; beyond that it is a loss,
-and they are named.
+Lines are counted for each file. A line that a task added is lost if the combined file has it fewer times than the
+task's file. Lines that others removed are first counted against the copies from before the task; further ones are a
+loss, reported with the name of the other task.
 """
 
 from __future__ import annotations
@@ -18,39 +18,42 @@ from blueflame.model.verdict import Violation
 CONFLICT_MARKERS_LEFT = "conflict_markers_left"
 CONFLICT_MARKER = re.compile(rb"(<{7}|>{7}|\|{7})( .*)?\r?|={7}\r?")
 CONFLICT_BEGIN, CONFLICT_END = b"<<<<<<<", b">>>>>>>"
-CONTEXT_LINES = 3  # lines shown before and after a conflict
-MAX_SHOWN_LINES = 3  # lines of each loss; the diff has the rest
+CONTEXT_LINES = 3  # shown before and after a conflict
+MAX_SHOWN_LINES = 3  # of each loss; the diff has the rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVersions:
     """A file before and after a change; None where it did not exist."""
 
-    name: str  # who: a task, the base
+    name: str  # of the task, or the base
     before: bytes | None
     after: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
-    """A file that a task changed and that the combined tree has otherwise than the task left it."""
+    """A file that a task changed and that is different in the combined tree."""
 
     task: str
     path: str
     own: FileVersions
     combined: bytes | None
-    others: tuple[FileVersions, ...] = ()  # who else changed the file
+    others: tuple[FileVersions, ...] = ()  # other changes to the file
 
 
 def find_losses(cases: Sequence[ChangedFile]) -> tuple[MergeLoss, ...]:
-    """Losses that no other change explains come first."""
+    """Return the losses; those that no other change explains come first."""
     found = [loss for case in cases for loss in _find_file_losses(case)]
     return tuple(sorted(found, key=lambda loss: (bool(loss.by), loss.path, loss.task, loss.kind)))
 
 
 def _find_file_losses(case: ChangedFile) -> Iterator[MergeLoss]:
-    if any(_is_binary(data) for data in (case.own.before, case.own.after, case.combined)):
-        yield from _compare_binary(case)
+    if any(b"\0" in (data or b"")[:8000] for data in (case.own.before, case.own.after, case.combined)):
+        if case.combined != case.own.after:  # a binary file is only compared as a whole
+            by = next((other.name for other in case.others), "")
+            kind = LOST if case.own.after is not None else RETURNED
+            yield MergeLoss(task=case.task, path=case.path, kind=kind, by=by)
         return
     before, after, combined = _count_lines(case.own.before), _count_lines(case.own.after), _count_lines(case.combined)
     others = [(other.name, _count_lines(other.before), _count_lines(other.after)) for other in case.others]
@@ -75,11 +78,15 @@ def _count_lost(
 def _count_returned(
     before: Counter[bytes], after: Counter[bytes], combined: Counter[bytes], given: _LineCounts
 ) -> Counter[bytes]:
-    """A line that others wrote as well is theirs, unless it has text: then it is reported with their name."""
+    """Count lines that the task removed and the combined file has again.
+
+    A line without letters or digits, such as a bracket, belongs to the others if they added it; a line with text is
+    reported with their name.
+    """
     back: Counter[bytes] = Counter()
     for line, dropped in (before - after).items():
         surplus = combined[line] - after[line]
-        if not _has_text(line):
+        if not any(character.isalnum() for character in line.decode("utf-8", "replace")):
             surplus -= _sum_counts(given, line)
         if min(dropped, surplus) > 0 and line.strip():
             back[line] = min(dropped, surplus)
@@ -90,35 +97,19 @@ _LineCounts = dict[str, Counter[bytes]]
 
 
 def _build_losses(case: ChangedFile, kind: str, lines: Counter[bytes], changes: _LineCounts) -> Iterator[MergeLoss]:
-    """One entry for each author of a change, and one for lines that no one changed."""
+    """Yield one loss for each other task that changed the lines, and one for lines that no other task changed."""
     by: dict[str, Counter[bytes]] = {}
     for line, count in lines.items():
-        who = next((name for name, changed in changes.items() if changed[line]), "")
-        by.setdefault(who, Counter())[line] = count
-    for who, theirs in by.items():
+        task = next((name for name, changed in changes.items() if changed[line]), "")
+        by.setdefault(task, Counter())[line] = count
+    for task, theirs in by.items():
         shown = tuple(line.decode("utf-8", "replace") for line in list(theirs)[:MAX_SHOWN_LINES])
-        yield MergeLoss(task=case.task, path=case.path, kind=kind, count=theirs.total(), lines=shown, by=who)
-
-
-def _compare_binary(case: ChangedFile) -> Iterator[MergeLoss]:
-    """A binary file is only compared as a whole."""
-    if case.combined != case.own.after:
-        by = next((other.name for other in case.others), "")
-        yield MergeLoss(task=case.task, path=case.path, kind=LOST if case.own.after is not None else RETURNED, by=by)
+        yield MergeLoss(task=case.task, path=case.path, kind=kind, count=theirs.total(), lines=shown, by=task)
 
 
 def _count_lines(data: bytes | None) -> Counter[bytes]:
-    """Line ends do not count: a file that others changed from one kind to the other has lost nothing."""
+    """Count lines without their line ends: converting line ends loses nothing."""
     return Counter() if data is None else Counter(line.rstrip(b"\r") for line in data.split(b"\n"))
-
-
-def _is_binary(data: bytes | None) -> bool:
-    return data is not None and b"\0" in data[:8000]
-
-
-def _has_text(line: bytes) -> bool:
-    """Brackets, dashes and the like are in every file and belong to no one."""
-    return any(character.isalnum() for character in line.decode("utf-8", "replace"))
 
 
 def _sum_counts(changes: _LineCounts, line: bytes) -> int:
@@ -126,14 +117,14 @@ def _sum_counts(changes: _LineCounts, line: bytes) -> int:
 
 
 def count_markers(data: bytes | None) -> int:
-    """How many lines look like a marker; in a text about merging that can be its own."""
+    """Count lines that look like a conflict marker; a text about merging may have its own."""
     return 0 if data is None else sum(1 for line in data.split(b"\n") if CONFLICT_MARKER.fullmatch(line))
 
 
 def find_leftover_markers(
     paths: Sequence[str], resolved: Mapping[str, bytes], sides: Sequence[Mapping[str, bytes]]
 ) -> Iterator[Violation]:
-    """Files that have more such lines than either side had."""
+    """Yield files that have more such lines than either side had."""
     for path in paths:
         most = max((count_markers(side.get(path)) for side in sides), default=0)
         if count_markers(resolved.get(path)) > most:
@@ -141,7 +132,7 @@ def find_leftover_markers(
 
 
 def format_conflicts(files: Mapping[str, bytes]) -> str:
-    """The conflicts of each file with a few lines around them, and nothing else of it."""
+    """Format the conflicts of each file with a few lines around them."""
     return "\n".join(part for path, data in files.items() for part in _format_file_conflicts(path, data))
 
 

@@ -1,7 +1,7 @@
-"""The postcheck: what a result changed, against what it was allowed to change.
+"""The postcheck: compare what a result changed with what it was allowed to change.
 
-Pure: the comparison of the commits is handed in, and a comparison that could not be made never gets here.
-Without changes there is no violation; that an attempt without commits fails is decided elsewhere.
+Pure: the caller compares the commits, and a failed comparison never gets here. Without changes there is no violation;
+that an attempt without commits fails is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
 UNSAFE_NAME: Final = "unsafe_name"
 
-MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats can take very long on text that an agent chose
+MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats may take very long on text from an agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PathLimits:
     allowed: Globs
     blocked: Globs
-    scope: tuple[LockPath, ...] | None  # the locks, or None when scope is not enforced
+    scope: tuple[LockPath, ...] | None  # the locks; None if scope is not enforced
 
 
 def check_result(
@@ -60,11 +60,11 @@ def check_result(
     existing: Sequence[str] = (),
     also: Sequence[Violation] = (),
 ) -> tuple[Violation, ...]:
-    """Every rule that is broken, by path and then by rule.
+    """Return all violations, sorted by path and rule.
 
-    No allowed paths at all means that nothing is allowed, and no locks that the whole repository is locked, as ever.
-    `secrets_file` is where a person lets findings through, so no agent may write it. `existing` are all the files of
-    the result. `also` is what others found: secrets, leftovers, tampering.
+    Without allowed paths nothing is allowed; without locks the whole repository is locked. `secrets_file` is the allow
+    file for secrets, which no agent may write. `existing` are all files of the result. `also` are violations from other
+    checks: secrets, leftovers, tampering.
     """
     blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
     bounds = _PathLimits(
@@ -76,7 +76,11 @@ def check_result(
         *_check_paths(changes, bounds),
         *_check_entries(changes, bounds, Globs(tuple(expected_binaries))),
         *_check_collisions(changes, existing),
-        *_check_unsafe_names(changes),
+        *(
+            Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
+            for change in changes
+            if change.created and (why := find_unsafe_part(change.path))
+        ),
         *_check_naming_style(changes, naming_style, Globs(tuple(naming_globs))),
         *(
             _check_tests_present(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns)))
@@ -106,13 +110,13 @@ def is_blocked(path: str, blocked_paths: Sequence[str]) -> bool:
 
 
 def _matches_blocked(path: str, blocked: Globs) -> bool:
-    """`.ENV` is `.env` on the machines of half of the people, so letter case does not help anyone past this."""
+    """Whether a path is blocked, in any letter case: on many machines `.ENV` is `.env`."""
     plain = _fold_case(path)
     return ".git" in plain.split("/") or blocked.touches(plain)
 
 
 def _is_covered(path: str, scope: Sequence[LockPath]) -> bool:
-    """The same comparison that keeps overlapping tasks apart: what a lock reserved is what it lets be changed."""
+    """Whether a lock covers the path, by the comparison that also keeps overlapping tasks apart."""
     parts = fold_path(tuple(path.split("/")))
     return any(covers(lock, parts) for lock in scope)
 
@@ -136,10 +140,10 @@ def _check_entries(changes: Sequence[Change], bounds: _PathLimits, binaries: Glo
 
 
 def _find_escape(change: Change, bounds: _PathLimits) -> str:
-    """Why a link is not allowed, or empty. Resolved by name only, so what a name cannot prove is refused."""
+    """Return why a link is not allowed, or "". Resolved by name only, so what a name cannot prove is refused."""
     target = change.link_target
     if target is None:
-        return "where it points could not be read"
+        return "its target could not be read"
     if target.startswith("/"):
         return f"points at the absolute path {target}"
     place = change.path.split("/")[:-1]
@@ -150,10 +154,10 @@ def _find_escape(change: Change, bounds: _PathLimits) -> str:
         if part != "..":
             climbing = False
             place.append(part)
-        elif not climbing:  # the name before may be a link itself: then `..` leads where no name tells
-            return f"points at {target}, which climbs after it descended"
+        elif not climbing:  # the name before may be a link itself: then the target of `..` is unknown
+            return f"points at {target}, which has .. after a folder"
         elif not place:
-            return f"points at {target}, outside of the repository"
+            return f"points at {target}, outside the repository"
         else:
             place.pop()
     return (
@@ -164,7 +168,7 @@ def _find_escape(change: Change, bounds: _PathLimits) -> str:
 
 
 def _check_collisions(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[Violation]:
-    """Two names that are one on the file systems of half of the people: a checkout there loses one of the files."""
+    """Find names that are the same on a case-insensitive file system: a checkout there loses one of the files."""
     changed = {change.path for change in changes if change.status != "D"}
     created = {change.path for change in changes if change.created}
     if not created:
@@ -175,16 +179,10 @@ def _check_collisions(changes: Sequence[Change], existing: Sequence[str]) -> Ite
         if other == path or created.isdisjoint((path, other)):
             continue
         if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", path):
-            detail = f"differs from {other} only in how its letters are put together"
+            detail = f"differs from {other} only in its Unicode normalization"
             yield Violation(rule=UNSAFE_NAME, path=path, detail=detail)
         else:
             yield Violation(rule=CASE_COLLISION, path=path, detail=f"differs from {other} by letter case only")
-
-
-def _check_unsafe_names(changes: Sequence[Change]) -> Iterator[Violation]:
-    for change in changes:
-        if change.created and (why := find_unsafe_part(change.path)):
-            yield Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
 
 
 def _check_naming_style(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[Violation]:
@@ -196,7 +194,7 @@ def _check_naming_style(changes: Sequence[Change], style: str, globs: Globs) -> 
 
 
 def _check_tests_present(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterator[Violation]:
-    """Only lines that were added count on both sides: taking tests away is not testing."""
+    """Find changed sources without changed tests. Only added lines count: removing tests is not testing."""
     written = sorted(change.path for change in changes if change.status != "D" and change.added > 0)
     if any(tests.matches(path) for path in written):
         return
@@ -206,7 +204,7 @@ def _check_tests_present(changes: Sequence[Change], sources: Globs, tests: Globs
         yield Violation(rule=MISSING_TESTS, path=untested[0], detail=f"source changed{more}, no test was added to")
 
 
-def _check_commit_subjects(commits: Sequence[Commit], pattern: str, unspeakable: Container[str]) -> Iterator[Violation]:
+def _check_commit_subjects(commits: Sequence[Commit], pattern: str, secret_in: Container[str]) -> Iterator[Violation]:
     if not pattern:
         return
     for commit in commits:
@@ -214,8 +212,8 @@ def _check_commit_subjects(commits: Sequence[Commit], pattern: str, unspeakable:
             detail = f"the subject has {len(commit.subject)} characters, at most {MAX_SUBJECT_LENGTH} are read"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
         elif not re.search(pattern, commit.subject):
-            said = "the subject, which holds a secret," if commit.sha in unspeakable else repr(commit.subject)
-            detail = f"{said} does not match {pattern}"
+            shown = "the subject, which holds a secret," if commit.sha in secret_in else repr(commit.subject)
+            detail = f"{shown} does not match {pattern}"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
 
 

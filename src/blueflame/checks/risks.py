@@ -1,4 +1,4 @@
-"""Hints for the reviewer of a changeset, from what it changes. They refuse nothing."""
+"""Hints for the reviewer of a changeset, from what it changes. They block nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RISK_KINDS: Mapping[str, str] = {
     "ci": "changes what runs on a build server",
     "build": "changes how the project is built",
     "config": "changes configuration",
-    "dependency": "asks for a new dependency",
-    "lockfile": "changes locked versions without asking for a new dependency",
+    "dependency": "adds a dependency",
+    "lockfile": "changes locked versions without adding a dependency",
     "unread": "could not be read",
     "tests": "deletes tests",
     "migration": "changes a database migration",
-    "secrets": "changes what the search for secrets lets pass",
+    "secrets": "changes which findings the search for secrets allows",
     "mode": "makes a file executable, or no longer so",
     "link": "adds or changes a link or a submodule",
     "binary": "adds or changes a binary file",
@@ -60,10 +60,10 @@ _SNAPSHOT = r"(^|/)__snapshots__/|\.snap$|\.approved\.\w+$|(^|/)(cassettes|golde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskInputs:
-    """What is known of a changeset when hints are worked out."""
+    """What hints are based on."""
 
     changes: Sequence[Change]
-    dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # manifest -> packages that are new
+    dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # manifest -> new packages
     unread: Sequence[str] = ()  # paths that were too large or broken to be read
     allow_file: str = ""  # validation.secrets.allow_file
 
@@ -83,11 +83,13 @@ def _find_all_risks(changed: RiskInputs) -> Iterator[Risk]:
     yield from _build_risk("mode", [_describe_mode_change(c) for c in changes if _describe_mode_change(c)])
     yield from _build_risk("link", [c.path for c in changes if c.symlink or c.submodule])
     yield from _build_risk("binary", [c.path for c in changes if c.binary and c.status != "D"])
-    yield from _find_large_change(changes)
+    lines = sum(change.added + change.deleted for change in changes)
+    if len(changes) > MAX_FILES or lines > MAX_LINES:
+        yield Risk(kind="large", words=f"{RISK_KINDS['large']}: {len(changes):,} files, {lines:,} changed lines")
 
 
 def _find_risky_names(changes: Iterable[Change]) -> Iterator[Risk]:
-    """By file name; each path counts once, for the first kind that matches."""
+    """Find risks by file name; each path counts once, for the first kind that matches."""
     kinds: dict[str, list[str]] = {}
     for change in changes:
         kind = next((kind for kind, pattern in RISKY_NAMES if any(pattern.search(path) for path in change.paths)), None)
@@ -126,12 +128,6 @@ def _describe_mode_change(change: Change) -> str:
     if change.old_mode == EXECUTABLE_MODE and change.mode == REGULAR_MODE:
         return f"{change.path} (no longer executable)"
     return f"{change.path} (new, executable)" if change.created and change.mode == EXECUTABLE_MODE else ""
-
-
-def _find_large_change(changes: Sequence[Change]) -> Iterator[Risk]:
-    lines = sum(change.added + change.deleted for change in changes)
-    if len(changes) > MAX_FILES or lines > MAX_LINES:
-        yield Risk(kind="large", words=f"{RISK_KINDS['large']}: {len(changes):,} files, {lines:,} changed lines")
 
 
 def _build_risk(kind: str, paths: Iterable[str]) -> Iterator[Risk]:

@@ -1,4 +1,4 @@
-"""Tests that check less than before: deleted, emptied, skipped, fewer or looser assertions; with their lines.
+"""Find tests that check less than before: deleted, emptied, skipped, fewer or looser assertions.
 
 A hint, not a proof: a test that moved or was renamed is recognised by its body, and a person judges the rest.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from blueflame.checks.code_tests import (
     SourceLine,
@@ -31,10 +30,10 @@ MIN_SIMILARITY = 0.5  # of the lines that do something
 MAX_COMPARED_PAIRS = 20_000  # pairs of tests
 
 WEAKENING_KINDS: Mapping[str, str] = {
-    "file": "a file of tests is gone",
-    "deleted": "a test is gone",
+    "file": "a file of tests was deleted",
+    "deleted": "a test was deleted",
     "emptied": "a test does nothing any more",
-    "assertions": "assertions are gone",
+    "assertions": "assertions were deleted",
     "looser": "an exact assertion became a looser one",
     "tolerance": "a tolerance became wider",
     "skipped": "tests are kept from running",
@@ -43,7 +42,7 @@ WEAKENING_KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVersions:
-    """A file before and after; None where there was, or is, none."""
+    """A file before and after; None where it does not exist."""
 
     path: str
     before: str | None
@@ -98,7 +97,7 @@ _Pairs = Mapping[int, tuple[TestCase, str] | None]
 
 
 def _pair_tests(files: Sequence[_ParsedFile]) -> _Pairs:
-    """Which test of the result (and where) is which of before, by identity of the latter; None: deleted."""
+    """Map each test before, by its id(), to the test and file of the result; None: deleted."""
     found: dict[int, tuple[TestCase, str] | None] = {}
     waiting: list[tuple[_ParsedFile, TestCase]] = []
     for file in files:
@@ -117,19 +116,12 @@ def _pair_tests(files: Sequence[_ParsedFile]) -> _Pairs:
     fresh = ((file, test) for file in files if file.after for test in file.after.tests)
     free = [(file, test) for file, test in fresh if id(test) not in taken]
     few = len(waiting) * len(free) <= MAX_COMPARED_PAIRS
-    contents = (
-        {id(test): _count_effective_lines(file.language, test) for file, test in (*waiting, *free)} if few else {}
-    )
+    # of too many pairs only the names are compared
+    compared = (*waiting, *free) if few else ()
+    contents = {id(test): _count_effective_lines(file.language, test) for file, test in compared}
     for file, test in waiting:
-        own = contents.get(id(test), Counter())
-        look = partial(_compute_similarity_to, own, contents)
-        found[id(test)] = _take_twin(file.language, test, free, look)
+        found[id(test)] = _take_twin(file.language, test, free, contents)
     return found
-
-
-def _compute_similarity_to(own: Counter[str], contents: Mapping[int, Counter[str]], other: TestCase) -> float:
-    """Of many that are new and many that are gone only the names are compared."""
-    return _compute_similarity(own, contents[id(other)]) if id(other) in contents else 0.0
 
 
 def _group_by_name(side: _ParsedVersion | None) -> dict[str, list[TestCase]]:
@@ -140,16 +132,21 @@ def _group_by_name(side: _ParsedVersion | None) -> dict[str, list[TestCase]]:
 
 
 def _take_twin(
-    language: TestLanguage, test: TestCase, free: list[tuple[_ParsedFile, TestCase]], look: Callable[[TestCase], float]
+    language: TestLanguage,
+    test: TestCase,
+    free: list[tuple[_ParsedFile, TestCase]],
+    contents: Mapping[int, Counter[str]],
 ) -> tuple[TestCase, str] | None:
-    """One of the same name elsewhere, else the one whose lines are most like it."""
-    best, at = 0.0, -1
+    """Take the test of the same name elsewhere, else the one with the most similar lines."""
+    best, at, none = 0.0, -1, Counter[str]()
+    own = contents.get(id(test), none)
     for n, (file, other) in enumerate(free):
         if file.language is not language:
             continue
-        likeness = 1.0 if other.name == test.name else look(other)
-        if likeness > best:
-            best, at = likeness, n
+        same = other.name == test.name
+        similarity = 1.0 if same else _compute_similarity(own, contents.get(id(other), none))
+        if similarity > best:
+            best, at = similarity, n
     if best < MIN_SIMILARITY:
         return None
     file, twin = free.pop(at)
@@ -184,26 +181,21 @@ def _describe_deleted_file(file: _ParsedFile, gone: Sequence[TestCase]) -> Weake
     count = sum(len(_list_assertions(file.language, test.body)) for test in gone)
     held = f": it held {_format_count(len(gone), 'test')} and {_format_count(count, 'assertion')}" if gone else ""
     shown = tuple(f"- {test.name}" for test in gone[:MAX_SHOWN_LINES])
-    return Weakening(kind="file", path=file.before.path, words=f"the file is gone{held}", lines=shown)
+    return Weakening(kind="file", path=file.before.path, words=f"the file was deleted{held}", lines=shown)
 
 
 def _describe_deleted_test(file: _ParsedFile, test: TestCase) -> Weakening:
-    said = _list_assertions(file.language, test.body)
-    words = f"{test.name} is gone, with {_format_count(len(said), 'assertion')}"
-    lines = tuple(f"- {line.text}" for line in (test.body[0], *said)[:MAX_SHOWN_LINES])
+    assertions = _list_assertions(file.language, test.body)
+    words = f"{test.name} was deleted, with {_format_count(len(assertions), 'assertion')}"
+    lines = tuple(f"- {line.text}" for line in (test.body[0], *assertions)[:MAX_SHOWN_LINES])
     path = file.before.path if file.before else file.path
     return Weakening(kind="deleted", path=path, words=words, line=test.line, lines=lines)
 
 
 def _compare_tests(language: TestLanguage, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
     was, now = _list_assertions(language, old.body), _list_assertions(language, new.body)
-    if (
-        _count_effective_lines(language, old)
-        and not _count_effective_lines(language, new)
-        and len(old.body) > 1
-        and not now
-    ):
-        lines = tuple(f"- {line.text}" for line in old.body[1:] if is_effective(language, line.text))
+    lines = tuple(f"- {line.text}" for line in old.body[1:] if is_effective(language, line.text))
+    if lines and not _count_effective_lines(language, new) and not now:
         words = f"{new.name} does nothing any more"
         yield Weakening(kind="emptied", path=path, words=words, line=new.line, lines=lines[:MAX_SHOWN_LINES])
         return
@@ -238,16 +230,9 @@ POSITIONAL_TOLERANCE = re.compile(
     rf"(toBeCloseTo|AlmostEqual|almost_equal|InDelta|InEpsilon|assertEquals)\(.*,\s*({NUMBER})\s*[,)]"
 )
 DIGIT_TOLERANCES = (
-    "places",
-    "decimal",
-    "decimals",
-    "digits",
-    "precision",
-    "toBeCloseTo",
-    "AlmostEqual",
-    "almost_equal",
+    *("places", "decimal", "decimals", "digits", "precision", "toBeCloseTo", "AlmostEqual", "almost_equal"),
 )
-"""Of these a smaller number is the wider tolerance."""
+"""For these a smaller number is the wider tolerance."""
 
 
 def _find_wider_tolerances(
@@ -275,13 +260,13 @@ def _is_wider(old: str, new: str) -> bool:
 
 
 def _find_weaker_helpers(file: _ParsedFile) -> Iterator[Weakening]:
-    """Assertions outside of tests, such as those of helpers that many tests call."""
+    """Find deleted assertions outside tests, such as those of helpers that many tests call."""
     if file.before is None or file.after is None or not (file.before.tests or file.after.tests):
         return
     was, now = (_list_assertions(file.language, side.outside) for side in (file.before, file.after))
     went = _subtract_lines(was, now)
     if len(now) < len(was) and went:
-        words = f"outside of its tests {len(now)} of {_format_count(len(was), 'assertion')} are left"
+        words = f"outside its tests {len(now)} of {_format_count(len(was), 'assertion')} are left"
         lines = tuple(f"- {line.text}" for line in went[:MAX_SHOWN_LINES])
         yield Weakening(kind="assertions", path=file.path, words=words, line=went[0].number, lines=lines)
 
@@ -311,7 +296,7 @@ def _list_assertions(language: TestLanguage, lines: Iterable[SourceLine]) -> tup
 
 
 def _subtract_lines(lines: Iterable[SourceLine], other: Iterable[SourceLine]) -> tuple[SourceLine, ...]:
-    """What the first have beyond the second, by their text."""
+    """Return the lines that are not in `other`, by their text."""
     known = Counter(line.text for line in other)
     left = []
     for line in lines:

@@ -111,7 +111,7 @@ def test_what_came_of_it_is_one_line(record: ChangesetRecord, state: ChangesetSt
     assert render_outcome(replace(record, state=state, landed_as="c" * 40, note=note)).plain == said
 
 
-RISKS = (Risk(kind="dependency", words="asks for a new dependency: left-pad (package.json)"),)
+RISKS = (Risk(kind="dependency", words="adds a dependency: left-pad (package.json)"),)
 WEAKENED = (
     Weakening(
         kind="assertions",
@@ -147,7 +147,7 @@ Tests check less than before
        - assert add(2, 2) == 4
 
 Review with care: this changeset
-  !  asks for a new dependency: left-pad (package.json)
+  !  adds a dependency: left-pad (package.json)
 """
         in text
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
+from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, ObservedCall
+from support.refusals import find_defied_refusals
 
 
 def line(act: ObservedCall, decision: str = ALLOW) -> AuditLine:
@@ -61,8 +62,8 @@ def test_a_call_that_is_not_what_was_asked_for_is_a_gap() -> None:
 def test_a_name_that_is_used_twice_is_a_gap_even_when_it_was_asked_for_twice() -> None:
     other = replace(RUN, call=WRITE.call)
 
-    assert "'call-1' stands 2 times" in find_unaudited_calls([WRITE, other], [line(WRITE), line(other)])[0]
-    assert "'call-1' stands 2 times" in find_unaudited_calls([WRITE, WRITE], [line(WRITE), line(WRITE)])[0]
+    assert "'call-1' is 2 times" in find_unaudited_calls([WRITE, other], [line(WRITE), line(other)])[0]
+    assert "'call-1' is 2 times" in find_unaudited_calls([WRITE, WRITE], [line(WRITE), line(WRITE)])[0]
     assert (
         find_unaudited_calls([WRITE, WRITE], [line(WRITE)])[1]
         == "Write 'src/a.py' was asked for less often than it was done"
@@ -89,7 +90,7 @@ def test_a_line_stands_for_one_call_without_a_digest_only() -> None:
     gaps = find_unaudited_calls([shown, shown], [line(WRITE)])
 
     assert gaps == (
-        "the call 'call-1' stands 2 times in its output",
+        "the call 'call-1' is 2 times in its output",
         "Write 'src/a.py' was asked for less often than it was done",
     )
 

@@ -41,11 +41,11 @@ def test_a_validator_that_changed_nothing_broke_nothing() -> None:
     assert find_validator_changes(left, head=SHA, expected=SHA) == ()
 
 
-def test_a_validator_that_edited_or_committed_is_told_by_path() -> None:
+def test_a_validator_that_edited_or_committed_is_reported_by_path() -> None:
     found = find_validator_changes(Leftovers(changed=("src/a.py",)), head=OTHER, expected=SHA)
     assert [(one.rule, one.path) for one in found] == [
         ("validator_changed_tree", "HEAD"),
         ("validator_changed_tree", "src/a.py"),
     ]
     (gone,) = find_validator_changes(Leftovers(), head=None, expected=SHA)
-    assert gone.detail == f"HEAD is gone, and it was {SHA} before"
+    assert gone.detail == f"HEAD is missing, and it was {SHA} before"

@@ -114,7 +114,7 @@ contents = st.lists(st.sampled_from("abc"), max_size=6).map(lambda lines: text(*
 
 @given(before=contents, after=contents, combined=contents)
 def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, combined: bytes) -> None:
-    """Whatever was added and is not told lost is there, and whatever was taken out and not told is not."""
+    """Added lines that are not reported lost are there; removed lines that are not reported are not."""
     found: dict[tuple[str, str], int] = {}
     for loss in find_losses([case(before, after, combined)]):
         assert isinstance(loss, MergeLoss)

@@ -65,7 +65,7 @@ def test_hints_come_in_one_order_with_the_first_names() -> None:
     found = find_risks(RiskInputs(changes=[*many, changed("Jenkinsfile")], dependencies={"c1.toml": ("left-pad",)}))
     assert [risk.kind for risk in found] == ["ci", "config", "dependency"]
     assert str(found[1]).endswith("c7.toml and 2 more")
-    assert str(found[2]) == "asks for a new dependency: left-pad (c1.toml)"
+    assert str(found[2]) == "adds a dependency: left-pad (c1.toml)"
     assert set(RISK_KINDS) >= {risk.kind for risk in found}
 
 

@@ -129,7 +129,7 @@ def test_no_words_around_a_secret_hide_it(seed: int, rule: str, data: st.DataObj
     assert rule in [name for name, _ in found(text)]
 
 
-# --- what is none
+# --- what is not a secret
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_megabyte_on_one_line_made_to_confuse_is_read_to_its_end(piece: str) -
     assert "npm-token" in [rule for rule, _ in found(f"{text}\n{secret}")]
 
 
-# --- what is told
+# --- what is reported
 
 
 def test_a_finding_never_carries_the_secret() -> None:
@@ -308,7 +308,7 @@ def test_every_bad_line_is_named() -> None:
     with pytest.raises(BadAllowFile) as caught:
         parse_allow_file("docs/**\na/**:no-such-rule\n!src/**\n\n[unfinished\n")
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["line 2", "line 3", "line 5"]
-    assert "'a/**:no-such-rule' ends in no rule that we know" in caught.value.problems[0]
+    assert "'a/**:no-such-rule' does not end in a known rule" in caught.value.problems[0]
 
 
 @given(st.text(max_size=200))

@@ -1,4 +1,4 @@
-"""Whether a text is random: words, examples and placeholders are not secrets."""
+"""Judge whether a text is random: words, examples and placeholders are not secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import log2
 from typing import Final
 
-# The pairs of letters that make up nine tenths of the words in programs; of a random text they make up three tenths.
+# These pairs are nine tenths of the letter pairs in words of programs, and three tenths of those in a random text.
 LETTER_PAIRS: Final = (
     "ab ac ad ag ai ak al am an ap ar as at au av ay ba be bl bo bu ca ce ch ci ck cl co cr ct cu da de di do ds du ea "
     "ec ed ee ef eg el em en ep eq er es et ev ex fa fe ff fi fl fo fr fu ge gi gr gs ha he hi ho ia ib ic id ie if ig "
@@ -21,7 +21,7 @@ COMMON_LETTER_PAIRS: Final = frozenset(LETTER_PAIRS.split())
 WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 EXAMPLE_VALUE = re.compile(
     r"(?i)example|placeholder|change_?me|your[_-]|dummy|fake|redacted|xxxx|\*\*\*\*|\.\.\.|00000000|12345678|abcdefgh|"
-    r"deadbeef|IkpvaG4gRG9l"  # the last: John Doe, in whose name every manual signs its JSON web tokens
+    r"deadbeef|IkpvaG4gRG9l"  # the last is John Doe, in base64: the subject of example JSON web tokens
 )
 PLACEHOLDER = re.compile(
     r"(?i)test|sample|mock|fixture|todo|passw|secret|token|default|insert|replace|dummy|\{\{|\$\{|%\(|%s|<|"
@@ -34,12 +34,12 @@ MIN_DISTINCT_LETTERS = 8
 
 
 def is_example(text: str) -> bool:
-    """Written for a manual: AKIAIOSFODNN7EXAMPLE, ghp_xxxx."""
+    """Whether it is an example from a manual: AKIAIOSFODNN7EXAMPLE, ghp_xxxx."""
     return EXAMPLE_VALUE.search(text) is not None
 
 
 def is_placeholder(text: str) -> bool:
-    """Written to be replaced, or for a test, or as the name of the place where the secret really is."""
+    """Whether it is meant to be replaced, is for a test, or only names where the secret is."""
     return is_example(text) or PLACEHOLDER.search(text) is not None
 
 
@@ -53,13 +53,13 @@ def is_random(text: str) -> bool:
 
 
 def compute_entropy(text: str) -> float:
-    """Bits for each letter, by Shannon."""
+    """Return the Shannon entropy in bits per character."""
     counts = Counter(text).values()
     return -sum(count / len(text) * log2(count / len(text)) for count in counts)
 
 
 def _is_mixed(text: str) -> bool:
-    """Letters with digits among them, or capitals where no word begins."""
+    """Whether it has letters and digits, or capitals inside words."""
     digits = any(letter.isdigit() for letter in text)
     letters = any(letter.isalpha() for letter in text)
     turns = sum(a.islower() != b.islower() for a, b in pairwise(text) if a.isalpha() and b.isalpha())
@@ -67,10 +67,9 @@ def _is_mixed(text: str) -> bool:
 
 
 def _count_word_letters(text: str) -> int:
-    """How many letters are part of a pronounceable word."""
-    return sum(len(word) for word in WORD.findall(text) if _is_readable(word.lower()))
-
-
-def _is_readable(word: str) -> bool:
-    pairs = [word[i : i + 2] in COMMON_LETTER_PAIRS for i in range(len(word) - 1)]
-    return sum(pairs) >= 0.6 * len(pairs)
+    """Count the letters that are part of a readable word."""
+    count = 0
+    for word in WORD.findall(text):
+        pairs = ["".join(pair) in COMMON_LETTER_PAIRS for pair in pairwise(word.lower())]
+        count += len(word) if sum(pairs) >= 0.6 * len(pairs) else 0
+    return count

@@ -18,7 +18,7 @@ MatchCheck = Callable[[re.Match[str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """The pattern begins at the anchor, and its group `secret` is what must not be there."""
+    """The pattern begins at the anchor, and its group `secret` is the secret."""
 
     name: str
     about: str
@@ -26,17 +26,17 @@ class SecretRule:
     pattern: re.Pattern[str]
     check: MatchCheck
     fold: bool = False  # anchors are written in small letters, and letter case does not count
-    config_only: bool = False  # tried only in files that hold settings: elsewhere it would see names, not values
+    config_only: bool = False  # tried only in files with settings: elsewhere it would match names, not values
 
 
 def _is_vendor_token(found: re.Match[str]) -> bool:
-    """Its shape says what it is; only obvious examples are let through."""
+    """The shape identifies it; only obvious examples are allowed."""
     secret = found["secret"]
     return len(set(secret)) >= 8 and not is_example(secret)
 
 
 def _is_random_value(found: re.Match[str]) -> bool:
-    """Its name says what it is, and the value is random."""
+    """The name identifies it, and the value is random."""
     return not is_example(found["secret"]) and is_random(found["secret"])
 
 
@@ -52,7 +52,7 @@ HARMLESS_SUFFIX = re.compile(
 
 
 def _is_assigned_secret(found: re.Match[str]) -> bool:
-    """`token_name` and `password_hash` hold no secret, whatever they are set to."""
+    """`token_name` and `password_hash` hold no secret, whatever their value."""
     return not HARMLESS_SUFFIX.search(found["rest"]) and _is_random_not_placeholder(found)
 
 
@@ -86,12 +86,12 @@ KEY_KINDS = ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "PGP ")
 
 
 def _build_base64_heads() -> str:
-    """`-----BEGIN RSA PRIVATE` and its like in base64, as far as the letters are certain."""
+    """Return `-----BEGIN RSA PRIVATE` and the like in base64, up to the last letter that is certain."""
     heads = (f"-----BEGIN {kind}PRIVATE".encode() for kind in KEY_KINDS)
     return "|".join(re.escape(b64encode(head).decode()[: len(head) * 8 // 6]) for head in heads)
 
 
-# By the last word of a name; a key is a secret only when the word before it says so.
+# By the last word of a name; a `key` is a secret only after one of these words.
 KEY: Final = "|".join(
     rf"(?<={word}[_-])key|(?<={word})key" for word in ("api", "access", "private", "auth", "secret", "encryption")
 )

@@ -1,7 +1,6 @@
-"""Find secrets in what a result adds; report them without repeating them; let through what the allow file names.
+"""Find secrets in what a result adds, report them without their text, and respect the allow file.
 
-Pure. A finding never carries the secret: a reader of the journal, a prompt or a screen learns where it is and what
-kind it is, not what it is.
+Pure. A finding never has the secret itself: the journal, prompts and screens show its place and kind only.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from blueflame.model.verdict import Violation
 from blueflame.paths.globs import BadPattern, Globs
 
 SENSITIVE_CONTENT: Final = "sensitive_content"
-MAX_PIECE_CHARACTERS = 1_000_000  # characters that are searched at once
-OVERLAP_LINES = 40  # lines that are searched with the next piece again: a key may lie across
-MAX_FINDINGS = 100  # more than these are counted, not listed
+MAX_PIECE_CHARACTERS = 1_000_000  # searched at once
+OVERLAP_LINES = 40  # searched again with the next piece: a key may be in both
+MAX_FINDINGS = 100  # further ones are counted, not listed
 PREVIEW_LENGTH = 4
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 RANKS = {rule.name: rank for rank, rule in enumerate(RULES)}
@@ -41,7 +40,7 @@ MAX_PREFIX_LENGTH = max(map(len, PREFIX_ENDINGS))
 
 
 def _group_by_anchor() -> Mapping[tuple[str, bool], tuple[SecretRule, ...]]:
-    """Each anchor is looked for once, whoever needs it."""
+    """Index the rules by anchor, so that each anchor is searched once."""
     wanted: dict[tuple[str, bool], tuple[SecretRule, ...]] = {}
     for rule in KEYWORD_RULES:
         for anchor in rule.anchors:
@@ -58,11 +57,11 @@ class AddedLine(NamedTuple):
     path: str
     number: int
     text: str
-    commit: str = ""  # the commit that has it, when the result itself has it no more
+    commit: str = ""  # the commit that has it, if the result itself no longer has it
 
 
 class Unscanned(NamedTuple):
-    """A file that could not be looked through, and why: never a pass."""
+    """A file that could not be scanned, and why: it does not pass."""
 
     path: str
     reason: str
@@ -80,7 +79,7 @@ class SecretFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretAllowList:
-    """What a person said is no secret: by fingerprint, by path, or by path and rule."""
+    """What a person declared not to be a secret: by fingerprint, by path, or by path and rule."""
 
     fingerprints: frozenset[str] = frozenset()
     paths: Globs = field(default_factory=lambda: Globs(()))
@@ -103,26 +102,31 @@ def format_preview(secret: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """All that was found, before anybody says that some of it is no secret."""
+    """All findings, before the allow list is applied."""
 
     findings: tuple[SecretFinding, ...] = ()
     unscanned: tuple[Unscanned, ...] = ()
 
 
 def scan_lines(lines: Iterable[AddedLine | Unscanned], commits: Sequence[Commit] = ()) -> ScanResult:
-    """Through added lines and through what the commits say of themselves."""
+    """Scan added lines, and the messages and authors of commits."""
     unscanned: list[Unscanned] = []
-    findings = (*_scan_files(lines, unscanned), *_scan_messages(commits))
-    return ScanResult(findings=findings, unscanned=tuple(unscanned))
+    findings: list[SecretFinding] = []
+    for (path, commit), group in groupby(_separate_unscanned(lines, unscanned), key=attrgetter("path", "commit")):
+        written = ((line.number, line.text) for line in group)
+        findings += find_secrets(path, chain([(1, path)], written), commit=commit)  # the file's name lands as well
+    for each in commits:
+        findings += find_secrets(each.sha, enumerate([*each.message.split("\n"), each.author], start=1))
+    return ScanResult(findings=tuple(findings), unscanned=tuple(unscanned))
 
 
-def judge_findings(looked: ScanResult, allowed: SecretAllowList) -> tuple[Violation, ...]:
-    """One secret in one file is told once, where it is seen first: in the result rather than in its history."""
+def judge_findings(scanned: ScanResult, allowed: SecretAllowList) -> tuple[Violation, ...]:
+    """Return violations; a secret in a file is reported once, at its first place: the result before its history."""
     found: dict[tuple[str, str], SecretFinding] = {}
-    for finding in looked.findings:
+    for finding in scanned.findings:
         if not allowed.covers(finding.rule, finding.path, finding.fingerprint):
             found.setdefault((finding.path, finding.fingerprint), finding)
-    unread = [one for one in looked.unscanned if not allowed.paths.matches(one.path)]
+    unread = [one for one in scanned.unscanned if not allowed.paths.matches(one.path)]
     return (
         *(Violation(rule=SENSITIVE_CONTENT, path=one.path, detail=one.reason) for one in unread),
         *build_violations(found.values()),
@@ -146,12 +150,6 @@ def _build_violation(finding: SecretFinding) -> Violation:
     return Violation(rule=SENSITIVE_CONTENT, path=finding.path, line=finding.line, detail=detail)
 
 
-def _scan_files(lines: Iterable[AddedLine | Unscanned], unscanned: list[Unscanned]) -> Iterator[SecretFinding]:
-    for (path, commit), group in groupby(_separate_unscanned(lines, unscanned), key=attrgetter("path", "commit")):
-        written = ((line.number, line.text) for line in group)
-        yield from find_secrets(path, chain([(1, path)], written), commit=commit)  # a name lands as well as its lines
-
-
 def _separate_unscanned(lines: Iterable[AddedLine | Unscanned], unscanned: list[Unscanned]) -> Iterator[AddedLine]:
     for line in lines:
         if isinstance(line, Unscanned):
@@ -160,17 +158,11 @@ def _separate_unscanned(lines: Iterable[AddedLine | Unscanned], unscanned: list[
             yield line
 
 
-def _scan_messages(commits: Sequence[Commit]) -> Iterator[SecretFinding]:
-    for commit in commits:
-        text = enumerate([*commit.message.split("\n"), commit.author], start=1)
-        yield from find_secrets(commit.sha, text)
-
-
-# --- looking through lines
+# --- searching lines
 
 
 def find_secrets(path: str, lines: Iterable[tuple[int, str]], *, commit: str = "") -> tuple[SecretFinding, ...]:
-    """Every secret in some lines of one file, in the order of the lines; one that stands there twice is told once."""
+    """Return the secrets in lines of one file, in their order; each secret once."""
     config = CONFIG_FILE.search(path) is not None
     found: dict[str, SecretFinding] = {}
     for numbers, texts in _split_pieces(lines):
@@ -187,7 +179,7 @@ def find_secrets(path: str, lines: Iterable[tuple[int, str]], *, commit: str = "
 
 
 def _split_pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
-    """Line numbers and lines, no more at once than can be searched without taking much memory."""
+    """Yield line numbers and lines in pieces that can be searched without much memory."""
     numbers: list[int] = []
     texts: list[str] = []
     size = 0
@@ -204,7 +196,7 @@ def _split_pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int],
 
 
 def _keep_overlap(numbers: list[int], texts: list[str]) -> tuple[list[int], list[str]]:
-    """The short lines at the end; a long one was seen whole, and seeing it over and over would take for ever."""
+    """Return the short lines at the end; a long line was searched whole, and searching it again would take too long."""
     keep = 0
     while keep < min(OVERLAP_LINES, len(texts) - 1) and len(texts[-keep - 1]) < 1000:
         keep += 1
@@ -212,7 +204,7 @@ def _keep_overlap(numbers: list[int], texts: list[str]) -> tuple[list[int], list
 
 
 def _find_spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
-    """Where secrets begin; of rules that see the same letters, the one that knows more."""
+    """Return where secrets begin; if rules match the same text, the more specific one."""
     candidates = sorted(
         ((match, rule) for match, rule in _find_matches(text, config) if rule.check(match)),
         key=lambda one: RANKS[one[1].name],
@@ -253,7 +245,7 @@ def _find_anchor(text: str, anchor: str) -> Iterator[int]:
 
 
 def _lower_in_place(text: str) -> str:
-    """In small letters, every letter in its place: a few letters become two when they are made small."""
+    """Convert to lower case, keeping the length: the lower case of a few letters has two characters."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
@@ -262,7 +254,7 @@ def _lower_in_place(text: str) -> str:
 
 
 class BadAllowFile(ValueError):
-    """Lines of an allow file that mean nothing; `problems` has one entry for each."""
+    """Invalid lines of an allow file; `problems` has one entry for each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -270,7 +262,7 @@ class BadAllowFile(ValueError):
 
 
 def parse_allow_file(text: str) -> SecretAllowList:
-    """`fingerprint`, `path-glob` or `path-glob:rule`, one on a line; `#` begins a comment. Raises BadAllowFile."""
+    """Parse `fingerprint`, `path-glob` or `path-glob:rule`, one on a line; `#` begins a comment. Raise BadAllowFile."""
     fingerprints: set[str] = set()
     paths: list[str] = []
     by_rule: dict[str, list[str]] = {}
@@ -295,12 +287,9 @@ def parse_allow_file(text: str) -> SecretAllowList:
     )
 
 
-RULE_NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)*")
-
-
 def _find_entry_problem(entry: str, glob: str, rule: str) -> str:
     if ":" in entry and rule not in RULE_DESCRIPTIONS and not rule.startswith("kingfisher."):
-        return f"{entry!r} ends in no rule that we know; write path-glob:rule, with ? for a colon in the path"
+        return f"{entry!r} does not end in a known rule; write path-glob:rule, with ? for a colon in the path"
     try:
         Globs((glob,))
     except BadPattern as error:
