@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from blueflame.model.policy import Decision, Policy, PolicyEnvironment
 from blueflame.paths.locks import WILDCARDS, LockPath, covers, fold_path, parse_locks
-from blueflame.paths.locks import parse_lock as lock_parts
 from blueflame.paths.naming_style import is_well_named
 from blueflame.policy.decision_cache import DecisionCache
 from blueflame.policy.path_names import (
@@ -165,10 +164,7 @@ class PathAccess:
         for form in list_spellings(inner):
             pattern = self.rules.blocked.find_touching(form) if form else self.rules.blocked.find_first("\x01")
             if pattern is not None:
-                return (
-                    "blocked_path",
-                    f"{sanitize_text(pattern, 80)} is in blocked_paths; continue without it",
-                )
+                return "blocked_path", f"{sanitize_text(pattern, 80)} is in blocked_paths; continue without it"
         return None
 
     def _refuse_unallowed(self, inner: str) -> tuple[str, str] | None:
@@ -176,14 +172,11 @@ class PathAccess:
         if allowed.matches(inner):
             return None
         if self.shell and inner and allowed.covers(inner):
-            return self._refuse_holding_blocked(inner)
+            # a whole folder, as in `rm -r src`, is refused if it holds a blocked path
+            folder = tuple(fold_text(inner).split("/"))
+            held = next((place for place in self.rules.blocked_prefixes if covers(folder, place)), None)
+            return ("blocked_path", f"{'/'.join(held)} is in it, which is in blocked_paths") if held else None
         return "path_not_allowed", f"it is not in allowed_paths; {self.hint}"
-
-    def _refuse_holding_blocked(self, inner: str) -> tuple[str, str] | None:
-        """Refuse a whole folder, as in `rm -r src`, that holds a blocked path."""
-        folder = tuple(fold_text(inner).split("/"))
-        held = next((place for place in self.rules.blocked_prefixes if covers(folder, place)), None)
-        return ("blocked_path", f"{'/'.join(held)} is in it, which is in blocked_paths") if held else None
 
     def _refuse_out_of_scope(self, inner: str) -> tuple[str, str] | None:
         scope = self.rules.scope
@@ -218,9 +211,3 @@ def describe_writable(policy: Policy) -> str:
 
 def _is_inside(name: str, folders: Iterable[str]) -> bool:
     return any(make_relative(name, folder) is not None for folder in folders)
-
-
-def check_locks(scope: Iterable[str]) -> None:
-    """Raise BadLock for the first that is not a path in the repository."""
-    for lock in scope:
-        lock_parts(lock)

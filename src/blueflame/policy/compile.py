@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from blueflame.model.attempt import PLANNER, VALIDATOR
-from blueflame.model.policy import Patterns, Policy
-from blueflame.policy.access import check_locks
+from blueflame.model.policy import Policy
+from blueflame.paths.locks import parse_locks
 from blueflame.policy.path_patterns import compile_patterns
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def compile_policy(
     `scope` holds the task's locks: () is the whole repository, None enforces no scope.
     """
     locks = None if scope is None or not validation.file_scope.enforce else tuple(scope)
-    check_locks(locks or ())
+    parse_locks(locks or ())  # raises BadLock
     naming = validation.file_naming
     tests = validation.require_tests
     return Policy(
@@ -71,9 +71,7 @@ def compile_policy(
         require_tests=tests.enabled,
         source_patterns=compile_patterns(tests.source_patterns),
         test_patterns=compile_patterns(tests.test_patterns),
-        expected_binaries=compile_patterns(validation.binaries.expected)
-        if validation.binaries.expected
-        else Patterns(),
+        expected_binaries=compile_patterns(validation.binaries.expected),
         skills=tuple(skills),
     )
 

@@ -39,13 +39,16 @@ def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision
     if wrong:
         return Decision(False, "malformed_call", wrong)
     if call.tool == "WebFetch":
-        return _decide_fetch(call)
+        url = call.input["url"]
+        if CONTROL_CHARACTERS.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
+            return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not a URL that begins with https://")
+        return ALLOWED
     if call.tool == SKILL:
         return _decide_skill(policy, call)
     access = PathAccess(rules=prepare_policy(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
-    standing = access.check_cwd()
-    if not standing.allowed:
-        return standing
+    cwd_decision = access.check_cwd()
+    if not cwd_decision.allowed:
+        return cwd_decision
     if call.tool == "Bash":
         return _decide_command(policy, call, world, access)
     return _decide_file_tool(shape, call, access)
@@ -66,11 +69,9 @@ def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
     if tool.startswith("mcp__"):
         return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_suggest_tools(policy)}")
     if tool == SKILL:
-        return (
-            None
-            if policy.skills
-            else Decision(False, "tool_not_allowed", f"no skills are configured; {_suggest_tools(policy)}")
-        )
+        if policy.skills:
+            return None
+        return Decision(False, "tool_not_allowed", f"no skills are configured; {_suggest_tools(policy)}")
     if tool not in policy.allowed_tools and tool not in SUBAGENTS:
         return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_suggest_tools(policy)}")
     if tool not in INPUT_SHAPES and tool not in HARMLESS_TOOLS:
@@ -93,13 +94,6 @@ def _decide_skill(policy: Policy, call: ToolCall) -> Decision:
     )
 
 
-def _decide_fetch(call: ToolCall) -> Decision:
-    url = call.input["url"]
-    if CONTROL_CHARACTERS.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
-        return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not a URL that begins with https://")
-    return ALLOWED
-
-
 def _decide_file_tool(shape: InputShape, call: ToolCall, access: PathAccess) -> Decision:
     given = {name: value for name, value in call.input.items() if value is not None}
     for name, use in shape.uses.items():
@@ -115,7 +109,8 @@ def _decide_file_tool(shape: InputShape, call: ToolCall, access: PathAccess) -> 
 
 
 def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, access: PathAccess) -> Decision:
-    from blueflame.policy.shell.judge import refuse_text  # late: an agent that runs no command does not wait for it
+    # late: an agent that runs no command does not wait for it
+    from blueflame.policy.shell.judge import judge_command_line, refuse_text
 
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
@@ -126,12 +121,6 @@ def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, ac
         return refused
     if _is_diagnostic(policy, command):
         return ALLOWED
-    return _judge_command(policy, command, world, access)
-
-
-def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, access: PathAccess) -> Decision:
-    from blueflame.policy.shell.judge import judge_command_line  # late, as above
-
     cache = access.rules.cache
     recorder = QuestionRecorder(access)
     try:

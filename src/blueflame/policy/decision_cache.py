@@ -17,25 +17,23 @@ MAX_ENTRIES, MAX_QUESTIONS, MAX_COMMAND_LENGTH = 256, 64, 5_000
 @dataclass(frozen=True, slots=True)
 class CachedDecision:
     decision: Decision
-    asked: tuple[tuple[str, str, Decision], ...]
+    asked: tuple[tuple[bool, str, Decision], ...]
 
 
 @dataclass(slots=True)
 class QuestionRecorder:
-    """Passes checks of paths on and records their answers."""
+    """Passes checks of paths on and records them: whether it is a write, the path, the answer."""
 
     paths: PathRules
-    asked: list[tuple[str, str, Decision]] = field(default_factory=list)
+    asked: list[tuple[bool, str, Decision]] = field(default_factory=list)
 
     def check_read(self, path: str) -> Decision:
-        return self._record("read", path, self.paths.check_read(path))
+        self.asked.append((False, path, self.paths.check_read(path)))
+        return self.asked[-1][2]
 
     def check_write(self, path: str) -> Decision:
-        return self._record("write", path, self.paths.check_write(path))
-
-    def _record(self, use: str, path: str, answer: Decision) -> Decision:
-        self.asked.append((use, path, answer))
-        return answer
+        self.asked.append((True, path, self.paths.check_write(path)))
+        return self.asked[-1][2]
 
 
 class DecisionCache:
@@ -49,8 +47,11 @@ class DecisionCache:
     def find(self, command: str, cwd: str, paths: PathRules) -> Decision | None:
         """Return the decision if the command is known and every check still gives the same answer."""
         known = self._known.get((command, cwd))
-        if known is None or not all(_ask_again(paths, use, path) == answer for use, path, answer in known.asked):
+        if known is None:
             return None
+        for writes, path, answer in known.asked:
+            if (paths.check_write(path) if writes else paths.check_read(path)) != answer:
+                return None
         self._known.move_to_end((command, cwd))
         return known.decision
 
@@ -61,7 +62,3 @@ class DecisionCache:
         self._known.move_to_end((command, cwd))
         while len(self._known) > MAX_ENTRIES:
             self._known.popitem(last=False)
-
-
-def _ask_again(paths: PathRules, use: str, path: str) -> Decision:
-    return paths.check_read(path) if use == "read" else paths.check_write(path)

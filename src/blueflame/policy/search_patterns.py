@@ -120,39 +120,23 @@ def _judge_variant(access: PathAccess, path: str, written: str) -> Decision:
 def _judge_wild(access: PathAccess, inner: str, rest: list[str], written: str) -> Decision:
     """Refuse a pattern whose shortest match is blocked (`.key` for `*.key`), or that aims at a blocked name."""
     for shortest in ("", "\x01"):
-        name = "/".join(
-            part for part in (inner, *(_fill_wildcards(part, shortest) for part in rest)) if part.strip(".")
-        )
-        answer = _judge_shortest(access, name, written)
-        if not answer.allowed:
-            return answer
+        filled = ("" if part == "**" else STARS.sub(shortest, part).replace("?", "\x01") for part in rest)
+        for form in list_spellings("/".join(part for part in (inner, *filled) if part.strip("."))):
+            pattern = access.rules.blocked.find_touching(form) if form else None
+            if pattern is not None:
+                return _refuse_search(written, pattern)
     return _judge_named(access, "/".join((inner, *rest)), written)
-
-
-def _fill_wildcards(part: str, letters: str) -> str:
-    return "" if part == "**" else STARS.sub(letters, part).replace("?", "\x01")
-
-
-def _judge_shortest(access: PathAccess, name: str, written: str) -> Decision:
-    for form in list_spellings(name):
-        pattern = access.rules.blocked.find_touching(form) if form else None
-        if pattern is not None:
-            return _refuse_search(written, pattern)
-    return ALLOWED
 
 
 def _judge_named(access: PathAccess, path: str, written: str) -> Decision:
     """Refuse a pattern with a part such as `.en?` or `.e*` that can only mean a blocked name."""
     parts = [part for part in fold_text(path).split("/") if part]
     for part in parts:
-        for aim in _find_blocked_names(access.rules.blocked.written, part) if _is_aimed(part) else ():
+        aimed = part.strip("*") and ("*" not in part or (part.startswith(".") and part.strip(".*")))
+        for aim in _find_blocked_names(access.rules.blocked.written, part) if aimed else ():
             if _is_same_folder(parts, aim.folders):
                 return _refuse_search(written, aim.pattern)
     return ALLOWED
-
-
-def _is_aimed(part: str) -> bool:
-    return bool(part.strip("*")) and ("*" not in part or (part.startswith(".") and part.strip(".*") != ""))
 
 
 class BlockedName(NamedTuple):

@@ -38,12 +38,8 @@ class ToolUse:
 
 
 def translate_call(dialect: str, tool: str, given: Mapping[str, Any], cwd: str) -> tuple[ToolUse, ...]:
-    """At least one; all of them must be allowed. Raises Untranslatable."""
+    """Return at least one use; all of them must be allowed. Raises UntranslatableCall."""
     return TRANSLATORS[dialect](tool, given, cwd)
-
-
-def _keep_call(tool: str, given: Mapping[str, Any], _cwd: str) -> tuple[ToolUse, ...]:
-    return (ToolUse(tool, given),)
 
 
 def _translate_codex(tool: str, given: Mapping[str, Any], cwd: str) -> tuple[ToolUse, ...]:
@@ -144,7 +140,7 @@ def _translate_fetch(given: Mapping[str, Any]) -> ToolUse:
 
 
 TRANSLATORS: Mapping[str, Callable[[str, Mapping[str, Any], str], tuple[ToolUse, ...]]] = {
-    CLAUDE: _keep_call,
+    CLAUDE: lambda tool, given, _: (ToolUse(tool, given),),
     CODEX: _translate_codex,
     GEMINI: _translate_gemini,
 }

@@ -56,7 +56,7 @@ def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
 
 
 def _parse_heading(line: str, n: int, before: list[PatchedFile]) -> PatchedFile | None:
-    if not line.strip().startswith("***") or (line == END_OF_FILE and _is_updating(before)):
+    if not line.strip().startswith("***") or (line == END_OF_FILE and before and _is_update(before[-1].change)):
         return None
     if line.startswith(MOVE) and before and before[-1].change is PatchAction.UPDATE:
         return PatchedFile(PatchAction.MOVED_HERE, _parse_path(line.removeprefix(MOVE), n))
@@ -79,10 +79,6 @@ def _check_content(line: str, n: int, change: PatchAction) -> None:
     if _is_update(change) and (not line or line == END_OF_FILE or line[0] in CONTENT or line.startswith("@@")):
         return
     raise BadPatch(f"line {n} of the patch does not fit the file before it: {line[:80]!r}")
-
-
-def _is_updating(before: list[PatchedFile]) -> bool:
-    return bool(before) and _is_update(before[-1].change)
 
 
 def _is_update(change: PatchAction) -> bool:

@@ -47,11 +47,10 @@ def _record_assignment(both: SyntaxNode, state: ShellState, *, safe: bool) -> No
 
 
 def _is_safe_operand(word: SyntaxNode, state: ShellState) -> bool:
-    return all(_is_safe_text(found, state) for found in list_texts(word, state))
-
-
-def _is_safe_text(found: str, state: ShellState) -> bool:
-    return bool(_ARITHMETIC.match(found)) and all(is_numeric_variable(state, name) for name in _NAMES.findall(found))
+    return all(
+        _ARITHMETIC.match(found) and all(is_numeric_variable(state, name) for name in _NAMES.findall(found))
+        for found in list_texts(word, state)
+    )
 
 
 def list_texts(word: SyntaxNode, state: ShellState) -> list[str]:

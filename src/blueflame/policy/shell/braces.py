@@ -86,15 +86,7 @@ def _expand_sequence(first: str, last: str, step: str | None) -> list[list[Atom]
     if abs(high - low) // stride >= MAX_WORDS:
         return [[(LOOSE, True)]]
     numbers = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
-    width = max(len(first), len(last)) if any(_is_padded(each) for each in (first, last)) else 0
-    written = [chr(each) if letters else _format_padded(each, width) for each in numbers]
+    padded = any(re.match(r"-*0.", each) for each in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    written = [chr(each) if letters else f"{each:0{width}d}" for each in numbers]
     return [[(char, False) for char in each] for each in written]
-
-
-def _is_padded(number: str) -> bool:
-    digits = number.lstrip("-")
-    return len(digits) > 1 and digits.startswith("0")
-
-
-def _format_padded(number: int, width: int) -> str:
-    return f"{number:0{width}d}" if width else str(number)

@@ -20,6 +20,7 @@ _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _OTHER_SHELL = re.compile(r"\s*#!(?!\s*(?:/bin/bash|/usr/bin/env bash|/usr/bin/bash)\s*(?:-[eux]+)?\s*$)", re.MULTILINE)
 
 
@@ -54,7 +55,7 @@ def refuse_text(source: str) -> Decision | None:
     if m := _CONTROL_CHARACTERS.search(source):
         why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are allowed"
         return Decision(False, "control_characters", why)
-    if _BLANKS.search(source) and (m := _BLANKS.search(_strip_quoted(source))):
+    if _BLANKS.search(source) and (m := _BLANKS.search(_QUOTED.sub("", source))):
         why = f"the command holds a blank that the shell does not treat as one (U+{ord(m[0]):04X}); use plain spaces"
         return Decision(False, "control_characters", why)
     if len(source) > MAX_LENGTH:
@@ -66,13 +67,10 @@ def refuse_text(source: str) -> Decision | None:
     return None
 
 
-def _strip_quoted(source: str) -> str:
-    return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", "", source, flags=re.DOTALL)
-
-
 def _judge_finding(found: SimpleCommand | OpaqueConstruct, context: CommandContext) -> Decision | None:
     if isinstance(found, OpaqueConstruct):
-        return None if context.free else _refuse_opaque(found)
+        why = f"{found.what} cannot be checked before it runs. Write the commands out, one by one."
+        return None if context.free else Decision(False, found.rule, why)
     here = replace(context, cwds=_join_folders(found.cwds, context))
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"
@@ -93,10 +91,4 @@ def _join_folders(cwds: tuple[str, ...] | None, context: CommandContext) -> tupl
         f"{outer}/{inner}" if inner and not inner.startswith("/") else inner or outer
         for outer in context.cwds
         for inner in cwds
-    )
-
-
-def _refuse_opaque(found: OpaqueConstruct) -> Decision:
-    return Decision(
-        False, found.rule, f"{found.what} cannot be checked before it runs. Write the commands out, one by one."
     )

@@ -27,7 +27,7 @@ from blueflame.policy.shell.programs.git import (
     parse_git_call,
 )
 from blueflame.policy.shell.programs.legacy_options import normalise_options
-from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, parse_arguments
+from blueflame.policy.shell.programs.spec import ProgramSpec, WordRole, parse_arguments
 from blueflame.policy.shell.programs.table import PYTHON, find_spec
 from blueflame.policy.shell.programs.wrappers import WrappedCommand, unwrap_command
 from blueflame.policy.shell.refusals import Words, name_command, refuse_command, refuse_unknown
@@ -49,11 +49,9 @@ def judge_command(argv: Words, feed: Words | None, context: CommandContext) -> D
         return refuse_command("wrapper_refused", argv, "it has too many wrappers")
     name = argv[0]
     if is_unknown(name) or not is_static(name):
-        return (
-            None
-            if context.free
-            else refuse_command("shell_dynamic", argv, "the command name is only known when it runs")
-        )
+        if context.free:
+            return None
+        return refuse_command("shell_dynamic", argv, "the command name is only known when it runs")
     argv = (strip_system_path(name), *normalise_options(strip_system_path(name), argv[1:]))
     if pattern := find_blocking_pattern(argv, context.policy.blocked_patterns):
         return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses it")
@@ -150,11 +148,9 @@ def _judge_by_name(argv: Words, context: CommandContext, *, allowed: bool) -> De
         return None
     if name in CHECKED:
         bad = CHECKED[name](words)
-        return (
-            None
-            if bad is None or context.free
-            else refuse_command("option_refused", argv, f"{format_marked(bad)} of {name}")
-        )
+        if bad is None or context.free:
+            return None
+        return refuse_command("option_refused", argv, f"{format_marked(bad)} of {name}")
     if name == "git":
         return judge_git(argv, context, allowed=allowed)
     if name in FILTERS and not allowed:
@@ -191,12 +187,13 @@ def _judge_cd(argv: Words, context: CommandContext) -> Decision | None:
 
 
 def _judge_allowed(argv: Words, context: CommandContext) -> Decision | None:
-    name, words = argv[0], argv[1:]
-    if PYTHON.match(name) and (module := _find_module(words)):
-        return _judge_module(argv, module, context)
-    known = find_spec(name, words)
-    if refused := _judge_targets(argv, context):
+    if PYTHON.match(argv[0]) and (module := _find_module(argv[1:])):
+        if pattern := find_blocking_pattern(module, context.policy.blocked_patterns):
+            return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses it")
+        argv = module
+    elif refused := _judge_targets(argv, context):
         return refused
+    known = find_spec(argv[0], argv[1:])
     return judge_words(argv, known, context) if known else judge_unknown_program(argv, context)
 
 
@@ -210,13 +207,6 @@ def _find_module(words: Words) -> Words:
     return ()
 
 
-def _judge_module(argv: Words, module: Words, context: CommandContext) -> Decision | None:
-    if pattern := find_blocking_pattern(module, context.policy.blocked_patterns):
-        return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses it")
-    known = find_spec(module[0], module[1:])
-    return judge_words(module, known, context) if known else judge_unknown_program(module, context)
-
-
 def _judge_targets(argv: Words, context: CommandContext) -> Decision | None:
     """Where rules name targets of make, refuse other targets."""
     if argv[0] not in ("make", "gmake") or context.free:
@@ -224,18 +214,11 @@ def _judge_targets(argv: Words, context: CommandContext) -> Decision | None:
     targets = list_make_targets(context.policy.allowed_commands)
     if targets is None:
         return None
-    asked = [word for word in parse_words(argv).operands if "=" not in word]
-    bad = next((word for word in asked if word not in targets), None)
-    return (
-        None
-        if bad is None
-        else refuse_command("command_not_allowed", argv, f"no rule allows the target {format_marked(bad)}")
-    )
-
-
-def parse_words(argv: Words) -> ParsedArguments:
-    known = find_spec(argv[0], argv[1:])
-    return parse_arguments(known or ProgramSpec(), argv[1:])
+    operands = parse_arguments(find_spec(argv[0], argv[1:]) or ProgramSpec(), argv[1:]).operands
+    bad = next((word for word in operands if "=" not in word and word not in targets), None)
+    if bad is None:
+        return None
+    return refuse_command("command_not_allowed", argv, f"no rule allows the target {format_marked(bad)}")
 
 
 _FREE_SUBCOMMANDS = frozenset(("rev-parse", "ls-files", "merge-base", "version"))
@@ -253,34 +236,21 @@ def judge_git(argv: Words, context: CommandContext, *, allowed: bool) -> Decisio
         if refused := judge_path(folder, WordRole.TREE, context):
             return name_command(refused, argv)
     if not is_static(call.subcommand):
-        return (
-            None if context.free else refuse_command("shell_dynamic", argv, "the subcommand is only known when it runs")
-        )
-    if not allowed and not (call.subcommand in _FREE_SUBCOMMANDS and _has_git_rule(context)):
+        if context.free:
+            return None
+        return refuse_command("shell_dynamic", argv, "the subcommand is only known when it runs")
+    rules = {split_rule(rule)[:2] for rule in context.policy.allowed_commands}
+    has_git_rule = any(rule[:1] == ("git",) for rule in rules)
+    if not allowed and not (call.subcommand in _FREE_SUBCOMMANDS and has_git_rule):
         return refuse_unknown(argv, context.policy)
     if call.subcommand not in SUBCOMMANDS:
-        return (
-            None
-            if allowed and _is_named_in_rules(call, context)
-            else refuse_command("command_not_allowed", argv, "unknown subcommand of git")
-        )
-    return _judge_git_words(argv, call, _enter_folders(context, call.folders))
-
-
-def _has_git_rule(context: CommandContext) -> bool:
-    return any(split_rule(rule)[:1] == ("git",) for rule in context.policy.allowed_commands)
-
-
-def _is_named_in_rules(call: GitCall, context: CommandContext) -> bool:
-    rules = {split_rule(rule)[:2] for rule in context.policy.allowed_commands}
-    return context.free or ("git", call.subcommand) in rules
-
-
-def _enter_folders(context: CommandContext, folders: Words) -> CommandContext:
-    for folder in folders:
+        if allowed and (context.free or ("git", call.subcommand) in rules):
+            return None
+        return refuse_command("command_not_allowed", argv, "unknown subcommand of git")
+    for folder in call.folders:
         if context.cwds is not None:
             context = replace(context, cwds=tuple(join_cwd(cwd, folder) for cwd in context.cwds))
-    return context
+    return _judge_git_words(argv, call, context)
 
 
 def _judge_git_words(argv: Words, call: GitCall, context: CommandContext) -> Decision | None:

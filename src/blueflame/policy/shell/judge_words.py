@@ -55,14 +55,10 @@ def _judge_options(
 
 def _assign_roles(known: ProgramSpec, parsed: ParsedArguments) -> list[WordRole]:
     roles = [known.operands] * len(parsed.operands)
-    has_first = known.first is not None and not any(name in _NO_FIRST for name, _ in parsed.options)
-    if roles and has_first and known.first is not None:
+    options = {name for name, _ in parsed.options}
+    if roles and known.first is not None and not options & _NO_FIRST:
         roles[0] = known.first
-    if (
-        len(roles) > 1
-        and known.last is not None
-        and not any(name in ("-t", "--target-directory") for name, _ in parsed.options)
-    ):
+    if len(roles) > 1 and known.last is not None and not options & {"-t", "--target-directory"}:
         roles[-1] = known.last
     return roles
 
@@ -114,15 +110,12 @@ def judge_redirection(redirection: Redirection, context: CommandContext) -> Deci
     if op not in _READS and op not in _WRITES:
         return Decision(False, "shell_unreadable", f"unknown redirection {op}")
     if is_unknown(target) or is_glob(target) or (op == "<&" and not is_static(target)):
-        return _refuse_redirection(op, target, "the target is only known when it runs; name the file")
+        why = "the target is only known when it runs; name the file"
+        return Decision(False, "redirect_refused", f"the redirection {op} {format_marked(target)} is refused: {why}")
     refused = judge_path(target, WordRole.READ if op in _READS else WordRole.WRITE, context)
     if refused is None:
         return None
     return Decision(False, refused.rule, f"{op} {format_marked(target)}: {refused.details}".rstrip())
-
-
-def _refuse_redirection(op: str, target: str, why: str) -> Decision:
-    return Decision(False, "redirect_refused", f"the redirection {op} {format_marked(target)} is refused: {why}")
 
 
 def judge_assignment(name: str, value: str, context: CommandContext) -> Decision | None:

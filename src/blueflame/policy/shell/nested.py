@@ -113,8 +113,10 @@ def _visit_parameter(part: SyntaxNode, state: ShellState, log: ReadLog) -> None:
     if read_flag(part, "Excl"):
         log.add_opaque("shell_dynamic", f"a variable named by another (${{!{name}}})")
     index = part.get("Index")
-    if index is not None and _read_index(index) not in ("@", "*"):
-        visit_arithmetic(index, state, log, "the index of a list")
+    if index is not None:
+        subscript = expand_text(require_node(index, "Parts"), {}) if read_kind(index) == "Word" else ""
+        if subscript not in ("@", "*"):
+            visit_arithmetic(index, state, log, "the index of a list")
     if part.get("Slice"):
         cut = require_node(part.get("Slice"), "Offset", "Length")
         for each in (cut.get("Offset"), cut.get("Length")):
@@ -127,10 +129,6 @@ def _visit_parameter(part: SyntaxNode, state: ShellState, log: ReadLog) -> None:
                 visit_word(word, state, log)
     if part.get("Exp"):
         _visit_default(name, require_node(part.get("Exp"), "Op", "Word"), state, log)
-
-
-def _read_index(index: object) -> str:
-    return expand_text(require_node(index, "Parts"), {}) if read_kind(index) == "Word" else ""
 
 
 def _visit_default(name: str, expansion: SyntaxNode, state: ShellState, log: ReadLog) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -66,21 +66,13 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
     if HOME in word:
         return Decision(False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay in the worktree")
     if UNKNOWN in word or LOOSE in word:
-        return _refuse_unknown_file(word)
+        why = f"the file {format_marked(word)} is only known when the command runs; name it"
+        return Decision(False, "shell_dynamic", why)
     word = word.replace(NUMBER, "0")
-    if role is WordRole.GUESS and not is_path_like(word):
+    path_like = word.startswith(("/", "~", START, ROOT, ".")) or ".." in word or is_glob(word)
+    if role is WordRole.GUESS and not path_like:
         return _judge_bare_word(word, context)
     return _judge_glob(word, role, context) if is_glob(word) else _judge_known(word, role, context)
-
-
-def _refuse_unknown_file(word: str) -> Decision:
-    return Decision(
-        False, "shell_dynamic", f"the file {format_marked(word)} is only known when the command runs; name it"
-    )
-
-
-def is_path_like(word: str) -> bool:
-    return word.startswith(("/", "~", START, ROOT, ".")) or ".." in word or is_glob(word)
 
 
 def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
@@ -99,14 +91,11 @@ def _judge_known(word: str, role: WordRole, context: CommandContext) -> Decision
         verdict = context.paths.check_write(path) if role is WordRole.WRITE else context.paths.check_read(path)
         if not verdict.allowed and not _is_excused(verdict, role, context):
             return verdict
-        if role is WordRole.TREE and not context.free and not _is_in_worktree(path, context.policy):
+        # scratch folders and toolchains may be read, but not built
+        outside = path.startswith("/") and not f"{path}/".startswith(f"{context.policy.worktree}/")
+        if role is WordRole.TREE and not context.free and outside:
             return Decision(False, "outside_worktree", f"{path} is not in the worktree, so its build files are unknown")
     return None
-
-
-def _is_in_worktree(path: str, policy: Policy) -> bool:
-    """Return whether the path is in the worktree: scratch and toolchains may be read, not built."""
-    return not path.startswith("/") or f"{path}/".startswith(f"{policy.worktree}/")
 
 
 def _is_excused(verdict: Decision, role: WordRole, context: CommandContext) -> bool:
@@ -160,7 +149,8 @@ def can_overlap(glob: str, pattern: str) -> bool:
     if pattern.startswith(("!", "#")) or not pattern.strip("/"):
         return False
     ours = [each for each in glob.split("/") if each not in ("", ".")]
-    theirs = [_mark_segment(each) for each in pattern.strip("/").lower().split("/")]
+    segments = pattern.strip("/").lower().split("/")
+    theirs = [SEGMENTS if each == "**" else mark_pattern(each).replace("\\", "") for each in segments]
     # find and git list names with a leading dot as well; but .env.py holds no secrets
     hidden = SEGMENTS in ours and not _SOURCE_SUFFIX.search(ours[-1])
     if len(theirs) == 1 and not pattern.startswith("/"):  # a name at any depth
@@ -170,40 +160,27 @@ def can_overlap(glob: str, pattern: str) -> bool:
     return any(_can_lists_overlap(mine[start:], (*theirs, SEGMENTS), hidden) for start in starts)
 
 
-def _mark_segment(segment: str) -> str:
-    if segment == "**":
-        return SEGMENTS
-    segment = re.sub(r"\[[^]]*\]", ONE, segment)
-    return re.sub(r"\*+", ANY, segment).replace("?", ONE).replace("\\", "")
+def _can_lists_overlap(ours: Sequence[str], theirs: Sequence[str], hidden: bool) -> bool:
+    return _can_align(ours, theirs, SEGMENTS, lambda mine, yours: _can_names_overlap(mine, yours, hidden))
 
 
-def _can_lists_overlap(ours: tuple[str, ...], theirs: tuple[str, ...], hidden: bool) -> bool:
+def _can_align(ours: Sequence[str], theirs: Sequence[str], many: str, same: Callable[[str, str], bool]) -> bool:
+    """Return whether the two can be the same where `many` stands for any number of items."""
     reached = {(0, 0)}
     todo = [(0, 0)]
     while todo:
         at, other = todo.pop()
         if at == len(ours) and other == len(theirs):
             return True
-        for step in _list_steps(ours, theirs, at, other, hidden):
-            if step not in reached:
-                reached.add(step)
-                todo.append(step)
+        mine = ours[at] if at < len(ours) else None
+        yours = theirs[other] if other < len(theirs) else None
+        steps = [(at + 1, other)] if mine == many else []
+        steps += [(at, other + 1)] if yours == many else []
+        if mine is not None and yours is not None and same(mine, yours):
+            steps.append((at if mine == many else at + 1, other if yours == many else other + 1))
+        todo += [step for step in steps if step not in reached]
+        reached.update(steps)
     return False
-
-
-def _list_steps(
-    ours: tuple[str, ...], theirs: tuple[str, ...], at: int, other: int, hidden: bool
-) -> list[tuple[int, int]]:
-    mine = ours[at] if at < len(ours) else None
-    yours = theirs[other] if other < len(theirs) else None
-    found = []
-    if mine == SEGMENTS:
-        found.append((at + 1, other))
-    if yours == SEGMENTS:
-        found.append((at, other + 1))
-    if mine is not None and yours is not None and _can_names_overlap(mine, yours, hidden):
-        found.append((at if mine == SEGMENTS else at + 1, other if yours == SEGMENTS else other + 1))
-    return found
 
 
 def _can_names_overlap(mine: str, yours: str, hidden: bool) -> bool:
@@ -212,27 +189,5 @@ def _can_names_overlap(mine: str, yours: str, hidden: bool) -> bool:
         return hidden or mine != SEGMENTS or not yours.startswith(".")
     if not hidden and mine[:1] in (ANY, ONE) and yours.startswith("."):
         return False
-    reached = {(0, 0)}
-    todo = [(0, 0)]
-    while todo:
-        a, b = todo.pop()
-        if a == len(mine) and b == len(yours):
-            return True
-        for step in _list_letter_steps(mine, yours, a, b):
-            if step not in reached:
-                reached.add(step)
-                todo.append(step)
-    return False
-
-
-def _list_letter_steps(mine: str, yours: str, a: int, b: int) -> list[tuple[int, int]]:
-    one = mine[a] if a < len(mine) else ""
-    two = yours[b] if b < len(yours) else ""
-    found = []
-    if one == ANY:
-        found.append((a + 1, b))
-    if two == ANY:
-        found.append((a, b + 1))
-    if one and two and (one == two or one in (ANY, ONE) or two in (ANY, ONE)):
-        found.append((a if one == ANY else a + 1, b if two == ANY else b + 1))
-    return found
+    wild = (ANY, ONE)
+    return _can_align(mine, yours, ANY, lambda one, two: one == two or one in wild or two in wild)

@@ -45,12 +45,9 @@ def _read_sequence(stmts: Iterable[SyntaxNode], state: ShellState, log: ReadLog,
     """Read a list of commands. `guarded`: their failure is a condition, so set -e does not end the script."""
     for stmt in stmts:
         _read_statement(stmt, state, log, guarded=guarded)
-        if state.careful and not guarded and _is_plain_call(stmt):
+        plain = not stmt.get("Negated") and not stmt.get("Background") and "Args" in (stmt.get("Cmd") or ())
+        if state.careful and not guarded and plain:
             state.cwds = state.cwds_on_success
-
-
-def _is_plain_call(stmt: SyntaxNode) -> bool:
-    return not stmt.get("Negated") and not stmt.get("Background") and "Args" in (stmt.get("Cmd") or ())
 
 
 def _read_statement(stmt: object, state: ShellState, log: ReadLog, *, guarded: bool = False) -> None:
@@ -92,12 +89,9 @@ def _read_command(stmt: SyntaxNode, state: ShellState, log: ReadLog, *, guarded:
 # --- compound commands ---
 
 
-def _read_block(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
-    _read_sequence(require_nodes(require_node(cmd, "Stmts").get("Stmts")), state, log, guarded=guarded)
-
-
-def _read_subshell(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
-    _read_sequence(require_nodes(require_node(cmd, "Stmts").get("Stmts")), state.fork(), log, guarded=guarded)
+def _read_group(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
+    inside = state.fork() if read_kind(cmd) == "Subshell" else state
+    _read_sequence(require_nodes(require_node(cmd, "Stmts").get("Stmts")), inside, log, guarded=guarded)
 
 
 def _read_binary(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -288,16 +282,12 @@ def _read_function(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bo
         state.cwds = state.cwds_on_success = None
 
 
-def _read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
-    read_declaration(cmd, state, log)
-
-
 def _read_arithmetic(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
-    visit_arithmetic(require_node(cmd, "X", "Unsigned").get("X"), state, log, "arithmetic")
-
-
-def _read_let(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
-    for each in require_nodes(require_node(cmd, "Exprs").get("Exprs")):
+    if read_kind(cmd) == "LetClause":
+        expressions = require_nodes(require_node(cmd, "Exprs").get("Exprs"))
+    else:
+        expressions = [require_node(cmd, "X", "Unsigned").get("X")]
+    for each in expressions:
         visit_arithmetic(each, state, log, "arithmetic")
 
 
@@ -321,8 +311,8 @@ def _read_coprocess(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: b
 
 
 COMPOUND: dict[str, Callable[[SyntaxNode, ShellState, ReadLog, bool], None]] = {
-    "Block": _read_block,
-    "Subshell": _read_subshell,
+    "Block": _read_group,
+    "Subshell": _read_group,
     "BinaryCmd": _read_binary,
     "IfClause": _read_if,
     "CaseClause": _read_case,
@@ -330,9 +320,9 @@ COMPOUND: dict[str, Callable[[SyntaxNode, ShellState, ReadLog, bool], None]] = {
     "ForClause": _read_for,
     "FuncDecl": _read_function,
     "ArithmCmd": _read_arithmetic,
-    "LetClause": _read_let,
+    "LetClause": _read_arithmetic,
     "TestClause": _read_test,
-    "DeclClause": _read_declaration,
+    "DeclClause": read_declaration,
     "TimeClause": _read_time,
     "CoprocClause": _read_coprocess,
 }
@@ -342,7 +332,7 @@ _COMMENT_STARTS = b" \t\n;&|("
 
 
 def check_comments(tree: object, source: bytes) -> None:
-    """Raises Strange for a comment that bash would not see as one, or not up to where shfmt does.
+    """Raises UnreadableSyntax for a comment that bash would not see as one, or not up to where shfmt does.
 
     shfmt takes a backslash at the end of a comment for a continued line, and inside $(…) a # directly after a quote
     for a comment; bash does neither.

@@ -23,11 +23,7 @@ def name_command(refused: Decision, argv: Words) -> Decision:
 
 
 def refuse_command(rule: str, argv: Words, why: str) -> Decision:
-    return Decision(
-        False,
-        rule,
-        f"{_format_short(argv)}: {why}.".replace("..", ".") if why.endswith(".") else f"{_format_short(argv)}: {why}.",
-    )
+    return Decision(False, rule, f"{_format_short(argv)}: {why.removesuffix('.')}.")
 
 
 def _format_short(argv: Words) -> str:

@@ -86,7 +86,7 @@ def _apply_assignment(assign: SyntaxNode, before: ShellState, state: ShellState)
     state.variables[name] = None if any("\x00" in each for each in found) else tuple(dict.fromkeys(found))
 
 
-def read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog) -> None:
+def read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog, _guarded: bool) -> None:
     whole = require_node(cmd, "Variant", "Args")
     variant = read_literal(whole.get("Variant"))
     assigns = require_nodes(whole.get("Args"))
@@ -101,7 +101,8 @@ def read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog) -> None:
     for each in named:
         if not read_flag(each, "Naked"):
             _apply_assignment(each, before, state)
-    apply_declaration(variant, argv, state, [read_literal(each.get("Name")) for each in named])
+    if variant != "export" or len(argv) > 1:  # declare -i and the like evaluate values as arithmetic
+        state.variables |= dict.fromkeys(read_literal(each.get("Name")) for each in named)
 
 
 _UNFIT = frozenset((UNKNOWN, LOOSE, ANY, ONE, HOME, PIPE))
@@ -133,7 +134,7 @@ def _apply_cd(argvs: list[tuple[str, ...]], state: ShellState) -> None:
     cwds: tuple[str, ...] | None = ()
     for argv in argvs:
         cwds = merge_cwds(cwds, _find_destinations(_strip_prefixes(argv), state))
-    state.change_folder(cwds)
+    state.cwds_on_success, state.cwds = cwds, merge_cwds(state.cwds, cwds)  # a cd may fail
     if all(_find_builtin_name(argv) == "pushd" for argv in argvs):
         state.stack = (*stack, before)[-20:]
     elif any(_find_builtin_name(argv) == "popd" for argv in argvs):
@@ -192,10 +193,3 @@ def _apply_set(argv: tuple[str, ...], state: ShellState) -> None:
         else:
             state.careful = word.startswith("-") if "e" in word else state.careful
             named = word[0] if word.endswith("o") else ""
-
-
-def apply_declaration(variant: str, argv: list[str], state: ShellState, names: list[str]) -> None:
-    """Forget variables that declare -i and the like evaluate as arithmetic."""
-    if variant != "export" or len(argv) > 1:
-        for name in names:
-            state.variables[name] = None

@@ -41,11 +41,6 @@ class ShellState:
         self.stack, self.feed = other.stack, other.feed
         self.careful, self.looping = other.careful, other.looping
 
-    def change_folder(self, cwds: tuple[str, ...] | None) -> None:
-        """Apply a cd, which may fail and leave the shell where it was."""
-        self.cwds_on_success = cwds
-        self.cwds = merge_cwds(self.cwds, cwds)
-
 
 def merge_cwds(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if one is None or other is None:

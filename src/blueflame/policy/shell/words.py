@@ -123,21 +123,15 @@ def unescape(value: str, special: str) -> str:
     """Remove backslashes before the `special` characters and at line ends."""
     if "\\" not in value:
         return value
-    return re.sub(r"\\(.)", lambda m: _unescape_one(m[0], m[1], special), value, flags=re.DOTALL)
-
-
-def _unescape_one(whole: str, following: str, special: str) -> str:
-    if following == "\n":
-        return ""
-    return following if following in special else whole
+    plain = {"\n": "", **dict(zip(special, special, strict=True))}
+    return re.sub(r"\\(.)", lambda m: plain.get(m[1], m[0]), value, flags=re.DOTALL)
 
 
 def _decode_ansi(value: str) -> str:
     try:
-        found = _ANSI.sub(_decode_ansi_escape, value)
+        return _ANSI.sub(_decode_ansi_escape, value)
     except (ValueError, OverflowError):
         return UNKNOWN
-    return found
 
 
 def _decode_ansi_escape(m: re.Match[str]) -> str:
@@ -188,7 +182,7 @@ def _expand_parameter(part: SyntaxNode, values: Values) -> str:
     if read_flag(part, "Length") and not part.get("Index"):
         return NUMBER
     if not _is_plain_parameter(part):
-        return LOOSE if _is_list(name, part) else UNKNOWN
+        return LOOSE if name in ("@", "*") or part.get("Index") else UNKNOWN
     if name in _COUNT_PARAMETERS:
         return NUMBER
     if name in ("@", "*"):
@@ -197,10 +191,6 @@ def _expand_parameter(part: SyntaxNode, values: Values) -> str:
         found = values[name]
         return UNKNOWN if found is None else found
     return HOME if name == "HOME" else UNKNOWN
-
-
-def _is_list(name: str, part: SyntaxNode) -> bool:
-    return name in ("@", "*") or bool(part.get("Index"))
 
 
 def _is_tilde(atoms: list[Atom], at: int) -> bool:
@@ -221,19 +211,13 @@ def _mark_word(atoms: list[Atom]) -> str:
         elif active and each in "*?":
             found.append(ANY if each == "*" else ONE)
         elif active and each == "[" and (end := _find_bracket_end(atoms, at)):
-            inside = atoms[at:end]
-            found.append(_mark_bracket({char for char, _ in inside}))
+            inside = {char for char, _ in atoms[at:end]}
+            found.append(LOOSE if LOOSE in inside else UNKNOWN if inside & {"/", UNKNOWN} else ONE)
             at = end
         else:
             found.append(each)
         at += 1
     return "".join(found)
-
-
-def _mark_bracket(inside: set[str]) -> str:
-    if LOOSE in inside:
-        return LOOSE
-    return UNKNOWN if inside & {"/", UNKNOWN} else ONE
 
 
 def _find_tilde_end(atoms: list[Atom], start: int) -> int:
@@ -260,7 +244,7 @@ def expand_substitution(part: SyntaxNode, values: Values) -> str:
     heredoc = _read_cat_heredoc(stmts[0], values)
     if heredoc is not None:
         return heredoc.rstrip("\n")
-    if stmts[0].get("Redirs") and not _is_fed(stmts[0]):
+    if any(redirect.get("Op") not in ("<", "<<<") for redirect in require_nodes(stmts[0].get("Redirs"))):
         return UNKNOWN
     argv = _read_last_argv(stmts[0])
     if argv == ["pwd"] and _is_alone(stmts[0]):
@@ -292,10 +276,6 @@ def _expand_listing(word: SyntaxNode, values: Values) -> str:
 
 def _is_alone(stmt: SyntaxNode) -> bool:
     return read_kind(stmt.get("Cmd")) == "CallExpr" and not stmt.get("Redirs")
-
-
-def _is_fed(stmt: SyntaxNode) -> bool:
-    return all(redirect.get("Op") in ("<", "<<<") for redirect in require_nodes(stmt.get("Redirs")))
 
 
 def _is_counting(argv: list[str]) -> bool:

@@ -17,7 +17,6 @@ REFUSED = split_names(
 HARMLESS = split_names("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
 _SET_NAMES = split_names("errexit nounset pipefail xtrace verbose noglob allexport")
-_SHOPT_NAMES = split_names("globstar nullglob failglob")
 
 
 def _check_set(words: tuple[str, ...]) -> str | None:
@@ -40,8 +39,9 @@ def _check_set(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _check_shopt(words: tuple[str, ...]) -> str | None:
-    return next((word for word in words if word not in _SHOPT_NAMES and word not in ("-s", "-u", "-q")), None)
+def _allow_only(pattern: str) -> Callable[[tuple[str, ...]], str | None]:
+    compiled = re.compile(pattern)
+    return lambda words: next((word for word in words if not compiled.fullmatch(word)), None)
 
 
 def _check_printf(words: tuple[str, ...]) -> str | None:
@@ -92,21 +92,8 @@ def _check_kill(words: tuple[str, ...]) -> str | None:
     return next((word for word in rest if not re.fullmatch(rf"%[\d+%-]*|{NUMBER}", word)), None)
 
 
-def _check_wait(words: tuple[str, ...]) -> str | None:
-    fine = re.compile(rf"-[nf]+|%[\d+%-]*|\d+|{NUMBER}")
-    return next((word for word in words if not fine.fullmatch(word)), None)
-
-
-def _check_jobs(words: tuple[str, ...]) -> str | None:
-    return next((word for word in words if not re.fullmatch(r"-[lnprs]+", word)), None)
-
-
 def _check_hash(words: tuple[str, ...]) -> str | None:
     return None if words == ("-r",) or not words else words[0]
-
-
-def _check_ulimit(words: tuple[str, ...]) -> str | None:
-    return None if all(re.fullmatch(r"-[A-Za-z]+|\d+|unlimited", word) for word in words) else "that value"
 
 
 def _check_getopts(words: tuple[str, ...]) -> str | None:
@@ -119,7 +106,7 @@ def _is_harmless_name(word: str) -> bool:
 
 CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
     "set": _check_set,
-    "shopt": _check_shopt,
+    "shopt": _allow_only("globstar|nullglob|failglob|-[suq]"),
     "printf": _check_printf,
     "test": _check_test,
     "[": _check_test,
@@ -127,10 +114,10 @@ CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
     "unset": _check_unset,
     "export": _check_export,
     "kill": _check_kill,
-    "wait": _check_wait,
-    "jobs": _check_jobs,
+    "wait": _allow_only(rf"-[nf]+|%[\d+%-]*|\d+|{NUMBER}"),
+    "jobs": _allow_only("-[lnprs]+"),
     "hash": _check_hash,
-    "ulimit": _check_ulimit,
+    "ulimit": _allow_only(r"-[A-Za-z]+|\d+|unlimited"),
     "getopts": _check_getopts,
 }
 """Harmless unless the function returns the word that is not."""

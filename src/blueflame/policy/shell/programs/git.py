@@ -195,6 +195,7 @@ _CONFIG_READ = split_names(
     "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
     " --get-color --get-colorbool"
 )
+_CONFIG_SCOPE = split_names("--local --global --system --worktree --type -t --bool --int --includes")
 _RISKY_SETTINGS = re.compile(
     r"(?i)alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|excludesfile|worktree"
     r"|alternaterefscommand|alternaterefsprefixes|repositoryformatversion|bare)|.*\.(?:textconv|external|command|cmd|driver|clean"
@@ -219,17 +220,13 @@ def check_git(call: GitCall, parsed: ParsedArguments) -> str | None:
 
 
 def _check_config(parsed: ParsedArguments) -> str | None:
-    names = {name for name, _ in parsed.options}
-    operands = parsed.operands
-    if any(name in ("--global", "--system") for name in names) and not is_reading_config(parsed):
-        return "--global and --system"
-    if any(value is not None and name in ("-f", "--file") for name, value in parsed.options) and not is_reading_config(
-        parsed
-    ):
-        return "--file"
     if is_reading_config(parsed):
         return None
-    keys = [word for word in operands if word not in ("set", "unset", "rename-section", "remove-section")]
+    if any(name in ("--global", "--system") for name, _ in parsed.options):
+        return "--global and --system"
+    if any(value is not None and name in ("-f", "--file") for name, value in parsed.options):
+        return "--file"
+    keys = [word for word in parsed.operands if word not in ("set", "unset", "rename-section", "remove-section")]
     if not keys or not is_static(keys[0]) or _RISKY_SETTINGS.match(keys[0]):
         return f"writing {keys[0] if keys and is_static(keys[0]) else 'that setting'}"
     return None
@@ -239,17 +236,7 @@ def is_reading_config(parsed: ParsedArguments) -> bool:
     names = {name for name, _ in parsed.options}
     if names & _CONFIG_READ or parsed.operands[:1] in (("get",), ("list",)):
         return True
-    return len(parsed.operands) == 1 and not names - {
-        "--local",
-        "--global",
-        "--system",
-        "--worktree",
-        "--type",
-        "-t",
-        "--bool",
-        "--int",
-        "--includes",
-    }
+    return len(parsed.operands) == 1 and names <= _CONFIG_SCOPE
 
 
 def list_revision_paths(word: str) -> Iterator[str]:

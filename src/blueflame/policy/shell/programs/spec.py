@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from blueflame.policy.shell.marks import LOOSE, MARKS, UNKNOWN, is_static
+from blueflame.policy.shell.marks import ANY, LOOSE, ONE, UNKNOWN, is_static
 
 
 class WordRole(Enum):
@@ -102,24 +102,19 @@ def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArgument
         if word == "--":
             operands.extend(rest)
             break
-        if word[:1] in MARKS and can_be_option(word):
+        if word[:1] in (UNKNOWN, LOOSE, ANY, ONE):  # may begin with a dash, or match a file named like an option
             unknown.append(word)
             operands.append(word)
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-        elif word.startswith("--") or (spec.long_dash and not is_bundle(spec, word)):
+        elif word.startswith("--") or (spec.long_dash and not _is_bundle(spec, word)):
             options.append(_parse_long(spec, word, rest))
         else:
             options.extend(_parse_short(spec, word, rest))
     return ParsedArguments(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown))
 
 
-def can_be_option(word: str) -> bool:
-    """Return whether a marked word may start with a dash, or match a file that is named like an option."""
-    return word[:1] in (UNKNOWN, LOOSE, "\x01", "\x02")
-
-
-def is_bundle(spec: ProgramSpec, word: str) -> bool:
+def _is_bundle(spec: ProgramSpec, word: str) -> bool:
     return word[:2] in spec.options and word not in spec.options and "=" not in word
 
 

@@ -37,9 +37,8 @@ def _is_makefile(value: str) -> bool:
 
 
 def _check_sed_in_place(parsed: ParsedArguments) -> str | None:
-    scripts = [value or "" for name, value in parsed.options if name in ("-e", "--expression")] or list(
-        parsed.operands[:1]
-    )
+    given = [value or "" for name, value in parsed.options if name in ("-e", "--expression")]
+    scripts = given or parsed.operands[:1]
     bad = next((each for each in scripts if not is_static(each) or not is_harmless_sed(each)), None)
     return None if bad is None else "a script that may write files or run commands"
 
@@ -53,10 +52,6 @@ def _check_go(parsed: ParsedArguments) -> str | None:
     if parsed.operands[:1] == ("env",) and any(name in ("-w", "-u") for name, _ in parsed.options):
         return "env -w"
     return None
-
-
-def _check_cargo(parsed: ParsedArguments) -> str | None:
-    return next((word for word in parsed.operands[:1] if word.startswith("+")), None)
 
 
 def _check_pytest(parsed: ParsedArguments) -> str | None:
@@ -158,7 +153,7 @@ PROGRAMS: dict[str, ProgramSpec] = {
         write="--target-dir --out-dir --artifact-dir",
         tree="-C",
         refused="--config",
-        check=_check_cargo,
+        check=lambda parsed: next((word for word in parsed.operands[:1] if word.startswith("+")), None),
     ),
     "mkdir": build_spec(WRITE, text="-m --mode --context"),
     "rmdir": build_spec(WRITE),
@@ -308,10 +303,6 @@ def find_spec(name: str, words: tuple[str, ...]) -> ProgramSpec | None:
         return _IN_PLACE
     if name in ("tar", "bsdtar") and any(re.match(r"-\w*[xt]|--(?:extract|get|list)", word) for word in words):
         return _UNTAR
-    if name == "sed" and not _is_editing_in_place(words):
+    if name == "sed" and not any(re.match(r"-[nErsuz]*i|--i", word) for word in words):
         return FILTERS["sed"]
     return PROGRAMS.get(name) or FILTERS.get(name)
-
-
-def _is_editing_in_place(words: tuple[str, ...]) -> bool:
-    return any(re.match(r"-[nErsuz]*i|--i", word) for word in words)

@@ -126,7 +126,7 @@ def _unwrap_find(argv: Words, _: Words | None) -> WrappedCommand:
     if any(_can_be_option(expression, at) for at in range(len(expression))):
         return WrappedCommand(refused="a word that is only known when it runs")
     if bad := next((word for word in expression if word in _FIND_REFUSED), None):
-        return WrappedCommand(refused=f"{bad}")
+        return WrappedCommand(refused=bad)
     names = list_printed_names(("find", *roots, *_drop_exec(expression)), None) or (UNKNOWN,)
     commands: list[Words] = []
     for at, word in enumerate(expression):
@@ -184,10 +184,9 @@ def _unwrap_shell(argv: Words, _: Words | None) -> WrappedCommand | None:
         else:
             break
     if reads_text:
-        known = bool(words) and is_static(words[0])
-        return (
-            WrappedCommand(script=words[0]) if known else WrappedCommand(refused="text that is only known when it runs")
-        )
+        if words and is_static(words[0]):
+            return WrappedCommand(script=words[0])
+        return WrappedCommand(refused="text that is only known when it runs")
     if not words or words[0].startswith(("-", "+")):
         return None if words == ["--version"] else WrappedCommand(refused="commands from its input or its own file")
     return None
@@ -222,11 +221,9 @@ def _build_runner(verb: str, known: ProgramSpec) -> Callable[[Words, Words | Non
 
 
 def _unwrap_applet(argv: Words, _: Words | None) -> WrappedCommand:
-    return (
-        WrappedCommand(argvs=(argv[1:],))
-        if argv[1:] and not argv[1].startswith("-")
-        else WrappedCommand(refused="no applet")
-    )
+    if argv[1:] and not argv[1].startswith("-"):
+        return WrappedCommand(argvs=(argv[1:],))
+    return WrappedCommand(refused="no applet")
 
 
 WRAPPERS: dict[str, Callable[[Words, Words | None], WrappedCommand | None]] = {
