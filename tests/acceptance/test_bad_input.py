@@ -1,4 +1,4 @@
-"""Whatever is wrong is told in words that help, with the right exit code, and nothing is touched."""
+"""Bad input is reported with a helpful message and the right exit code, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_checkout_with_changes(repo: Path, refused: Callable[..., Said]) -> No
     (repo / "мои заметки.txt").write_text("x")
     words = ("not clean", "src/app.py", "мои заметки.txt", "--allow-dirty")
     said = refused(repo, *RUN, code=3, words=words)
-    assert "blueflame.yaml" not in said.err  # what init has just written is in nobody's way
+    assert "blueflame.yaml" not in said.err  # what init has just written is ignored
 
 
 def test_a_request_that_is_not_there(repo: Path, refused: Callable[..., Said]) -> None:

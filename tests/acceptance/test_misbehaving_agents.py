@@ -1,4 +1,4 @@
-"""Agents that lie, break out, hang or shout, met through the command line: caught, told, and never landed."""
+"""Agents that lie, break out, hang or flood, through the command line: caught, reported, and never landed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ CASES: Mapping[str, tuple[object, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_caught_told_and_does_not_land(name: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_caught_and_reported_and_does_not_land(
+    name: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     worker, ending, words = CASES[name]
     before = run_git(project, "rev-parse", "main")
     said = play(project, capsys, worker)

@@ -107,7 +107,7 @@ def test_a_silent_agent_is_shown_as_silent(project: Path, verb: Verb) -> None:
         stop(process)
 
 
-def test_an_orchestrator_that_hangs_is_not_said_to_be_at_work(project: Path, verb: Verb) -> None:
+def test_an_orchestrator_that_hangs_is_not_shown_as_working(project: Path, verb: Verb) -> None:
     with at_work(project) as process:
         row = worker(verb)
         process.send_signal(signal.SIGSTOP)

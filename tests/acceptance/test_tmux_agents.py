@@ -54,7 +54,7 @@ def test_a_worker_is_watched_in_tmux_and_its_work_lands(
 ) -> None:
     configure(repo, {"roles": {"worker": {"runtime": "tmux", "model": "sonnet"}}, "planning": {"workflow": "single"}})
     decisions = write(tmp_path / "решения.yaml", YES)
-    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # somebody else's: it must not stand in the way
+    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # of another program: it must not block ours
     turns = build_write_turns("src/barn.txt", "crimson\n")
     turns[-1]["delay"] = 3.0  # seconds, in which the window can be looked at
     with LoopbackModel(build_model_script(build_worker_scenario("task-001", *turns))) as model:

@@ -24,13 +24,13 @@ ENDED = 2  # what `resume` says when there is nothing left to resume
 PATIENCE = 60.0
 LOOKS = 0.3  # seconds that we look for a warden to kill
 LOSSES = 3  # without blame
-MOST = 400  # of anything in one round: whoever needs more does not come to an end
+MOST = 400  # of anything in one round: more means that it does not end
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        assert time.monotonic() < give_up, f"timed out waiting until {what}"
         time.sleep(0.01)
 
 
@@ -119,7 +119,7 @@ def kill_at_random(
 
 
 def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str]) -> None:
-    """One that is alive, if there soon is any; known by pid and start time, so nobody else can be hit.
+    """Kill one that is alive, if there soon is one; identified by pid and start time, so no other process is hit.
 
     What was struck three times is spared: what always vanishes counts as failed, and that is not what is tried here.
     """

@@ -117,7 +117,7 @@ def _find_lost(scenario: Scenario, found: SessionResult) -> Iterator[str]:
         if sha not in reachable:
             yield f"the commit {sha[:12]} of an agent is lost"
     for name in sorted(set(found.landed) - set(scenario.hooks())):
-        yield f"the hook was not told of {name}"
+        yield f"the hook did not run for {name}"
     kept = list_refs(scenario.project().repo, "refs/blueflame/attempts/")
     for each in found.events:
         if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
@@ -134,7 +134,7 @@ def _find_repeated(scenario: Scenario, found: SessionResult, wardens: int) -> It
             yield f"{name} landed {tasks.count(name)} times"
     for name, times in sorted(scenario.hooks().items()):
         if times > 1 and not wardens:  # a hook whose warden was killed is run again: it cannot be asked how far it came
-            yield f"the hook was told {times} times of {name}"
+            yield f"the hook ran {times} times for {name}"
 
 
 def _find_unexpected_attempts(
@@ -205,7 +205,7 @@ def _find_unreported(scenario: Scenario) -> Iterator[str]:
     known |= {get_record_path(path) for path in known}
     for path in sorted(project.paths.worktrees.iterdir()):
         if path not in known:
-            yield f"nobody reports {path.name} among the checkouts"
+            yield f"{path.name} is not reported among the checkouts"
 
 
 def wait_until_quiet(scenario: Scenario) -> list[str]:

@@ -44,7 +44,7 @@ def inject_fault(fault: Mapping[str, Any]) -> None:
 
 def kill_self(*_anything: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("unreachable: nobody survives that")
+    raise AssertionError("unreachable: the process was killed")
 
 
 def _kill_after_append(order: Mapping[str, int]) -> None:
@@ -113,7 +113,7 @@ def _limit_file_size(size: int) -> None:
 
 
 class JumpyClock(SystemClock):
-    """Somebody sets the machine's clock, again and again: hours, days and years to and fro."""
+    """A clock that is set again and again: hours, days and years back and forth."""
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
@@ -141,7 +141,7 @@ def _disable_lock(_order: bool) -> None:
 
 
 def _wait_for_start(path: str) -> None:
-    """Wait at the starting line, which somebody holds until all are there."""
+    """Wait for the lock that the test holds until all processes are there."""
     handle = os.open(path, os.O_RDWR)
     fcntl.flock(handle, fcntl.LOCK_SH)
     os.close(handle)

@@ -83,7 +83,7 @@ class ForkServer:
         return self.start(scenario, verb, fault).end()
 
     def signal(self, pid: int, number: signal.Signals) -> None:
-        """By the fork_server, which is its parent: until it has reaped it, the pid is nobody else's."""
+        """Signal through the fork server, the parent: until it reaps the process, the pid is not reused."""
         self._send({"pid": pid, "signal": int(number)})
 
     def _send(self, order: Mapping[str, Any]) -> None:
@@ -148,12 +148,12 @@ def serve_orders() -> None:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             _run_order(json.loads(line), alive)
-    for pid in alive:  # whoever gave the orders is gone
+    for pid in alive:  # the client is gone
         os.kill(pid, signal.SIGKILL)
 
 
 def _handle_signal(number: int, frame: FrameType | None) -> None:
-    """The wakeup pipe is told; a handler must exist for that."""
+    """Exists so that the wakeup pipe gets the signal."""
 
 
 def _run_order(order: Mapping[str, Any], alive: set[int]) -> None:

@@ -11,7 +11,7 @@ from crash.expectations import Expected, Tally, build_expected
 from crash.fork_server import ForkServer
 from crash.scenario import Scenario, build_scenario, copy_scenario
 
-SHORT = 36  # random kills in a run that is not told how many
+SHORT = 36  # random kills by default
 
 
 @dataclass

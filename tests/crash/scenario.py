@@ -1,8 +1,7 @@
-"""The piece that is played under torture: a plan with retries, a rejection and two cycles, and agents who keep books.
+"""The session of the crash tests: a plan with retries, a rejection and two cycles, and agents that log what they do.
 
-Every worker adds one line that is its task's own, whichever attempt it is: a task that landed twice would show twice
-in the tree, one that was lost not at all. Beside that, agents write down each start (BLUEFLAME_LEDGER) and each commit
-that they made, and a hook writes down each landing that it was told of.
+Every worker adds one line for its task, in every attempt: a task that landed twice has two lines in the tree, a lost
+one has none. Agents also log each start (BLUEFLAME_LEDGER) and each commit, and a hook logs each landing.
 """
 
 from __future__ import annotations
@@ -100,11 +99,11 @@ class Scenario:
         return tuple(line for line in _read_lines(self.commits) if len(line) == 40)
 
     def hooks(self) -> Counter[str]:
-        """How often the person's own hook was told of the landing of a changeset."""
+        """How often the person's hook ran for the landing of each changeset."""
         return Counter(json.loads(line)["changeset"]["id"] for line in _read_lines(self.hooked))
 
     def hold(self, task: str, until: Path) -> None:
-        """The worker of this task does nothing before somebody makes that file."""
+        """The worker of this task does nothing until that file exists."""
         script = json.loads(self.script.read_text())
         wait = {"run": f"while [ ! -e {shlex.quote(str(until))} ]; do sleep 0.02; done"}
         part = script["tasks"][task]["worker"]

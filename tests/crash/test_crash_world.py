@@ -87,7 +87,7 @@ def fill(path: Path) -> None:
 
 
 def test_files_that_may_not_grow_cost_nothing_that_was_done(harness: Harness, tally: MakeTally) -> None:
-    """What a quota does, for whoever may not mount anything: the journal is the first to feel it."""
+    """A quota without the right to mount: the journal is the first to fail."""
     row = tally(
         "files that may not grow", "a limit on the size of files, met by the journal and by git, then lifted bit by bit"
     )
@@ -122,7 +122,9 @@ def read_only(folder: Path) -> Iterator[None]:
         umount(folder)
 
 
-def test_a_state_folder_that_cannot_be_written_is_told_and_costs_nothing(harness: Harness, tally: MakeTally) -> None:
+def test_a_state_folder_that_cannot_be_written_is_reported_and_loses_nothing(
+    harness: Harness, tally: MakeTally
+) -> None:
     """Killed, then the folder is read-only while the agent ends: its warden waits until it can say so.
 
     Meanwhile nothing can be written down about its calls, so it may do nothing, and its task is tried again.

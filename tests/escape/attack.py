@@ -52,9 +52,9 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What a session leaves in its checkout before the orchestrator comes: shell, run in the checkout.
+    """What a session leaves in its checkout before the orchestrator reads it: shell, run in the checkout.
 
-    $RUN is a program that leaves the canary when somebody runs it, $MAIN the main repository.
+    $RUN is a program that leaves the canary when it runs, $MAIN the main repository.
     """
 
     code: str
@@ -63,7 +63,7 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result that somebody hands in: shell, run in the checkout, that makes commits."""
+    """A result of an agent: shell, run in the checkout, that makes commits."""
 
     code: str
     commit: bool = True  # add and commit everything with a good message afterwards

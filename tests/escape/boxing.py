@@ -29,7 +29,7 @@ CONFIG: Mapping[str, Any] = {"schema_version": 2, "project": {"name": "sample"}}
 
 
 def everybody() -> tuple[str, ...]:
-    """Whom the probes run as: as whoever runs the tests, and as an ordinary user when that is root."""
+    """The users that the probes run as: the one that runs the tests, and an ordinary one if that is root."""
     return ("root", "user") if os.geteuid() == 0 else ("user",)
 
 

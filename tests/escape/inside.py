@@ -97,7 +97,7 @@ def run(probe: dict[str, Any]) -> None:
 
 
 def _kill_all(group: int) -> None:
-    """Again and again: whoever forks while it is killed leaves a child that was not."""
+    """Kill repeatedly: a process that forks while it is killed leaves a child that was not."""
     with contextlib.suppress(ProcessLookupError):
         for _ in range(100):
             os.killpg(group, signal.SIGKILL)
@@ -105,7 +105,7 @@ def _kill_all(group: int) -> None:
 
 
 def _fork() -> int:
-    """Whoever came before may still be dying, and count against the limit."""
+    """Fork; earlier processes may still be ending and count against the limit."""
     end = time.monotonic() + PATIENCE
     while True:
         try:

@@ -53,7 +53,7 @@ class Bench:
 
     @property
     def ran(self) -> bool:
-        """Whether somebody ran the agent's program."""
+        """Whether the agent's program was run."""
         return (self.evil / "ran").exists()
 
     def prepare(self) -> None:

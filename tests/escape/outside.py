@@ -254,7 +254,7 @@ class Watch:
                     key.fileobj.recv(100)  # type: ignore[union-attr] # the same
 
     def variables(self, attack: Attack) -> dict[str, str]:
-        """What the probe is told. None of it is secret."""
+        """The variables of the probe. None of them is secret."""
         outside, (tcp, udp) = self.outside, self._ports[attack.id]
         victim = self.victims.get(attack.id)
         return {

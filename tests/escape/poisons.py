@@ -1,4 +1,4 @@
-"""What a session leaves behind for the orchestrator's own git, and for whoever else looks into its checkout."""
+"""What a session leaves for the orchestrator's own git, and for other programs that read its checkout."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations
@@ -63,7 +63,7 @@ FOLDERS: tuple[Attack, ...] = (
     poison("git-poison-git-link", "git", ".git replaced by a link", ASKED,
            'cp -r .git "$EVIL/moved"; git --git-dir="$EVIL/moved" config core.fsmonitor "$RUN"; rm -rf .git; ln -s "$EVIL/moved" .git'),
     poison("git-poison-git-main", "git", ".git replaced by a link to the main repository's", ASKED, 'rm -rf .git; ln -s "$MAIN/.git" .git'),
-    poison("git-poison-git-pipe", "git", ".git replaced by a pipe, which nobody can read to the end", ASKED, "rm -rf .git; mkfifo .git"),
+    poison("git-poison-git-pipe", "git", ".git replaced by a pipe, which cannot be read to the end", ASKED, "rm -rf .git; mkfifo .git"),
     poison("git-poison-git-gone", "git", ".git removed", ASKED, "rm -rf .git"),
     poison("git-poison-nested", "git", "a repository within, as a gitlink, with core.fsmonitor set", ASKED,
            'git init -q src/nested; git -C src/nested commit -q --allow-empty -m x; git -C src/nested config core.fsmonitor "$RUN"; '
@@ -148,8 +148,8 @@ OBJECTS: tuple[Attack, ...] = (
 LEAVINGS: tuple[Attack, ...] = (
     poison("leave-deep", "resources", "folders a thousand deep", "removed without following anything",
            'mkdir -p src/d; cd src/d; for i in $(seq 20); do p=$(printf "d/%.0s" $(seq 50)); mkdir -p "$p" && cd "$p" || exit; done', takes=True),
-    poison("leave-locked", "resources", "folders that nobody may enter", "removed without following anything", 'mkdir -p src/l/m; echo x > src/l/m/f; chmod 000 src/l/m src/l', takes=True),
-    poison("leave-links", "links", "links to folders outside, for whoever removes the checkout", "removed without following anything",
+    poison("leave-locked", "resources", "folders without permissions", "removed without following anything", 'mkdir -p src/l/m; echo x > src/l/m/f; chmod 000 src/l/m src/l', takes=True),
+    poison("leave-links", "links", "links to folders outside, which removing the checkout must not follow", "removed without following anything",
            'ln -s "$PRECIOUS" src/precious; mkdir src/locked; ln -s "$PRECIOUS" src/locked/precious; chmod 000 src/locked', takes=True),
     poison("leave-names", "resources", "names with line breaks, dashes and quotes", "removed without following anything",
            "touch -- src/-rf src/'$(touch ran)' \"src/a\nb\" src/\\* src/\\'", takes=True),
@@ -166,7 +166,7 @@ RESULTS: tuple[Attack, ...] = (
     result("result-config", "tampering", "Blue Flame's configuration", "blocked_path_modified", "echo x > blueflame.yaml"),
     result("result-agent-settings", "tampering", "settings of the next agent", "blocked_path_modified", "mkdir .claude; echo '{}' > .claude/settings.json"),
     result("result-secrets-file", "tampering", "the file that lets secrets pass", "blocked_path_modified", "echo '*' > .blueflame-secrets"),
-    result("result-rename-away", "paths", "a file moved out of somebody else's folder", "outside_file_scope", "mkdir -p src; git mv README.md src/README.md"),
+    result("result-rename-away", "paths", "a file moved out of a folder of another task", "outside_file_scope", "mkdir -p src; git mv README.md src/README.md"),
     result("result-delete", "paths", "a file deleted that is not its own", "outside_file_scope", "git rm -q README.md"),
     result("result-mode", "paths", "a file outside made executable", "outside_file_scope", "chmod +x README.md"),
     result("result-link-absolute", "links", "a link to an absolute path", "symlink_escapes", "ln -s /etc/passwd src/link"),

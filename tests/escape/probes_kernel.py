@@ -171,13 +171,13 @@ if os.readlink("/proc/self/ns/user") != E["USERNS"]:
         escaped()
 """),
     python("capabilities", "processes", "hold or regain any capability", CAPABILITIES, """
-told = dict(line.split(":", 1) for line in open("/proc/self/status"))
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-    if int(told[name], 16):
-        escaped(f"{name} {told[name].strip()}")
-if told["NoNewPrivs"].strip() != "1":
+    if int(status[name], 16):
+        escaped(f"{name} {status[name].strip()}")
+if status["NoNewPrivs"].strip() != "1":
     escaped("new privileges")
-if told["Seccomp"].strip() != "2":
+if status["Seccomp"].strip() != "2":
     escaped("no seccomp")
 """),
     probe("setuid-programs", "processes", "gain by setuid programs of the machine", "no new privileges",
@@ -282,7 +282,7 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         socket.socket(40, kind, 0)
         escaped(kind)
 """),
-    python("net-odd-families", "network", "families of sockets that nobody needs: netlink's darker corners, Bluetooth, AF_ALG, CAN, TIPC", SECCOMP, """
+    python("net-odd-families", "network", "families of sockets that builds do not need: other netlink, Bluetooth, AF_ALG, CAN, TIPC", SECCOMP, """
 for family, kind, number in ((38, 5, 0), (31, 3, 1), (29, 3, 1), (30, 5, 0), (21, 5, 0), (9, 5, 0), (5, 2, 0), (44, 3, 0), (45, 5, 0), (41, 2, 0)):
     with contextlib.suppress(OSError):
         socket.socket(family, kind, number)

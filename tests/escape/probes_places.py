@@ -112,7 +112,7 @@ for kind in ("user", "mnt", "pid", "net", "ipc", "uts"):
 """),
     probe("box-nested-bwrap", "paths", "bubblewrap within bubblewrap", "no user namespaces",
           'bwrap --bind / / --dev /dev --proc /proc sh -c \'echo x > "$CANARY/escaped"; echo ESCAPED\''),
-    probe("box-setuid-file", "paths", "leave a setuid program in the checkout for somebody outside to run", SECCOMP,
+    probe("box-setuid-file", "paths", "leave a setuid program in the checkout for other users to run", SECCOMP,
           'cp /bin/sh "$OUT/sh"; chmod 4755 "$OUT/sh"; install -m 6755 /bin/sh "$OUT/sh2"'),
     python("box-setuid-by-call", "paths", "the same by every call that sets a mode", SECCOMP, """
 path = E["OUT"] + "/made"
@@ -163,7 +163,7 @@ LINKS: tuple[Attack, ...] = (
           'mkdir -p "$MAIN/.git/objects/pack"; echo x > "$MAIN/.git/objects/pack/$MARK.pack"'),
     probe("box-objects-alternates", "links", "point the main repository's alternates elsewhere", READ_ONLY,
           'mkdir -p "$MAIN/.git/objects/info"; echo "$OUT" > "$MAIN/.git/objects/info/alternates"'),
-    python("box-link-race", "links", "swap a folder and a link while somebody writes below it", MOUNTS, """
+    python("box-link-race", "links", "swap a folder and a link while a process writes below it", MOUNTS, """
 base = E["OUT"]
 os.mkdir(base + "/a")
 os.symlink(E["CANARY"], base + "/b")

@@ -48,7 +48,7 @@ def machines() -> Iterator[Machines]:
 
 
 def test_the_box_holds_and_bites() -> None:
-    """Nobody is left out: each row of the table is in one of the lists below."""
+    """Each row of the table is in one of the lists below."""
     assert len(TOGETHER) + len(HOGS) + len(ALONE) == len(behind("sandbox"))
 
 
@@ -76,7 +76,7 @@ def test_the_same_succeeds_where_there_is_no_box(attack: Attack, tmp_path_factor
 
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("attack", HOGS, ids=lambda attack: attack.id)
-def test_nobody_takes_more_than_the_limits_give(
+def test_no_agent_exceeds_the_limits(
     attack: Attack, who: str, machines: Machines, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     found = once(tmp_path_factory, f"hogs-{who}", lambda: attempt(machines(who), HOGS, sandbox=tight()))
@@ -96,7 +96,9 @@ DAEMON = "setsid sh -c \"trap '' TERM INT HUP; sleep 300; : $0\" >/dev/null 2>&1
 
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
-def test_nobody_survives_the_end_of_whoever_started_the_box(number: int, who: str, machines: Machines) -> None:
+def test_no_process_survives_the_end_of_the_process_that_started_the_sandbox(
+    number: int, who: str, machines: Machines
+) -> None:
     outside = machines(who)
     mark = f"bf-{outside.nonce}-daemon-{number}"
     with starting(outside, "sh", "-c", DAEMON, mark) as starter:
@@ -109,14 +111,14 @@ def test_nobody_survives_the_end_of_whoever_started_the_box(number: int, who: st
     assert processes_with(mark) == []
 
 
-def test_nobody_survives_a_kill_at_any_moment_of_the_start(machines: Machines) -> None:
+def test_no_process_survives_a_kill_at_any_moment_of_the_start(machines: Machines) -> None:
     """bubblewrap killed in its first milliseconds leaves its payload running: the handshake closes that gap."""
     outside = machines(WHO[0])
     mark = f"bf-{outside.nonce}-race"
     for n in range(6):
         with starting(outside, "sh", "-c", "sleep 300; : $0", mark) as starter:
             _await_child(starter.pid)
-            time.sleep(0.004 * n)  # another moment each time; whichever it is, nobody may be left
+            time.sleep(0.004 * n)  # another moment each time; no process may be left
             starter.kill()
     await_end(mark)
     assert processes_with(mark) == []

@@ -20,7 +20,7 @@ from support.sessions import Stage, make_stage, task, writes
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
 
-SLOW = ("git-poison-index",)  # whoever asks git for the state of such a checkout waits for a minute
+SLOW = ("git-poison-index",)  # git status in such a checkout takes a minute
 QUIET = [
     row
     for row in behind("orchestrator")
@@ -53,7 +53,7 @@ def elsewhere() -> Path:
 
 
 def poisoner(number: int, attack: Attack, canary: Path) -> list[Mapping[str, Any]]:
-    """Honest work, and then the deed, without asking anybody and without a word about it."""
+    """Honest work, then the attack, without asking the hook and without reporting it."""
     assert isinstance(attack.deed, Poison)
     program = f'printf \'#!/bin/sh\\necho {attack.id} >> "{canary}"\\n\' > "$RUN"; chmod +x "$RUN"; '
     places = 'export EVIL="$PWD/.git/evil"; export RUN="$EVIL/run" PRECIOUS="$PWD/.."; mkdir -p "$EVIL/hooks"; '
@@ -78,7 +78,7 @@ def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stag
     assert list(result.states.values()).count("merged") > len(QUIET) // 2
 
 
-def test_what_the_hook_refuses_is_not_done_and_stands_in_the_audit_log(stage: Stage) -> None:
+def test_what_the_hook_refuses_is_not_done_and_is_in_the_audit_log(stage: Stage) -> None:
     canary = elsewhere()
     stage.play(
         task(1),
@@ -102,7 +102,7 @@ def test_what_the_hook_refuses_is_not_done_and_stands_in_the_audit_log(stage: St
     assert ".env" not in stage.files()
 
 
-def test_whoever_defies_the_hook_meets_the_box_and_the_postcheck(stage: Stage) -> None:
+def test_an_agent_that_ignores_the_hook_is_stopped_by_sandbox_and_postcheck(stage: Stage) -> None:
     canary = elsewhere()
     stage.play(
         task(1),
@@ -125,7 +125,7 @@ def test_whoever_defies_the_hook_meets_the_box_and_the_postcheck(stage: Stage) -
     assert "src/.env" not in stage.files()
 
 
-def test_whoever_does_not_ask_is_not_believed(stage: Stage) -> None:
+def test_an_agent_that_does_not_ask_is_not_believed(stage: Stage) -> None:
     stage.play(task(1), workers={1: [{"run": "ls", "rogue": "unasked"}, *writes("src/1.txt", "one")]})
     result = stage.run({"session": ["stop"]})
     ended = [record.ended for record in result.session.attempts.values() if record.ended is not None]

@@ -22,7 +22,7 @@ def test_there_are_many_attacks_of_every_group_and_on_every_wall() -> None:
     assert {wall: count for wall in WALLS if (count := walls[wall]) < 30} == {}
 
 
-def test_every_attack_has_a_name_of_its_own_that_speaks() -> None:
+def test_every_attack_has_a_unique_descriptive_name() -> None:
     assert [name for name, count in Counter(attack.id for attack in ATTACKS).items() if count > 1] == []
     assert [attack.id for attack in ATTACKS if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", attack.id)] == []
 

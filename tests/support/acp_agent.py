@@ -72,7 +72,7 @@ def build_answer(asked: dict[str, Any], steps: list[dict[str, Any]], notes: Path
         case "session/prompt":
             write_note(notes, asked["params"]["prompt"][0]["text"])
             return {"stopReason": play_steps(steps, notes)}
-    raise RuntimeError(f"nobody expected {asked['method']}")
+    raise RuntimeError(f"unexpected method {asked['method']}")
 
 
 def main(argv: list[str]) -> None:

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 @cache
 def find_binary() -> Path | None:
-    """Of the wheel that brings it; None when that is not installed."""
+    """The version of the wheel that contains it; None if that is not installed."""
     found = find_spec("claude_agent_sdk")
     place = Path(found.origin).parent / "_bundled/claude" if found and found.origin else None
     return place if place and place.exists() else None
@@ -55,7 +55,7 @@ class ClaudeRun:
 
     @property
     def tool_results(self) -> dict[str, str]:
-        """What each call came to, as the model was told: by the id of the call."""
+        """The result of each call, as the model gets it, by the id of the call."""
         return {block["tool_use_id"]: _format_content(block["content"]) for block in self._blocks("tool_result")}
 
     @property

@@ -48,7 +48,7 @@ class ClosedNetwork:
         """Open a listener on 127.0.0.1 of that network, at a free port."""
         self.line.sendall(b"l")
         said, handles, _, _ = socket.recv_fds(self.line, 1, 1)
-        assert said == b"d", "whoever holds the network is gone"
+        assert said == b"d", "the process that holds the network has ended"
         return socket.socket(fileno=handles[0])
 
 

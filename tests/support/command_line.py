@@ -102,7 +102,7 @@ def until(true: Callable[[], T], *, what: str = "it") -> T:
 
 @contextmanager
 def launched(*argv: object, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    """A command as a process of its own, with nobody at a terminal; it does not outlive the block."""
+    """Run a command as its own process, without a terminal; it does not outlive the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *map(str, argv)],
         cwd=cwd,

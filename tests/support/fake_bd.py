@@ -147,7 +147,7 @@ def list_(kept, words, options, stdin):
 def remember(kept, words, options, stdin):
     (text,) = words
     if " " not in text:
-        fail("a bare word reads a memory, and there is none of that name")
+        fail("a bare word reads a memory, and no memory has that name")
     action = "updated" if options["--key"] in kept["memories"] else "remembered"
     kept["memories"][options["--key"]] = text
     answer({"key": options["--key"], "value": text, "action": action})

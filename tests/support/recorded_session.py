@@ -1,4 +1,4 @@
-"""A session told event by event, for views to be tried on."""
+"""A recorded session, event by event, for tests of views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions told by hand: a plan, what goes wrong, and what people answer."""
+"""Simulated sessions: a plan, what goes wrong, and what people answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def task(
 
 
 class Told(SimulatedOutcomes):
-    """All goes well but for what is told here. Attempts are called like `task-001.worker.2`.
+    """Everything succeeds except what is given here. Attempts are called like `task-001.worker.2`.
 
     An answer is a choice, a whole Answer, or None for a person who says nothing; by gate id, else by kind.
     """

@@ -45,7 +45,7 @@ def git(where: Path, *args: str) -> str:
 
 
 def task(n: int, *, locks: Sequence[str] | None = None, after: Sequence[int] = (), **fields: object) -> dict[str, Any]:
-    """A task as a planner writes it: number 2 has the lock `src/2.txt` unless told otherwise."""
+    """A task as a planner writes it: number 2 has the lock `src/2.txt` by default."""
     return {
         "id": f"task-{n:03d}",
         "title": f"Task {n}",
@@ -68,7 +68,7 @@ def writes(path: str, text: str, *more: Mapping[str, Any]) -> list[Mapping[str, 
 
 
 class Answers:
-    """Answers by kind of gate, each kind in its own order; a gate that nobody expected fails the test."""
+    """Answers by kind of gate, each kind in its own order; an unexpected gate fails the test."""
 
     def __init__(self, replies: Mapping[str, Sequence[Reply]] | None = None) -> None:
         self._left = {kind: list(given) for kind, given in (replies or {}).items()}
@@ -85,7 +85,7 @@ class Answers:
         if reply == "wait":
             await asyncio.get_running_loop().create_future()
         assert len(self.objections) < 50, f"the same answer again and again: {self.objections[-1]}"
-        assert reply, f"nobody expected the gate {gate.id} ({gate.title}): {dict(gate.evidence)}"
+        assert reply, f"unexpected gate {gate.id} ({gate.title}): {dict(gate.evidence)}"
         return reply if isinstance(reply, Answer) else _answer(reply)
 
 
@@ -96,7 +96,7 @@ def _answer(text: str) -> Answer:
 
 @dataclass
 class Told:
-    """What became of a session."""
+    """The result of a session."""
 
     stage: Stage
     session: Session
@@ -196,7 +196,7 @@ class Stage:
         validator: object = None,
         merger: object = None,
     ) -> None:
-        """Write the script: what each agent does; whoever is not named does good work.
+        """Write the script: what each agent does; agents that are not named do good work.
 
         The tasks come from a file unless a planner is given: that saves an attempt.
         """
@@ -226,7 +226,7 @@ class Stage:
         until: Callable[[Session], bool] = lambda _session: False,
         cassette: Cassette = NO_CASSETTE,
     ) -> Told:
-        """A new session, from its beginning until it ends or is put down."""
+        """A new session, from its beginning until it ends or is stopped."""
         project = self.project()
         if tasks is None and self.tasks is not None:
             tasks = parse_tasks({"tasks": self.tasks})

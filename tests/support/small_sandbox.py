@@ -64,7 +64,7 @@ def _find_ordinary_user() -> SystemUser:
 
 @cache
 def find_python(argv: tuple[str, ...]) -> str:
-    """Ours may lie in somebody's home."""
+    """Ours may be in a person's home."""
     for python in (sys.executable, "/usr/bin/python3"):
         trial = [*argv, python, "-I", "-S", "-c", SUITS, str(ROOT / "blueflame/warden/main.py")]
         if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
@@ -80,7 +80,7 @@ def can_run(argv: tuple[str, ...]) -> bool:
 
 @contextmanager
 def make_shared_folder() -> Iterator[Path]:
-    """An attempt's folder for whoever we are to be. Not below pytest's own: each run of it closes that to others."""
+    """An attempt's folder for the user we run as. Not below pytest's own, which other users cannot enter."""
     with tempfile.TemporaryDirectory(prefix="blueflame-", ignore_cleanup_errors=True) as place:
         Path(place).chmod(0o755)
         folder = Path(place) / "дела" / "ses-20260101-000000.task-001.worker.1"

@@ -1,4 +1,4 @@
-"""Terminals for tests: somebody connected to an agent's by its socket, and somebody who sits at one."""
+"""Terminals for tests: a viewer connected to an agent's socket, and a person at a real terminal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Viewer:
         return self.past + self.seen
 
     def until_gone(self) -> bool:
-        """Whether it was told that the agent has ended, before the connection did."""
+        """Whether the end of the agent was reported before the connection ended."""
         give_up = time.monotonic() + PATIENCE
         while not self.gone:
             assert time.monotonic() < give_up, "the connection does not end"
@@ -96,7 +96,7 @@ LONG_PATIENCE = 90.0  # for real agents on a machine that has much to do
 
 
 class TerminalUser:
-    """Somebody at a real terminal in which a program runs; sees every byte."""
+    """A person at a real terminal in which a program runs; sees every byte."""
 
     def __init__(self, process: subprocess.Popen[bytes], master: int, modes: Modes) -> None:
         self.process = process

@@ -24,7 +24,7 @@ PATIENCE = 20.0
 def wait_until(condition: Callable[[], object], what: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        assert time.monotonic() < give_up, f"timed out waiting until {what}"
         time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""What a planner is told, and how it is started."""
+"""What a planner gets, and how it is started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.sessions import Stage, plan_of, task, writes
 
 
 @pytest.mark.verification(38, 40)
-def test_v40_a_planner_is_told_what_beads_kept_of_an_earlier_session(stage: Stage, tmp_path: Path) -> None:
+def test_v40_a_planner_gets_what_beads_kept_of_an_earlier_session(stage: Stage, tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads")
     stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program)}, limits={"max_retries": 0})
     stage.play(

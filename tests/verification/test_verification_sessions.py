@@ -64,7 +64,7 @@ def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stag
 
 @pytest.mark.verification(44)
 @pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
-def test_v44_work_done_by_half_lands_as_far_as_it_was_committed_and_the_rest_is_told(stage: Stage) -> None:
+def test_v44_partial_work_lands_as_far_as_it_was_committed_and_the_rest_is_reported(stage: Stage) -> None:
     stage.commit("src/task-001/old.txt", "old\n")
     stage.commit("src/task-002/old.txt", "old\n")
     stage.reconfigure(sandbox={"level": "standard"})  # git is not asked about an agent's folder outside of one

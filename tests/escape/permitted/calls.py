@@ -85,7 +85,7 @@ PYTHON = _bash(
         "git-add": "git add src/app.py tests/test_app.py",
         "git-add-all": "git add -A",
         "git-commit": "git commit -m 'feat(task-001): add the answer'",
-        "git-commit-body": "git commit -m 'fix(task-001): mend it' -m 'It was broken; see docs/ssh.md for curl and docker.'",
+        "git-commit-body": "git commit -m 'fix(task-001): fix it' -m 'It was broken; see docs/ssh.md for curl and docker.'",
         "git-commit-heredoc": HEREDOC,
         "git-add-commit": "git add -A && git commit -m 'test(task-001): cover the answer'",
         "git-commit-amend": "git commit --amend --no-edit",

@@ -76,14 +76,14 @@ def test_a_name_that_is_not_utf8_survives(ours: Repository, git: Git) -> None:
     assert os.fsencode(line.path) == b"caf\xe9"
 
 
-def test_what_was_added_and_taken_away_again_is_still_told_with_its_commit(ours: Repository, git: Git) -> None:
+def test_a_line_added_and_removed_again_is_reported_with_its_commit(ours: Repository, git: Git) -> None:
     write(ours, "src/ключ.py", "key\n")
     leak = commit(git, ours)
     (ours.root / "src/ключ.py").unlink()
     assert added(ours, commit(git, ours)) == [AddedLine("src/ключ.py", 1, "key", leak)]
 
 
-def test_what_the_result_has_is_told_of_the_result(ours: Repository, git: Git) -> None:
+def test_a_line_of_the_result_is_reported_without_a_commit(ours: Repository, git: Git) -> None:
     write(ours, "a", "key\n")
     leak = commit(git, ours)
     write(ours, "a", "first\nkey\n")
@@ -160,7 +160,7 @@ def test_a_history_without_beginning_in_ours_is_read_too(ours: Repository, git: 
     assert added(ours, git(ours.root, "rev-parse", "HEAD").strip()) == [AddedLine("alone.py", 1, "key", alone)]
 
 
-def test_a_file_that_is_too_large_is_told_and_the_others_are_read(ours: Repository, git: Git) -> None:
+def test_a_file_that_is_too_large_is_reported_and_the_others_are_read(ours: Repository, git: Git) -> None:
     write(ours, "big", "x" * 2000)
     write(ours, "small", "key\n")
     found = list(read_added_lines(ours, ours.base_sha, commit(git, ours), limits=ReadLimits(file=1000)))
@@ -168,7 +168,7 @@ def test_a_file_that_is_too_large_is_told_and_the_others_are_read(ours: Reposito
     assert found[1:] == [AddedLine("small", 1, "key")]
 
 
-def test_a_result_that_is_too_large_is_told(ours: Repository, git: Git) -> None:
+def test_a_result_that_is_too_large_is_reported(ours: Repository, git: Git) -> None:
     for n in range(5):
         write(ours, f"{n}", f"{n}" * 500)
     (found,) = read_added_lines(ours, ours.base_sha, commit(git, ours), limits=ReadLimits(total=1000))
@@ -197,7 +197,7 @@ TEXT = st.lists(st.sampled_from(["a", "b", "c", "key", "ключ", " a"]), max_s
 
 @given(st.lists(st.dictionaries(st.sampled_from(["x", "y z"]), TEXT, min_size=1), min_size=1, max_size=4))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_line_of_every_commit_was_there_before_or_is_told(
+def test_every_line_of_every_commit_existed_before_or_is_reported(
     ours: Repository, git: Git, story: list[dict[str, str]]
 ) -> None:
     git(ours.root, "checkout", "-q", "-f", "--detach", ours.base_sha)

@@ -103,7 +103,7 @@ def test_a_place_that_another_attempt_has_is_refused(ours: Repository, place: Pa
 
 
 @pytest.mark.parametrize("step", ["_write_record", "_remove_tree", "_init_with_alternates", "run_git"])
-def test_a_crash_at_any_step_is_mended_by_making_it_again(
+def test_a_crash_at_any_step_is_repaired_by_making_it_again(
     ours: Repository, place: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step is cut off twice: before it does anything, and after it has done everything."""
@@ -125,7 +125,7 @@ def test_a_crash_at_any_step_is_mended_by_making_it_again(
         assert list(place.parent.iterdir()) == []
 
 
-def test_a_half_made_folder_is_made_anew(ours: Repository, place: Path) -> None:
+def test_an_incomplete_folder_is_made_again(ours: Repository, place: Path) -> None:
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
     get_record_path(place).write_text(f'{{"base": "{ours.base_sha}", "branch": "{BRANCH}", "ready": false}}')
     (place / "README.md").write_text("half")

@@ -25,7 +25,7 @@ def ours(repo: Path) -> Repository:
 
 @pytest.fixture
 def new(ours: Repository, git: Git) -> str:
-    """A commit that changes, adds and deletes, made where nobody sees it."""
+    """A commit that changes, adds and deletes files, made outside every checkout."""
     git(ours.root, "checkout", "-q", "--detach")
     (ours.root / "README.md").write_text("landed\n")
     (ours.root / "новый файл").write_text("landed\n")
@@ -170,7 +170,7 @@ def test_a_file_that_becomes_a_folder_lands(ours: Repository, git: Git) -> None:
 
 
 def test_a_branch_that_moved_is_reported_and_left(ours: Repository, new: str, git: Git) -> None:
-    git(ours.root, "commit", "-q", "--allow-empty", "-m", "somebody else")
+    git(ours.root, "commit", "-q", "--allow-empty", "-m", "another person")
     other = read_branch_head(ours, "main")
     before = snapshot(ours.root)
     assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Moved(other)
@@ -260,7 +260,7 @@ def test_submodules_of_the_person_are_no_obstacle(ours: Repository, git: Git, tm
 # --- crashes and races
 
 
-def test_a_crash_between_the_two_steps_is_mended_by_calling_again(
+def test_a_crash_between_the_two_steps_is_repaired_by_calling_again(
     ours: Repository, new: str, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object, **__: object) -> None:
@@ -292,7 +292,7 @@ def test_when_the_swap_is_lost_the_checkout_goes_back(
     ours: Repository, new: str, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
-    other = create_commit(ours, tree, (ours.base_sha,), "somebody was faster")
+    other = create_commit(ours, tree, (ours.base_sha,), "another person was faster")
     before = snapshot(ours.root)
     real = landing._swap_branch
 

@@ -68,7 +68,7 @@ def test_a_tree_that_takes_one_side_only_is_found_out(ours: Repository, make: Ca
     assert reported(ours, sides, one) == ["1 line of task-002 in a.txt is not in the result: fünf"]
 
 
-def test_what_a_later_task_rewrote_is_told_with_its_name(ours: Repository, make: Callable[..., str]) -> None:
+def test_what_a_later_task_rewrote_is_reported_with_its_name(ours: Repository, make: Callable[..., str]) -> None:
     first = make(put("a.txt", LINES + "end\n"))
     second = make(put("a.txt", LINES + "the end\n"), first)
     sides = [MergeSide("task-001", ours.base_sha, first), MergeSide("task-002", first, second)]
@@ -104,7 +104,7 @@ def test_what_the_base_changed_meanwhile_is_the_bases(ours: Repository, make: Ca
     assert reported(ours, [MergeSide("task-001", ours.base_sha, tip)], whole, newer) == []
 
 
-def test_a_deleted_file_that_is_there_again_and_a_binary_one_that_is_another_are_told(
+def test_a_deleted_file_that_is_there_again_and_a_binary_one_that_is_another_are_reported(
     ours: Repository, make: Callable[..., str]
 ) -> None:
     gone = make(lambda root: (root / "a.txt").unlink())

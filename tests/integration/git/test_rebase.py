@@ -69,7 +69,7 @@ def test_work_built_on_other_work_is_replayed_once(ours: Repository, branch: Bra
     assert git(ours.root, "log", "--reverse", "--format=%s", f"{base}..{last}").splitlines() == ["feat: a", "feat: b"]
 
 
-def test_what_conflicts_on_its_own_is_told(ours: Repository, branch: Branch) -> None:
+def test_a_commit_that_conflicts_alone_is_reported(ours: Repository, branch: Branch) -> None:
     detour = branch(branch(a="1\n"), a="2\n")
     base = branch(a="2\n")
     unfit = rebase_in_sequence(ours, base, [detour], find_tree(ours, base))

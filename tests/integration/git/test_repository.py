@@ -254,7 +254,7 @@ def test_excluding_works_without_an_info_folder(repo: Path) -> None:
     assert (repo / ".git" / "info" / "exclude").read_text() == "# blueflame\n/.trees/\n"
 
 
-def test_ancestry_and_existence_are_told_apart_from_errors(repo: Path, git: Git) -> None:
+def test_ancestry_and_existence_differ_from_errors(repo: Path, git: Git) -> None:
     found = opened(repo)
     git(repo, "commit", "-q", "--allow-empty", "-m", "second")
     newer = read_branch_head(found, "main")

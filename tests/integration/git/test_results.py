@@ -547,9 +547,7 @@ def test_a_ref_to_nothing_is_refused(ours: Repository) -> None:
 
 
 @pytest.mark.parametrize("name", [".git", ".GIT", "git~1", ".git ", ".g\u200cit", "..", ".git::$INDEX_ALLOCATION"])
-def test_a_tree_with_a_name_that_stands_for_git_is_not_let_in(
-    ours: Repository, theirs: Path, git: Git, name: str
-) -> None:
+def test_a_tree_with_an_alias_of_git_is_refused(ours: Repository, theirs: Path, git: Git, name: str) -> None:
     blob = git(theirs, "rev-parse", "HEAD:README.md").strip()
     listed = subprocess.run(
         ["git", "mktree", "-z"],

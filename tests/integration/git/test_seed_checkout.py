@@ -120,9 +120,7 @@ def test_links_are_copied_when_they_point_inside_and_skipped_otherwise(
         assert (checkout / "links" / name).resolve() == checkout.resolve() / place
 
 
-def test_copied_files_are_ignored_in_the_checkout_whoever_ignored_them_here(
-    repo: Path, checkout: Path, git: Git
-) -> None:
+def test_copied_files_are_ignored_in_the_checkout_by_whichever_rule(repo: Path, checkout: Path, git: Git) -> None:
     exclude = repo / ".git/info/exclude"
     exclude.write_text(".env\n/vendor/\nodd*\n")  # does not travel with a clone
     put(repo, ".env")

@@ -33,7 +33,7 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_nothing_happened_and_nothing_is_told(ours: Repository) -> None:
+def test_without_a_change_nothing_is_reported(ours: Repository) -> None:
     hook(ours)
     assert find_tampering(take_fingerprint(ours), take_fingerprint(ours)) == ()
     assert list_notes(take_fingerprint(ours), take_fingerprint(ours)) == ()

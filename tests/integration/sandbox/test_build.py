@@ -55,12 +55,12 @@ def test_the_home_of_the_person_is_not_there(room: SandboxFixture) -> None:
     assert said.out.split() == []
 
 
-def test_nobody_of_the_machine_is_named_inside(room: SandboxFixture) -> None:
+def test_no_user_of_the_machine_is_named_inside(room: SandboxFixture) -> None:
     said = room.sh("cut -d: -f1 /etc/passwd; id -un; hostname")
     assert said.out.split() == ["root", "agent", "nobody", "agent", "blueflame"]
 
 
-def test_whoever_is_inside_is_not_root_and_has_no_capability(room: SandboxFixture) -> None:
+def test_a_process_inside_is_not_root_and_has_no_capability(room: SandboxFixture) -> None:
     said = room.sh("id -u; grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status")
     uid, *lines = said.out.splitlines()
     assert int(uid) == (os.geteuid() or 1000)
@@ -157,7 +157,7 @@ def test_kernel_secrets_in_proc_are_empty(room: SandboxFixture) -> None:
 
 
 def test_no_setting_of_the_kernel_can_be_changed(room: SandboxFixture) -> None:
-    """Whoever is root outside owns these files inside; opening one for writing must fail, without writing to it."""
+    """A caller that is root owns these files inside; opening one for writing must fail, without writing to it."""
     script = (
         "import os\n"
         "for place, folders, names in os.walk('/proc'):\n"
@@ -215,7 +215,7 @@ def test_a_hole_that_would_make_the_wall_useless_is_refused(
         room.build()
 
 
-def test_a_named_folder_that_is_not_there_is_told(room: SandboxFixture) -> None:
+def test_a_named_folder_that_is_not_there_is_reported(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(read_only=("~/.нет",))
     assert any("does not exist" in note for note in room.build().notes)
 
@@ -332,7 +332,7 @@ def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: SandboxF
     assert program.read_text() == "{}"
 
 
-def test_the_network_is_none_unless_something_is_to_be_reached(room: SandboxFixture) -> None:
+def test_there_is_no_network_unless_a_host_is_allowed(room: SandboxFixture) -> None:
     assert room.build().network is Network.NONE
     assert room.build(watched=True).network is Network.DOORS
     assert room.build(hosts=["example.org"]).hosts == ("example.org",)

@@ -42,7 +42,7 @@ def test_folders_of_packages_are_not_searched(tmp_path: Path) -> None:
     assert find_protected_files(tmp_path, BLOCKED, of_git=False).frozen == ()
 
 
-def test_a_tree_beyond_measure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_is_too_large_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "MAX_ENTRIES", 2)
     for n in range(5):
         (tmp_path / f"{n}.key").write_text("")

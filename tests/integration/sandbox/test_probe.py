@@ -1,4 +1,4 @@
-"""Whether the walls can be built here is tried, and a missing one is told with what to do about it."""
+"""The probe tries whether the sandbox works here, and reports what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_off_needs_nothing(forgetting: None, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.verification(18)
-def test_a_machine_without_bubblewrap_is_told_how_to_get_it(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_the_message_says_how_to_install_it(
+    forgetting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     (problem,) = find_problems("standard", all_groups)
     assert problem.guard == "bubblewrap"
@@ -52,7 +54,7 @@ def test_a_machine_without_bubblewrap_is_told_how_to_get_it(forgetting: None, mo
     assert find_supported_level(all_groups) is SandboxLevel.OFF
 
 
-def test_an_old_bubblewrap_is_told(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_bubblewrap_is_reported(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path, "echo bubblewrap 0.1.2", monkeypatch)
     (problem,) = find_problems("strict", all_groups)
     assert "0.1.2" in problem.words
@@ -87,7 +89,9 @@ def test_the_advice_fits_what_is_forbidden(
     assert advice in module._choose_advice()
 
 
-def test_a_filter_that_is_not_taken_is_told(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_the_kernel_rejects_is_reported(
+    forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bubblewrap that drops the option in silence: the process inside is not filtered, and that is noticed."""
     script = (
         '[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit\n'

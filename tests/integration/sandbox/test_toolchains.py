@@ -143,9 +143,7 @@ def test_a_link_to_a_secret_is_not_followed(home: Path) -> None:
     assert any(".ssh/key is not mounted" in note for note in tools.notes)
 
 
-def test_a_path_that_others_can_write_or_that_depends_on_where_one_stands_is_left_out(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_path_that_others_can_write_or_that_is_relative_is_left_out(home: Path, tmp_path: Path) -> None:
     program(tmp_path / "open/x").parent.chmod(0o777)
     tools = find(home, "", ".", "node_modules/.bin", tmp_path / "open", tmp_path / "missing")
     assert tools.path == SYSTEM_PATH

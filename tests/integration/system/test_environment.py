@@ -112,7 +112,7 @@ def describe(ports: range | None) -> dict[str, str]:
     )
 
 
-def test_everything_in_a_worktree_is_told_where_it_is() -> None:
+def test_processes_in_a_worktree_get_its_place_as_variables() -> None:
     result = describe(range(23000, 23003))
     assert result["BLUEFLAME_ROOT"] == "/мой repo"
     assert result["BLUEFLAME_WORKTREE"] == "/мой repo/.trees/worker-1"

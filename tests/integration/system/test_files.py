@@ -117,7 +117,7 @@ def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
     write_atomically(path, "whole")
     others = [path.with_name(name) for name in (f".{path.name}.draft", f".{path.name}.deadbeef.draft", ".mine.draft")]
     for other in others:
-        other.write_text("somebody's")
+        other.write_text("of another writer")
     path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
     remove_drafts(path)
     assert sorted(path.parent.iterdir()) == sorted([path, *others])

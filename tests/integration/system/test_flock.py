@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "замки" / "orchestrator lock"
 
 
-def test_nobody_holds_what_was_never_made(path: Path) -> None:
+def test_a_lock_that_was_never_made_is_free(path: Path) -> None:
     assert read_lock_holder(path) is None
     assert not path.exists()
 

@@ -23,7 +23,7 @@ def test_lines_are_those_that_were_written(said: list[bytes], end: bytes) -> Non
 
 
 @given(said=SAID, limit=st.integers(min_value=2, max_value=200))
-def test_nothing_is_read_twice_and_what_is_left_out_is_told(
+def test_nothing_is_read_twice_and_gaps_are_reported(
     tmp_path_factory: pytest.TempPathFactory, said: list[bytes], limit: int
 ) -> None:
     path = tmp_path_factory.mktemp("spool") / "stdout.log"

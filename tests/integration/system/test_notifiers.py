@@ -105,7 +105,7 @@ def test_a_command_that_fails_or_hangs_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.uname().sysname == "Darwin", reason="there it is osascript")
-def test_the_desktop_is_told_in_two_plain_parts(tmp_path: Path) -> None:
+def test_a_desktop_notification_has_a_title_and_a_body(tmp_path: Path) -> None:
     program(tmp_path, "notify-send", f'for a; do printf "%s\\n--\\n" "$a"; done > "{tmp_path}/said"')
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     build_notifier(made(kind="desktop"), tmp_path, environ)(NOTICE, 1)
@@ -114,7 +114,7 @@ def test_the_desktop_is_told_in_two_plain_parts(tmp_path: Path) -> None:
     assert "&lt;b&gt;Объясни&lt;/b&gt; &amp; покажи\nand 1 more\nblueflame answer" in said
 
 
-def test_a_desktop_that_has_no_notifications_is_told(tmp_path: Path) -> None:
+def test_a_desktop_without_notifications_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotifierFailed, match="on PATH"):
         build_notifier(made(kind="desktop"), tmp_path, {"PATH": str(tmp_path)})(NOTICE, 0)
 
@@ -178,7 +178,7 @@ def test_a_server_that_answers_drop_by_drop_is_hung_up_on(tmp_path: Path) -> Non
             thread.join()
 
 
-def test_nobody_is_there_to_be_posted_to(tmp_path: Path) -> None:
+def test_a_webhook_without_a_server_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NotifierFailed, match=r"127\.0\.0\.1"):

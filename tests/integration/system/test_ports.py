@@ -15,7 +15,7 @@ def listener() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def test_a_port_that_somebody_listens_on_is_not_free(listener: int) -> None:
+def test_a_port_with_a_listener_is_not_free(listener: int) -> None:
     assert not is_port_free(listener)
 
 

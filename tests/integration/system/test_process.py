@@ -33,7 +33,7 @@ HERE = Path("/")
 def eventually(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
 
 
@@ -64,7 +64,7 @@ def test_what_goes_in_as_bytes_or_text_comes_out_the_same(data: bytes) -> None:
     )
 
 
-def test_input_nobody_reads_and_large_output_do_not_block(tmp_path: Path) -> None:
+def test_unread_input_and_large_output_do_not_block(tmp_path: Path) -> None:
     done = run("sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", cwd=tmp_path, stdin="y" * 1_000_000)
     assert len(done.out) == 300_000
 
@@ -168,14 +168,14 @@ def test_a_detached_process_has_its_own_session_and_no_terminal_input(tmp_path: 
     assert (tmp_path / "deep" / "log").read_text() == f"True '' {tmp_path}\n"
 
 
-def test_a_detached_process_can_be_told_something_that_is_nowhere_else(tmp_path: Path) -> None:
+def test_a_detached_process_gets_a_secret_on_stdin(tmp_path: Path) -> None:
     script = "import sys; print(repr(sys.stdin.read()), flush=True)"
     pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "log", stdin=b"a secret")
     eventually(lambda: is_dead(pid))
     assert (tmp_path / "log").read_text() == "'a secret'\n"
 
 
-def test_nobody_waits_for_a_detached_process_that_does_not_listen(tmp_path: Path) -> None:
+def test_a_detached_process_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
     pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", stdin=b"x" * MAX_INPUT_BYTES)
     eventually(lambda: is_dead(pid))
     with pytest.raises(ProcessFailed, match="bytes of input are too many"):

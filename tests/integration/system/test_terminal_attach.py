@@ -70,7 +70,7 @@ def test_control_c_and_control_z_are_the_agents(talker: Path) -> None:
         person.expect(b"interrupted")
         person.type(
             b"\x1a\x15still here\r"
-        )  # in its own session nobody could wake it again: the kernel does not stop it
+        )  # in its own session no shell could continue it: the kernel does not stop it
         person.expect(b"you said still here")
         assert person.process.poll() is None
 

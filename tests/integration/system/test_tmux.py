@@ -65,7 +65,7 @@ def test_without_a_server_there_is_no_session() -> None:
     assert not has_session("cc-worker")
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_problems() == ()
     monkeypatch.setenv("PATH", "/nowhere")
     (missing,) = find_problems()

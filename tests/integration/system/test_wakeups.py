@@ -11,7 +11,7 @@ from blueflame.system.wakeups import send_wakeup, watch_wakeups
 
 
 async def _wait_for(hints: AsyncIterator[set[str]], folder: Path, name: str) -> set[str]:
-    """Touch until it is seen: before the first pulse nobody knows that the watch has begun."""
+    """Touch until it is seen: the watch may begin at any time before the first pulse."""
     async for names in hints:
         if name in names:
             return names
@@ -68,7 +68,7 @@ def test_a_name_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WorldError, match="cannot signal through"):
         send_wakeup(tmp_path / "file" / "signals", "inbox")

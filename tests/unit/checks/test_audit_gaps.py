@@ -84,7 +84,7 @@ def test_a_call_without_a_digest_is_found_by_its_name_alone() -> None:
     assert find_unaudited_calls([shown], []) == ("Write 'src/a.py' was never asked for",)
 
 
-def test_a_line_stands_for_one_call_without_a_digest_only() -> None:
+def test_a_line_covers_only_one_call_without_a_digest() -> None:
     shown = replace(WRITE, digest="")
 
     gaps = find_unaudited_calls([shown, shown], [line(WRITE)])
@@ -108,7 +108,7 @@ def test_what_was_not_read_is_a_gap() -> None:
     assert "too large" in find_unaudited_calls([WRITE], [line(WRITE)], unread=True)[0]
 
 
-def test_what_is_told_is_bounded_and_harmless_on_a_terminal() -> None:
+def test_the_report_is_bounded_and_harmless_on_a_terminal() -> None:
     many = [ObservedCall("\x1b[2J" * 100, "\x1b]0;x\x07" * 1000, f"c{n}", "sha256:0") for n in range(1000)]
 
     gaps = find_unaudited_calls(many, [])

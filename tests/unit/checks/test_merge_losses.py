@@ -36,7 +36,7 @@ def reported(*cases: ChangedFile) -> list[str]:
     return [str(loss) for loss in find_losses(cases)]
 
 
-def test_lines_that_survive_are_not_told() -> None:
+def test_lines_that_survive_are_not_reported() -> None:
     base = text("a", "b", "c")
     assert (
         reported(case(base, text("a", "mine", "b", "c"), text("a", "mine", "b", "c", "d"), ("x", base, base + b"d\n")))
@@ -44,12 +44,12 @@ def test_lines_that_survive_are_not_told() -> None:
     )
 
 
-def test_a_line_that_nobody_took_out_and_that_is_gone_is_told() -> None:
+def test_a_missing_line_that_no_task_removed_is_reported() -> None:
     found = reported(case(text("a"), text("a", "mine", "too"), text("a", "too")))
     assert found == ["1 line of task-001 in src/a.py is not in the result: mine"]
 
 
-def test_a_line_that_another_task_changed_is_told_with_its_name() -> None:
+def test_a_line_that_another_task_changed_is_reported_with_its_name() -> None:
     other = ("task-002", text("a", "mine"), text("a", "theirs"))
     found = reported(case(text("a"), text("a", "mine"), text("a", "theirs"), other))
     assert found == ["1 line of task-001 in src/a.py is not in the result (changed by task-002): mine"]
@@ -75,7 +75,7 @@ def test_both_sides_adding_the_same_line_once_is_no_loss() -> None:
     assert reported(case(text("a"), both, both, ("task-002", text("a"), both))) == []
 
 
-def test_a_line_that_comes_back_is_told() -> None:
+def test_a_line_that_comes_back_is_reported() -> None:
     assert reported(case(text("a", "old"), text("a"), text("a", "old"))) == [
         "1 line that task-001 took out of src/a.py is in the result again: old"
     ]
@@ -113,7 +113,7 @@ contents = st.lists(st.sampled_from("abc"), max_size=6).map(lambda lines: text(*
 
 
 @given(before=contents, after=contents, combined=contents)
-def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, combined: bytes) -> None:
+def test_a_line_that_is_not_reported_is_as_the_task_left_it(before: bytes, after: bytes, combined: bytes) -> None:
     """Added lines that are not reported lost are there; removed lines that are not reported are not."""
     found: dict[tuple[str, str], int] = {}
     for loss in find_losses([case(before, after, combined)]):

@@ -81,7 +81,7 @@ def test_both_names_of_a_rename_are_judged() -> None:
 @pytest.mark.parametrize(
     "path", [".ENV", "src/.Env.local", "SECRETS/key", unicodedata.normalize("NFD", "кафе́ й/x"), "a/.GIT/config"]
 )
-def test_letter_case_and_unicode_form_lead_nobody_past_a_block(path: str) -> None:
+def test_letter_case_and_unicode_form_do_not_evade_a_block(path: str) -> None:
     blocked = (".env*", "secrets/", unicodedata.normalize("NFC", "кафе́ й/"))
     assert broken(free([added(path)], blocked_paths=blocked)) == [("blocked_path_modified", path)]
 
@@ -287,7 +287,7 @@ def test_a_new_name_that_is_something_else_elsewhere_is_unsafe(path: str) -> Non
     assert broken(free([renamed("old", path)])) == [("unsafe_name", path)]
 
 
-def test_an_unsafe_name_that_was_there_before_is_nobodys_fault() -> None:
+def test_an_unsafe_name_that_existed_before_is_not_a_violation() -> None:
     assert free([Change(status="M", path="src/aux.c"), Change(status="D", path="con")]) == ()
 
 
@@ -302,7 +302,7 @@ def test_a_new_name_collides_with_one_that_the_result_has_already() -> None:
     assert broken(free([added("readme.MD")], existing=existing)) == [("case_collision", "readme.MD")]
 
 
-def test_names_that_collided_before_are_nobodys_fault() -> None:
+def test_names_that_collided_before_are_not_a_violation() -> None:
     assert free([Change(status="M", path="a.py"), added("b.py")], existing=["A.py", "a.py", "b.py"]) == ()
 
 

@@ -105,5 +105,5 @@ def test_new_dependencies_are_found_by_name(path: str, before: str, after: str, 
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"dependencies": [' + "[" * 100_000])
-def test_a_manifest_that_cannot_be_read_is_told_as_such(text: str) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported(text: str) -> None:
     assert find_new_dependencies("package.json", "{}", text) is None

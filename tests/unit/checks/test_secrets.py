@@ -29,7 +29,7 @@ def found(text: str, path: str = "src/мой файл.py") -> list[tuple[str, in
 # --- what is found
 
 
-def test_every_rule_has_an_example_here_and_a_name_of_its_own() -> None:
+def test_every_rule_has_an_example_here_and_a_unique_name() -> None:
     assert set(MAKERS) == {rule.name for rule in RULES}
     assert len(RULE_DESCRIPTIONS) == len(RULES)
 
@@ -103,7 +103,7 @@ def test_the_most_telling_rule_names_what_several_see() -> None:
     assert [rule for rule, _ in found(f'password = "{build_jwt(SecretGenerator())}"')] == ["jwt"]
 
 
-def test_a_secret_that_stands_there_twice_is_told_once_where_it_is_first() -> None:
+def test_a_secret_that_occurs_twice_is_reported_once_at_its_first_place() -> None:
     secret = MAKERS["stripe-key"](SecretGenerator())
     assert found(f"a\n{secret}\nb\n{secret}") == [("stripe-key", 2)]
 
@@ -231,7 +231,7 @@ def test_control_characters_of_a_secret_do_not_reach_the_screen() -> None:
     assert "\x1b" not in finding.preview
 
 
-def test_the_fingerprint_is_the_secrets_own_wherever_it_stands() -> None:
+def test_the_fingerprint_depends_on_the_secret_and_not_on_its_place() -> None:
     secret = f"ghp_{SecretGenerator()(36)}"
     one, other = (find_secrets(path, [(n, f"x {secret}")])[0] for path, n in (("a", 1), ("б", 9)))
     assert (
@@ -239,7 +239,7 @@ def test_the_fingerprint_is_the_secrets_own_wherever_it_stands() -> None:
     )
 
 
-def test_what_the_result_still_has_is_told_there_and_not_once_more_for_its_history() -> None:
+def test_a_secret_of_the_result_is_not_reported_again_for_its_history() -> None:
     secret = f"ghp_{SecretGenerator()(36)}"
     looked = scan_lines(
         [
@@ -261,7 +261,7 @@ def test_commit_messages_and_authors_are_searched() -> None:
     assert [(one.path, one.line) for one in result] == [("abc123", 3), ("def456", 2)]
 
 
-def test_a_file_that_nobody_looked_through_is_a_violation() -> None:
+def test_a_file_that_was_not_scanned_is_a_violation() -> None:
     (result,) = judge_findings(scan_lines([Unscanned("huge.bin", "too large")]), SecretAllowList())
     assert (result.rule, result.path, result.detail) == ("sensitive_content", "huge.bin", "too large")
 

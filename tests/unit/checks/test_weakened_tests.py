@@ -117,7 +117,7 @@ def reported(path: str, before: str | None, after: str | None) -> list[tuple[str
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_tests_that_are_as_they_were_or_stronger_are_not_told(path: str) -> None:
+def test_unchanged_or_stronger_tests_are_not_reported(path: str) -> None:
     assert reported(path, FILES[path], FILES[path]) == []
     assert reported(path, None, FILES[path]) == []
     assert reported(path, FILES[path], f"{FILES[path]}\n") == []
@@ -134,7 +134,7 @@ def test_tests_that_are_as_they_were_or_stronger_are_not_told(path: str) -> None
         ("spec/sums_spec.rb", "    expect(add(2, 2)).to eq(4)\n"),
     ],
 )
-def test_an_assertion_that_is_gone_is_told_with_its_line(path: str, line: str) -> None:
+def test_a_deleted_assertion_is_reported_with_its_line(path: str, line: str) -> None:
     text = FILES[path]
     ((kind, at, lines),) = reported(path, text, text.replace(line, ""))
     assert (kind, lines) == ("assertions", (f"- {line.strip()}",))
@@ -162,7 +162,7 @@ def test_an_assertion_that_is_gone_is_told_with_its_line(path: str, line: str) -
         ("spec/sums_spec.rb", "    expect(add(1", "    skip\n    expect(add(1"),
     ],
 )
-def test_a_test_that_is_kept_from_running_is_told(path: str, old: str, new: str) -> None:
+def test_a_test_that_is_kept_from_running_is_reported(path: str, old: str, new: str) -> None:
     found = reported(path, FILES[path], FILES[path].replace(old, new))
     assert [kind for kind, _, _ in found] == ["skipped"]
     assert all(line.startswith("+ ") for line in found[0][2])
@@ -178,7 +178,7 @@ def test_a_test_that_is_kept_from_running_is_told(path: str, old: str, new: str)
         ("spec/sums_spec.rb", "0.001", "0.5"),
     ],
 )
-def test_a_wider_tolerance_is_told_and_a_narrower_one_is_not(path: str, old: str, new: str) -> None:
+def test_a_wider_tolerance_is_reported_and_a_narrower_one_is_not(path: str, old: str, new: str) -> None:
     text = FILES[path]
     found = reported(path, text, text.replace(old, new))
     assert [kind for kind, _, _ in found] == ["tolerance"]
@@ -197,13 +197,13 @@ def test_a_wider_tolerance_is_told_and_a_narrower_one_is_not(path: str, old: str
         ("spec/sums_spec.rb", "expect(add(2, 2)).to eq(4)", "expect(add(2, 2)).to be_truthy"),
     ],
 )
-def test_an_exact_assertion_that_became_a_looser_one_is_told(path: str, old: str, new: str) -> None:
+def test_an_exact_assertion_that_became_a_looser_one_is_reported(path: str, old: str, new: str) -> None:
     found = reported(path, FILES[path], FILES[path].replace(old, new))
     assert [kind for kind, _, _ in found] == ["looser"]
     assert old in found[0][2][0] and new in found[0][2][1]
 
 
-def test_a_deleted_and_an_emptied_test_are_told() -> None:
+def test_a_deleted_and_an_emptied_test_are_reported() -> None:
     start = PY.index("    def test_adds")
     deleted = PY[:start] + PY[PY.index("    @pytest.mark.param") :]
     ((kind, line, lines),) = reported("tests/test_sums.py", PY, deleted)
@@ -215,7 +215,7 @@ def test_a_deleted_and_an_emptied_test_are_told() -> None:
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_a_deleted_file_of_tests_is_told_with_what_it_held(path: str) -> None:
+def test_a_deleted_file_of_tests_is_reported_with_what_it_held(path: str) -> None:
     (found,) = find_weakened_tests([SourceVersions(path=path, before=FILES[path], after=None)])
     assert found.kind == "file"
     assert "2 tests" in found.words

@@ -82,7 +82,7 @@ def test_what_holds_the_mount_points_is_sealed_after_them() -> None:
     assert sealed[0] > max(n for n, word in enumerate(argv) if word in ("--bind", "--ro-bind", "--tmpfs", "--symlink"))
 
 
-def test_doors_leave_the_network_to_whoever_starts_the_sandbox() -> None:
+def test_doors_leave_the_network_to_the_process_that_starts_the_sandbox() -> None:
     assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.DOORS), ENGINE)
     assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.HOST), ENGINE)
 
@@ -105,7 +105,7 @@ def test_a_mount_comes_after_the_place_it_is_in() -> None:
     assert targets.index("/dev") < targets.index("/dev/shm")
 
 
-def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> None:
+def test_on_the_way_through_a_writable_folder_is_an_empty_mount_of_ours() -> None:
     mounts = arrange_mounts(
         [
             Mount(kind=MountKind.RW, source="/a/tmp", target="/tmp"),
@@ -224,11 +224,11 @@ def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
         (Network.HOST, (), "the host's network, by sandbox.allow_network: this is a hole in the sandbox"),
     ],
 )
-def test_the_network_is_told(network: Network, hosts: tuple[str, ...], expected: str) -> None:
+def test_the_network_is_described(network: Network, hosts: tuple[str, ...], expected: str) -> None:
     assert describe_network(replace(BOX, network=network, hosts=hosts)) == expected
 
 
-def test_no_sandbox_is_told_as_such() -> None:
+def test_level_off_is_described_as_no_sandbox() -> None:
     ((heading, (line,)),) = describe_sandbox(replace(BOX, level=SandboxLevel.OFF))
     assert heading == "No sandbox"
     assert "as you" in line

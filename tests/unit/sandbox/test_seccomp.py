@@ -137,7 +137,7 @@ def test_x32_calls_are_refused(number: int) -> None:
 
 @pytest.mark.parametrize(("arch", "machine"), ARCHITECTURES)
 @given(number=st.integers(NEWEST_CALL + 1, 511))
-def test_calls_that_nobody_has_looked_at_are_absent(arch: Architecture, machine: str, number: int) -> None:
+def test_calls_that_were_never_reviewed_are_absent(arch: Architecture, machine: str, number: int) -> None:
     assert verdict(build_program(machine), audit=arch.audit, number=number) == errno.ENOSYS
 
 
@@ -158,6 +158,6 @@ def test_the_kernel_can_take_it(machine: str) -> None:
     assert struct.unpack_from("<HBBI", code, len(code) - 8)[0] == 0x06
 
 
-def test_there_is_none_for_an_unknown_machine() -> None:
+def test_there_is_no_filter_for_an_unknown_machine() -> None:
     with pytest.raises(KeyError):
         build_program("m68k")

@@ -26,7 +26,7 @@ def edits(*paths: str) -> tuple[ToolUse, ...]:
 PATCH = "*** Begin Patch\n*** Add File: p.txt\n+x\n*** End Patch"
 FILES = [{"filePath": "/repo/p.txt", "type": "add"}, {"filePath": "/repo/a.txt", "movePath": "/repo/b.txt"}]
 
-TOLD: dict[str, tuple[AcpCall, tuple[ToolUse, ...] | None]] = {
+CALLS: dict[str, tuple[AcpCall, tuple[ToolUse, ...] | None]] = {
     "opencode runs a command": (
         heard(
             {"title": "bash", "kind": "execute", "raw_input": {"cwd": "/repo"}, "locations": [{"path": "/repo"}]},
@@ -105,7 +105,7 @@ TOLD: dict[str, tuple[AcpCall, tuple[ToolUse, ...] | None]] = {
 }
 
 
-@pytest.mark.parametrize(("known", "expected"), TOLD.values(), ids=TOLD.keys())
+@pytest.mark.parametrize(("known", "expected"), CALLS.values(), ids=CALLS.keys())
 def test_a_call_is_translated_or_refused(known: AcpCall, expected: tuple[ToolUse, ...] | None) -> None:
     assert translate_acp_call(known, CWD) == expected
 
