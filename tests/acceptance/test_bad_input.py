@@ -16,7 +16,7 @@ RUN = ("run", "--task", "Add a greeting", "--quiet")
 
 
 def state_of(root: Path) -> tuple[list[str], str, str]:
-    """Every file, and what git says: the same before and after a refusal."""
+    """Every file and the status of git: the same before and after a refusal."""
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if ".git/" not in str(path))
     if not (root / ".git").exists():
         return files, "", ""
@@ -25,7 +25,7 @@ def state_of(root: Path) -> tuple[list[str], str, str]:
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
-    """Calls a command that must be refused, and sees that it changed nothing."""
+    """Run a command that must be refused, and check that it changed nothing."""
 
     def check(root: Path, *argv: object, code: int, words: tuple[str, ...]) -> Said:
         monkeypatch.chdir(root)

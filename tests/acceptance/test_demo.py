@@ -57,7 +57,7 @@ class DemoRun:
 
 @pytest.mark.verification(19)
 def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
-    """One run for all of them: it takes its time, and workers share no fixtures."""
+    """One run for all promises: it is slow, and pytest's workers share no fixtures."""
     folder = tmp_path / "временно"
     folder.mkdir()
     demo = DemoRun(install_wheel(tmp_path), folder)

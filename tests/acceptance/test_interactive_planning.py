@@ -1,6 +1,6 @@
-"""A planner that talks with the person before it plans: the real Claude Code on a real terminal, in its box.
+"""A planner that talks with the person before it plans: the real Claude Code on a real terminal, in its sandbox.
 
-Only the model behind it is ours. The person's terminal is handed over and taken back (REQUIREMENTS D-10).
+Only the model behind it is ours. The person's terminal is handed over and taken back.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackModel]:
 
 
 def say(person: TerminalUser, words: bytes) -> None:
-    """As a person types: Enter comes when the words are to be seen."""
+    """Type as a person does: Enter comes after the text is shown."""
     person.type(words)
     person.expect(words[1:])
     person.type(b"\r")

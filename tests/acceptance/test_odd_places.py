@@ -1,4 +1,4 @@
-"""Repositories that are odd but sound: a session runs there, says what it leaves out, and respects what it finds."""
+"""Unusual but valid repositories: a session runs there, reports what it leaves out, and changes nothing else."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def at_work(
     project: Path, parts: Mapping[str, Any], *, agents: int, decisions: Mapping[str, Any] = YES
 ) -> Iterator[Popen[str]]:
-    """A session in a process of its own, once so many agents are at work."""
+    """A session in its own process, once that many agents run."""
     script = write(project.parent / "игра.yaml", parts)
     answers = write(project.parent / "решения.yaml", decisions)
     argv = ("run", "--task", "Работай", "--script", script, "--decisions-file", answers, "--json")

@@ -1,4 +1,4 @@
-"""What `blueflame status` and agents.json say while agents work, hang and vanish: never well when something is not."""
+"""What `blueflame status` and agents.json say while agents work, hang and die: never a good state for a bad one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def status(verb: Verb) -> dict[str, Any]:
 
 
 def worker(verb: Verb) -> dict[str, Any]:
-    """The worker as status has it, once it runs."""
+    """The worker in the status, once it runs."""
 
     def found() -> dict[str, Any] | None:
         rows = [row for row in status(verb)["attempts"] if row["role"] == "worker"]

@@ -1,4 +1,4 @@
-"""A person at a real terminal: asked, interrupted, gone; and another one who answers from elsewhere."""
+"""A person at a real terminal: questions, interrupts, a closed window; and answers from another terminal."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_an_orchestrator_that_is_killed_loses_nothing(project: Path, tmp_path: P
 
 @pytest.fixture
 def unfinished(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A session that was left at its first gate."""
+    """A session that stopped at its first gate."""
     monkeypatch.chdir(project)
     decisions = write(project.parent / "мало.yaml", {"session": ["stop"]})
     said = here(capsys, "run", "--task", "Первое", "--decisions-file", decisions, "--quiet")
@@ -211,7 +211,7 @@ def test_colour_is_for_terminals_that_want_it(
 
 
 def raw(screen: Terminal) -> str:
-    """What came, escape codes and all."""
+    """The output, with escape codes."""
     found = b""
     try:
         while data := os.read(screen.master, 65536):

@@ -1,4 +1,4 @@
-"""Agents that a person watches in tmux: the real Claude Code in its box, a real tmux server, only the model is ours."""
+"""Agents that a person watches in tmux: the real Claude Code in its sandbox, a real tmux server, our own model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tmux(*words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def tmux_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A server of our own; its socket wants a short path."""
+    """Our own server; its socket needs a short path."""
     monkeypatch.delenv("TMUX", raising=False)
     with tempfile.TemporaryDirectory(prefix="bf-") as place:
         monkeypatch.setenv("TMUX_TMPDIR", place)

@@ -1,4 +1,4 @@
-"""One fork_server and one undisturbed performance of each piece for all of the torture; a table of what came of it.
+"""One fork server and one undisturbed run of each scenario for all crash tests; a table of the results.
 
 BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
 table as JSON, from which scripts/reliability.py writes docs/evidence/reliability.md.
@@ -36,7 +36,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture
 def tally() -> Iterator[Callable[[str, str], Tally]]:
-    """Counts for the table; at the end of the test there must be no violation."""
+    """Counts for the table; after the test there must be no violation."""
     mine: list[Tally] = []
 
     def make(case: str, about: str) -> Tally:

@@ -1,4 +1,4 @@
-"""How a performance is disturbed, and brought to its end all the same."""
+"""Disturb a session, and finish it."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _find_session(scenario: Scenario) -> SessionInfo | None:
 
 
 def finish_session(fork_server: ForkServer, scenario: Scenario) -> None:
-    """Undisturbed from here on."""
+    """Run to the end without further faults."""
     if not has_ended(scenario):
         code = fork_server.run(scenario, start_or_resume(scenario))
         assert code == 0, f"exit code {code}: {scenario.log.read_text()[-3000:]}"
 
 
 def kill_after_every_event(fork_server: ForkServer, scenario: Scenario) -> int:
-    """Each orchestrator writes to the journal that it is there, then once more, and is killed right after it."""
+    """Kill each orchestrator after its second write to the journal, of which the first records its start."""
     for kills in range(MOST):
         verb = start_or_resume(scenario)
         code = fork_server.run(scenario, verb, {"after_append": {"times": 1 if verb == "run" else 2}})
@@ -82,7 +82,7 @@ def kill_after_every_event(fork_server: ForkServer, scenario: Scenario) -> int:
 def kill_at(
     fork_server: ForkServer, scenario: Scenario, faults: Iterable[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Each orchestrator has the next of the faults in it; tells which of them were met."""
+    """Run an orchestrator with each of the faults; return those that occurred."""
     met = []
     for fault in faults:
         if has_ended(scenario):
@@ -96,7 +96,7 @@ def kill_at(
 def kill_at_random(
     fork_server: ForkServer, scenario: Scenario, dice: random.Random, *, most: int, wardens: float, asks: bool = False
 ) -> KillCount:
-    """Every 30 to 600 ms, up to `most` times; `wardens` is how likely one of them is killed along with it.
+    """Kill every 30 to 600 ms, up to `most` times; `wardens` is the probability that a warden is killed, too.
 
     With `asks`, some are first asked to stop, and killed while they do.
     """
@@ -121,7 +121,7 @@ def kill_at_random(
 def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str]) -> None:
     """Kill one that is alive, if there soon is one; identified by pid and start time, so no other process is hit.
 
-    What was struck three times is spared: what always vanishes counts as failed, and that is not what is tried here.
+    One that was killed three times is spared: its task would count as failed, which is not tested here.
     """
     give_up = time.monotonic() + LOOKS
     while not (living := _list_living_wardens(scenario, struck)) and time.monotonic() < give_up:
@@ -133,7 +133,7 @@ def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str])
 
 
 def _list_living_wardens(scenario: Scenario, struck: Counter[str]) -> dict[str, tree.ProcessInfo]:
-    """By what they are for: session, subject and role, without the number of the attempt."""
+    """Living wardens by session, subject and role, without the number of the attempt."""
     purposes = {lock.parent.name.rpartition(".")[0]: lock for lock in sorted(_list_locks(scenario))}
     found = {purpose: _find_warden(lock) for purpose, lock in purposes.items() if struck[purpose] < LOSSES}
     return {purpose: warden for purpose, warden in found.items() if warden is not None}

@@ -28,7 +28,7 @@ PROBE = b"blat"  # with which Python itself tries the folder for temporary files
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an undisturbed performance of the same piece gives."""
+    """The result of an undisturbed run of the same scenario."""
 
     tree: str
     starts: frozenset[str]
@@ -52,7 +52,7 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
     def add(self, scenario: Scenario, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
-        """Reckon up one round that has come to its end. With `world`, attempts may also have failed for its sake."""
+        """Add one round that has ended. With `world`, attempts may also have failed because of injected faults."""
         found = read_result(scenario)
         self.rounds += 1
         self.wardens += wardens
@@ -103,12 +103,12 @@ def build_expected(scenario: Scenario) -> Expected:
 
 
 def _list_own_refs(scenario: Scenario, session: Session) -> frozenset[str]:
-    """Without the name of the session."""
+    """Our refs, without the name of the session."""
     return frozenset(name.replace(session.id, "") for name in list_refs(scenario.project().repo, "refs/blueflame/"))
 
 
 def _find_lost(scenario: Scenario, found: SessionResult) -> Iterator[str]:
-    """Work that is nowhere: tasks that did not land, commits that agents made and nothing of ours reaches."""
+    """Find lost work: tasks that did not land, and commits of agents that no ref of ours reaches."""
     for name, record in sorted(found.session.tasks.items()):
         if record.state.value != "merged":
             yield f"{name} is {record.state.value}"
@@ -195,7 +195,7 @@ def _find_held_locks(scenario: Scenario) -> Iterator[str]:
 
 
 def _find_unreported(scenario: Scenario) -> Iterator[str]:
-    """Whatever lies among the checkouts must be among what `blueflame cleanup` would take away."""
+    """Find folders among the checkouts that `blueflame cleanup` would not remove."""
     project = scenario.project()
     if not project.paths.worktrees.is_dir():
         return
@@ -209,7 +209,7 @@ def _find_unreported(scenario: Scenario) -> Iterator[str]:
 
 
 def wait_until_quiet(scenario: Scenario) -> list[str]:
-    """Processes that have to do with this scenario; those who are about to end are given the time to do so."""
+    """Return the processes of this scenario, after waiting for those that are ending."""
     give_up = time.monotonic() + PATIENCE
     while (found := list_processes(scenario)) and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -217,7 +217,7 @@ def wait_until_quiet(scenario: Scenario) -> list[str]:
 
 
 def list_processes(scenario: Scenario) -> list[str]:
-    """Known by their environment, their command line or their folder: all of these name the scenario's home."""
+    """List processes whose environment, command line or folder names the scenario's home."""
     mark = os.fsencode(scenario.home) + b"/"
     me = os.getpid()
     found = []

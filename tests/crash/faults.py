@@ -1,4 +1,4 @@
-"""What goes wrong inside an orchestrator, ordered from outside: killed at an exact point, or failed by the world."""
+"""Faults injected into an orchestrator: killed at an exact point, or a failure of disk, clock or locks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kill_self(*_anything: object) -> NoReturn:
 
 
 def _kill_after_append(order: Mapping[str, int]) -> None:
-    """Die right after the journal has been written to that often, or as soon as it holds that many events."""
+    """Die after that many writes to the journal, or as soon as it has that many events."""
     times, seq = order.get("times", 0), order.get("seq", 0)
     real: Callable[..., Sequence[JournalEntry]] = Journal.append
     count = 0
@@ -108,7 +108,7 @@ def replace_attribute(owner: object, name: str, value: object) -> None:
 
 
 def _limit_file_size(size: int) -> None:
-    """As if the disk were full: no file of ours, git's included, may grow beyond this."""
+    """Simulate a full disk: no file of ours or git's may grow beyond this."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
@@ -131,7 +131,7 @@ def _set_jumpy_clock(seed: int) -> None:
 
 
 def _disable_lock(_order: bool) -> None:
-    """A file system whose locks do nothing: only the journal's fence is left."""
+    """Simulate a file system whose locks do nothing: only the journal's key is left."""
 
     @contextmanager
     def hold(_path: Path, _content: str) -> Iterator[None]:

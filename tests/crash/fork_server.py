@@ -1,9 +1,9 @@
-"""Orchestrators by the hundred: one process has everything imported and forks a new orchestrator whenever it is asked.
+"""Start hundreds of orchestrators: one process imports everything and forks an orchestrator for each order.
 
 Starting Python and importing Blue Flame takes longer than the session that is to be killed. A forked orchestrator runs
 the same command line (`blueflame run`, `blueflame resume`), with a fault in it if one is ordered (see faults.py).
 
-Run as a program it is the fork_server; `Forge` is its other end.
+Run as a program it is the fork server; `ForkServer` is its client.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ForkedOrchestrator:
     code: int | None = None
 
     def wait(self, seconds: float = PATIENCE) -> int | None:
-        """Its exit code (negative: a signal), or None when it is still there after so long."""
+        """Return its exit code (negative: a signal), or None if it still runs after that time."""
         self.fork_server.listen(until=lambda: self.code is not None, seconds=seconds)
         return self.code
 
@@ -52,7 +52,7 @@ class ForkedOrchestrator:
         return code
 
     def kill(self) -> bool:
-        """Whether the kill met it alive. Its pid cannot be another's: we kill only what has not been reaped."""
+        """Return whether it was alive. Its pid cannot be reused: we kill only processes that are not reaped."""
         if self.wait(0) is None:
             self.fork_server.signal(self.pid, signal.SIGKILL)
         return self.end() == -signal.SIGKILL
@@ -129,7 +129,7 @@ def start_fork_server() -> Iterator[ForkServer]:
 
 
 def serve_orders() -> None:
-    """Until our stdin is closed: orders in, news of births and deaths out."""
+    """Read orders and report starts and ends, until stdin is closed."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.signal(signal.SIGCHLD, _handle_signal)
@@ -210,7 +210,7 @@ def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:
 
 
 def _import_everything() -> None:
-    """Once, here, and not in every orchestrator."""
+    """Import once, and not in every orchestrator."""
     for name in (
         "cli.foreground",
         "cli.commands.resume",

@@ -27,7 +27,7 @@ class Harness:
         return self.kills > SHORT
 
     def stage(self, workflow: str = "waves", size: int = 4) -> tuple[Scenario, Expected]:
-        """A fresh stage, and what an undisturbed performance gives."""
+        """A fresh scenario, and the result of an undisturbed run."""
         if (workflow, size) not in self._pieces:
             self._pieces[workflow, size] = self._rehearse(workflow, size)
         piece, expected = self._pieces[workflow, size]

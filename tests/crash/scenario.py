@@ -29,7 +29,7 @@ def run_git(where: Path, *args: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One repository with its configuration, script and decisions, in a folder of its own."""
+    """One repository with its configuration, script and decisions, in its own folder."""
 
     home: Path
 
@@ -67,7 +67,7 @@ class Scenario:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Temporary files go into a place of their own, where leftovers would be seen."""
+        """Temporary files have their own folder, in which leftovers are found."""
         spare = self.home / "tmp"
         spare.mkdir(exist_ok=True)
         return {**os.environ, "BLUEFLAME_LEDGER": str(self.ledger), "TMPDIR": str(spare)}
@@ -86,7 +86,7 @@ class Scenario:
         return self.git("rev-parse", "main^{tree}").strip()
 
     def starts(self) -> Counter[str]:
-        """How often the agents say that they were started, by attempt without the session: `task-001.worker.2`."""
+        """How often the agents logged a start, by attempt without the session: `task-001.worker.2`."""
         lines = (line.split() for line in _read_lines(self.ledger))
         return Counter(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "start")
 
@@ -95,7 +95,7 @@ class Scenario:
         return frozenset(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "end")
 
     def made(self) -> tuple[str, ...]:
-        """The commits that agents say they made."""
+        """The commits that agents logged."""
         return tuple(line for line in _read_lines(self.commits) if len(line) == 40)
 
     def hooks(self) -> Counter[str]:
@@ -137,7 +137,7 @@ def build_scenario(home: Path, *, workflow: str = "waves", size: int = 4, **sect
 
 
 def copy_scenario(scenario: Scenario, home: Path) -> Scenario:
-    """The same piece, before anything was played, in another harness."""
+    """Copy the scenario before its first run."""
     fresh = Scenario(home)
     fresh.home.mkdir(parents=True)
     shutil.copytree(scenario.root, fresh.root, ignore=shutil.ignore_patterns(".blueflame", ".trees"), symlinks=True)

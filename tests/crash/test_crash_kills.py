@@ -59,7 +59,7 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
 
 
 def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(harness: Harness, tally: MakeTally) -> None:
-    """Agents that are asked to end are redone; whether a stop comes to its end must make no difference."""
+    """Agents that are asked to end run again; whether the stop completes must make no difference."""
     row = tally(
         "while it stops", "Ctrl-C, SIGTERM or SIGHUP, and killed soon after; agents that were ended are done again"
     )

@@ -22,7 +22,7 @@ RUNNERS, REFUSED, FENCED = 4, 3, 4
 
 @contextmanager
 def starting_line(scenario: Scenario) -> Iterator[Path]:
-    """Held until the block is left; then everybody runs."""
+    """Hold the lock until the block ends; then all processes run."""
     path = scenario.home / "line"
     with path.open("w") as line:
         fcntl.flock(line, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def starting_line(scenario: Scenario) -> Iterator[Path]:
 
 
 def race(harness: Harness, scenario: Scenario, verb: str) -> list[int]:
-    """The winner cannot come to its end before all the others have come to theirs: its agent waits for them."""
+    """Race the processes; the winner cannot end before the others, because its agent waits for them."""
     with starting_line(scenario) as line:
         runners = [harness.fork_server.start(scenario, verb, {"together": str(line)}) for _ in range(RUNNERS)]
     wait_until(lambda: sum(runner.wait(0) is not None for runner in runners) >= RUNNERS - 1, "all but one have ended")

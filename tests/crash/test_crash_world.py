@@ -1,4 +1,4 @@
-"""The world fails: a full disk, a folder that cannot be written, a clock that jumps, pids that are used again."""
+"""Faults of the machine: a full disk, a folder that cannot be written, a clock that jumps, reused pids."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_done(harness: Harness, tall
 
 
 def at_work(scenario: Scenario) -> bool:
-    """The journal knows that the agent of task-002, who waits for a word of ours, was started; and so it was."""
+    """Wait until the agent of task-002, which waits for us, has started and the journal has it."""
     if "task-002.worker.1" not in scenario.starts():
         return False
     begun = (each.event.attempt for each in read_result(scenario).events if isinstance(each.event, AttemptStarted))
@@ -76,7 +76,7 @@ def at_work(scenario: Scenario) -> bool:
 
 
 def fill(path: Path) -> None:
-    """To the last byte."""
+    """Fill the disk to the last byte."""
     with path.open("wb", buffering=0) as file:
         for size in (65536, 4096, 1):
             try:
@@ -125,9 +125,9 @@ def read_only(folder: Path) -> Iterator[None]:
 def test_a_state_folder_that_cannot_be_written_is_reported_and_loses_nothing(
     harness: Harness, tally: MakeTally
 ) -> None:
-    """Killed, then the folder is read-only while the agent ends: its warden waits until it can say so.
+    """Killed, then the folder is read-only while the agent ends: its warden waits until it can record that.
 
-    Meanwhile nothing can be written down about its calls, so it may do nothing, and its task is tried again.
+    Meanwhile its calls cannot be audited, so they are refused, and its task is tried again.
     """
     row = tally(
         "a read-only folder", "`.blueflame` cannot be written while an agent ends: its warden waits until it can"
@@ -178,7 +178,7 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("trait", ["start_time", "boot_id"])
 def test_a_pid_that_became_another_s_is_not_touched(harness: Harness, tally: MakeTally, trait: str) -> None:
-    """The agent's pid, its warden's and the orchestrator's now are a bystander's, who differs by one trait."""
+    """The pids of agent, warden and orchestrator now belong to another process, which differs by one property."""
     row = tally("pids of others", "recorded pids belong to a bystander now, who must survive")
     scenario, expected = harness.stage("short", size=2)
     go = harness.home / f"go-{trait}"

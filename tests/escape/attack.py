@@ -1,4 +1,4 @@
-"""What an attack on the walls is: a row of a table, with what it tries and what must stop it."""
+"""An attack on the walls: a row of a table, with what it tries and what must stop it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WALLS: tuple[Wall, ...] = Wall.__args__  # type: ignore[attr-defined] # the same
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A line for the hook. `{tree}` is the worktree, `{main}` the repository, `{home}` the person's home."""
+    """A call for the hook. `{tree}` is the worktree, `{main}` the repository, `{home}` the person's home."""
 
     line: str
     role: str = "worker"
@@ -35,7 +35,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Code that really tries, inside the box. It is judged by what is true outside of it afterwards.
+    """Code that tries the attack in the sandbox. It is judged by the state outside afterwards.
 
     In its environment: CANARY, a folder outside with a file `loot` in it; MARK, a word for names of files and
     processes; TCP and UDP, ports that the test listens on; SOCKET and ABSTRACT, unix sockets of the test's; VICTIM, a

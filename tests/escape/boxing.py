@@ -1,4 +1,4 @@
-"""Probes, run for real: inside of the box by the real command line, or without walls to see that they bite."""
+"""Run probes: in the sandbox through the command line, or without walls to prove that they would succeed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def everybody() -> tuple[str, ...]:
 
 
 def ordinary_user() -> int | None:
-    """Who the probes also run as; None when the tests themselves are not run by root."""
+    """The other user that the probes run as; None if the tests are not run by root."""
     if os.geteuid() != 0:
         return None
     users = [user.pw_uid for user in pwd.getpwall() if 1000 <= user.pw_uid < 60000]
@@ -43,7 +43,7 @@ def ordinary_user() -> int | None:
 
 @lru_cache
 def interpreter(uid: int) -> str | None:
-    """A Python that this user may run: ours may lie in a home that they cannot enter."""
+    """A Python that this user may run: ours may be in a home that they cannot enter."""
     for python in (sys.executable, SYSTEM_PYTHON):
         with suppress(OSError, subprocess.SubprocessError):
             result = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]!r})"
@@ -58,20 +58,20 @@ def as_user(uid: int) -> dict[str, Any]:
 
 
 def uid_of(who: str) -> int | None:
-    """None when they have no Python to run us with."""
+    """The uid; None if the user has no Python to run."""
     user = ordinary_user()
     uid = 0 if who == "root" else os.geteuid() if user is None else user
     return uid if interpreter(uid) is not None else None
 
 
 def python_path() -> str:
-    """Where our packages are, for an interpreter that is not the one of our environment."""
+    """The folders of our packages, for another interpreter."""
     return os.pathsep.join(path for path in sys.path if path and not path.startswith(sys.base_prefix))
 
 
 @contextmanager
 def machine(uid: int) -> Iterator[Outside]:
-    """In a folder that the user may enter, which pytest's own is not; gone afterwards."""
+    """Make a folder that the user may enter, unlike pytest's own, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="escape-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "m").mkdir(mode=0o755)
@@ -81,7 +81,7 @@ def machine(uid: int) -> Iterator[Outside]:
 def attempt(
     outside: Outside, attacks: Sequence[Attack], *, walls: bool = True, sandbox: Mapping[str, Any] | None = None
 ) -> dict[str, list[str]]:
-    """What each of them got hold of."""
+    """Run the probes and return what each of them reached."""
     with Watch(outside, attacks) as watch:
         orders = _orders(outside, watch, attacks)
         done = run(
@@ -157,7 +157,7 @@ def _environment(outside: Outside, *, walls: bool) -> dict[str, str]:
 
 @contextmanager
 def _forgotten(outside: Outside, attacks: Sequence[Attack]) -> Iterator[tuple[int, ...]]:
-    """Open files that the caller forgot to close: they reach the command line, and must not reach the box."""
+    """Files that the caller left open: they reach the command line, and must not reach the sandbox."""
     handles = []
     for attack in attacks:
         if attack.id == "box-inherited-file":
@@ -173,7 +173,7 @@ def _forgotten(outside: Outside, attacks: Sequence[Attack]) -> Iterator[tuple[in
 
 @contextmanager
 def _key(outside: Outside) -> Iterator[None]:
-    """A secret in the session's key ring, where desktops keep some; nothing where the kernel has none."""
+    """Add a secret to the session's key ring, as desktops do, if the kernel has key rings."""
     name, secret = f"blueflame-{outside.nonce}".encode(), outside.loot("key").encode()
     call("keyctl", 1, 0)
     number = call("add_key", b"user", name, secret, len(secret), -3)

@@ -1,6 +1,6 @@
-"""Makes commits that git itself would refuse to make: `python forging.py tree MODE NAME` in a checkout.
+"""Make commits that git itself would refuse to make: `python forging.py tree MODE NAME` in a checkout.
 
-Written into the object store by hand, and the branch moved there: a hostile agent needs no git for that.
+Objects and branch are written without git, as a hostile agent could do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def git(*args: str) -> str:
 
 
 def keep(kind: str, data: bytes, name: str = "") -> str:
-    """A loose object, under its own name unless it is to lie about that."""
+    """Write a loose object, under its own name or a false one."""
     whole = f"{kind} {len(data)}".encode() + b"\0" + data
     name = name or hashlib.sha1(whole, usedforsecurity=False).hexdigest()
     path = Path(".git/objects") / name[:2] / name[2:]
@@ -38,14 +38,14 @@ def commit(
 
 
 def move(sha: str) -> None:
-    """Of the branch itself, without git's opinion."""
+    """Move the branch without git."""
     ref = Path(".git") / Path(".git/HEAD").read_text().split()[1]
     ref.parent.mkdir(parents=True, exist_ok=True)
     ref.write_text(f"{sha}\n")
 
 
 def tree_with(mode: str, name: bytes, target: str) -> str:
-    """The files of the last commit and one more entry."""
+    """Build a tree of the last commit's files and one more entry."""
     raw = subprocess.run(["git", "cat-file", "tree", "HEAD^{tree}"], check=True, capture_output=True).stdout
     return keep("tree", raw + mode.encode() + b" " + name + b"\0" + bytes.fromhex(target))
 

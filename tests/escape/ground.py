@@ -1,4 +1,4 @@
-"""Where the watcher's rows are asked: a worktree full of traps, and the policy's own command line."""
+"""A worktree with traps for the watcher's attacks, judged by `blueflame policy check`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCOPE = ("src/", "docs/")
 
 
 def lay_traps(root: Path) -> dict[str, Path]:
-    """The worktree, the main repository and the home that the rows speak of, with links in all directions."""
+    """Make the worktree, the main repository and the home that the attacks name, with links between them."""
     tree, main, home = root / "дерево" / "worker-1", root / "main repo", root / "home"
     for path, text in {
         tree / "src/app.py": "x = 1\n",
@@ -77,7 +77,7 @@ def lay_traps(root: Path) -> dict[str, Path]:
 
 
 def ask_all(attacks: Sequence[Attack], root: Path) -> dict[str, dict[str, Any]]:
-    """What `blueflame policy check` answers to each: one process for each role."""
+    """Return what `blueflame policy check` answers to each call: one process for each role."""
     places = lay_traps(root)
     config = root / "policy.yaml"
     config.write_text(json.dumps(CONFIG))

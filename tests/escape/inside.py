@@ -1,6 +1,6 @@
-"""Runs probes one after the other, each as a process of its own: `python inside.py PROBES.json`.
+"""Run probes one after the other, each as its own process: `python inside.py PROBES.json`.
 
-Only the standard library: it runs inside the box as well as outside of it. It judges nothing.
+Only the standard library: it runs inside and outside the sandbox. It judges nothing.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ CALLS = {
 
 
 def call(name: str, *arguments: object) -> int:
-    """A system call by its name: what it gives, or -1."""
+    """Make a system call by its name; return its result, or -1."""
     number = CALLS.get(platform.machine(), {}).get(name, -1)
     whole = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return int(LIBC.syscall(ctypes.c_long(number), *whole)) if number >= 0 else -1
 
 
 def escaped(what: object = "") -> None:
-    """Says that something went through. Believed when it says so, never when it does not."""
+    """Report a success of the attack. The absence of a report proves nothing."""
     sys.stdout.write(f"ESCAPED {what}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What the orchestrator does with an agent's checkout when its session is over, step by step, with real git."""
+"""What the orchestrator does with an agent's checkout after its session, step by step, with real git."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Bench:
         return (self.evil / "ran").exists()
 
     def prepare(self) -> None:
-        """The agent's session: honest work first, then the deed."""
+        """Play the agent's session: honest work first, then the attack."""
         make_checkout(self.repo, self.checkout, base=self.repo.base_sha, branch=self.branch)
         (self.evil / "precious").mkdir(parents=True)
         (self.evil / "precious" / "file").write_text("keep\n")
@@ -97,7 +97,7 @@ class Bench:
         assert done.returncode == 0, f"the attack itself failed: {done.stderr}"
 
     def judge(self) -> Judged:
-        """As orchestrator/attempts/worker does it: fetch, compare, look for secrets."""
+        """Judge as orchestrator/attempts/worker does: fetch, compare, search for secrets."""
         try:
             found = collect_result(
                 self.repo,
@@ -136,7 +136,7 @@ def bench(root: Path, attack: Attack) -> Bench:
 
 
 def untouched_since(repo: Repository, before: object) -> Sequence[Violation]:
-    """Whether anything of the main repository that could run code, or a branch, is not as it was."""
+    """Return what changed of the main repository's branches and of files that could run code."""
     assert isinstance(before, RepositoryFingerprint)
     after = take_fingerprint(repo)
     moved = [Violation(rule="moved", path=note) for note in list_notes(before, after)]

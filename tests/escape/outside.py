@@ -1,4 +1,4 @@
-"""A machine with things to lose: what the probes are after, and the proof afterwards that it is still as it was."""
+"""The machine outside the sandbox: the targets of the probes, and the proof that they are unchanged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Outside:
         return f"bf-{self.nonce}-{attack.id}"
 
     def environment(self) -> dict[str, str]:
-        """The caller's, secrets and all."""
+        """The caller's environment, with its secrets."""
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": str(self.home),
@@ -171,7 +171,7 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        self._mend()
+        self._restore()
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr] # only sockets are registered
         self._selector.close()
@@ -179,8 +179,8 @@ class Watch:
             victim.kill()
             victim.wait()
 
-    def _mend(self) -> None:
-        """A wall that fell must not leave the machine changed."""
+    def _restore(self) -> None:
+        """Restore the machine if a wall failed."""
         before = self._before["settings"]
         assert isinstance(before, dict)
         for path, text in before.items():
@@ -222,7 +222,7 @@ class Watch:
         self._socket(attack).chmod(0o777)
 
     def _socket(self, attack: Attack) -> Path:
-        """Short: the kernel takes 107 bytes."""
+        """A short path: the kernel allows 107 bytes."""
         return self.outside.root / f"s{hashlib.sha256(attack.id.encode()).hexdigest()[:6]}"
 
     def _register(self, door: socket.socket, attack: Attack) -> None:
@@ -232,7 +232,7 @@ class Watch:
         self._selector.register(door, selectors.EVENT_READ, attack.id)
 
     def _victim(self) -> subprocess.Popen[bytes]:
-        """As the same user as the one who starts the box: what it may do to itself, the box must not."""
+        """A process of the user that starts the sandbox: processes inside must not reach it."""
         return subprocess.Popen(
             ["sh", "-c", f"while :; do sleep 30; done; : victim-{self.outside.nonce} {self.outside.loot('victim')}"],
             start_new_session=True,
@@ -288,7 +288,7 @@ class Watch:
         }
 
     def breaches(self) -> dict[str, list[str]]:
-        """What each of them got hold of; empty where the wall held."""
+        """What each probe reached; empty if the wall held."""
         await_end(f"bf-{self.outside.nonce}-")
         after = self._facts()
         return {attack.id: list(self._breaches(attack, after)) for attack in self.attacks}
@@ -383,7 +383,7 @@ def _harm(victim: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def await_end(mark: str) -> None:
-    """Processes that are on their way out get a moment to go."""
+    """Wait a moment for processes that are ending."""
     end = time.monotonic() + 2
     while processes_with(mark) and time.monotonic() < end:
         time.sleep(0.05)
@@ -404,7 +404,7 @@ def _is_zombie(process: Path) -> bool:
 
 
 def snapshot(folder: Path, skip: Sequence[Path] = ()) -> dict[str, object]:
-    """Every file with its mode and content. What Blue Flame itself adds to its own folder does not count."""
+    """Every file with its mode and content, except what Blue Flame adds to its own folder."""
     return {str(path.relative_to(folder)): _digest(path) for path in _walk(folder, skip)}
 
 
@@ -449,7 +449,7 @@ def _key(outside: Outside, attack: Attack) -> int:
 
 
 def _handle(path: Path) -> str:
-    """Of a file, as the kernel names it for those who may open by name alone."""
+    """The handle of a file, as open_by_handle_at takes it."""
     buffer = ctypes.create_string_buffer(struct.pack("Ii", HANDLE_LENGTH, 0) + bytes(HANDLE_LENGTH))
     mount = ctypes.c_int()
     if call("name_to_handle_at", -100, str(path).encode(), buffer, ctypes.byref(mount), 0) != 0:

@@ -1,4 +1,4 @@
-"""Attempts on processes, the kernel and the network from inside the box, and on what is secret outside."""
+"""Attacks on processes, the kernel, the network and secrets outside, from inside the sandbox."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attempts to write, from inside the box, what lies outside of it."""
+"""Attempts to write outside the sandbox."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attempts to use up what the machine has. They write down how far they came, and stop before they do harm."""
+"""Attempts to exhaust the machine. They record how far they came, and stop before they do harm."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations

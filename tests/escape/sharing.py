@@ -1,4 +1,4 @@
-"""Work that is done once for all tests, also when several processes run them."""
+"""Work that is done once for all tests, also if several processes run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
-    """What `make` gives, as JSON: the first who asks makes it, the others wait for that."""
+    """Return the result of `make` as JSON: the first caller makes it, the others wait for it."""
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     path = shared / f"escape-{name}.json"

@@ -19,7 +19,7 @@ PATIENCE = 20
 
 @contextmanager
 def no_longer_than(seconds: int) -> Iterator[None]:
-    """What hangs fails: an agent must not be able to make the orchestrator wait."""
+    """Fail what hangs: an agent must not be able to make the orchestrator wait."""
 
     def hangs(*_: object) -> None:
         raise AssertionError(f"it hangs for more than {seconds} s")

@@ -23,7 +23,7 @@ def test_the_postcheck_finds(attack: Attack, repo: Path) -> None:
 
 @pytest.mark.verification(15)
 def test_honest_work_passes(repo: Path) -> None:
-    """Else every refusal above would prove nothing."""
+    """Without this, the refusals above would prove nothing."""
     from escape.attack import result
 
     honest = result("honest", "paths", "honest work", "", "echo 'x = 1' > src/better.py")

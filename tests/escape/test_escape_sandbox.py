@@ -1,4 +1,4 @@
-"""Every attempt to leave the box, really made: nothing outside is touched, reached, read or left running."""
+"""Every attempt to leave the sandbox, really made: nothing outside is changed, reached, read or left running."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Machines = Callable[[str], Outside]
 
 @pytest.fixture(scope="session")
 def machines() -> Iterator[Machines]:
-    """One for each user: every attack has canaries of its own on it."""
+    """One machine for each user, with separate canaries for every attack."""
     made: dict[str, Outside] = {}
     with ExitStack() as stack:
 
@@ -60,7 +60,7 @@ def test_the_box_holds(attack: Attack, who: str, machines: Machines, tmp_path_fa
 
 
 def unguarded() -> dict[str, list[str]]:
-    """On a machine of its own: little of it is left afterwards."""
+    """Run without walls, on a separate machine that the attacks damage."""
     uid = uid_of(WHO[0])
     assert uid is not None
     with machine(uid) as outside:
@@ -69,7 +69,7 @@ def unguarded() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("attack", BITING, ids=lambda attack: attack.id)
 def test_the_same_succeeds_where_there_is_no_box(attack: Attack, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Else nothing would be proven by its failing: the probe bites, and the canary is seen to suffer."""
+    """Without this, a failing probe would prove nothing: here it succeeds, and its canary shows it."""
     found = once(tmp_path_factory, "no-box", unguarded)
     assert found[attack.id] != []
 
@@ -138,7 +138,7 @@ def starting(outside: Outside, *command: str) -> Iterator[subprocess.Popen[bytes
 
 
 def _await_child(pid: int) -> None:
-    """Until it has begun to start the box."""
+    """Wait until it has begun to start the sandbox."""
     end = time.monotonic() + 20
     children = Path(f"/proc/{pid}/task/{pid}/children")
     while time.monotonic() < end and not _text(children):

@@ -1,4 +1,4 @@
-"""Whole sessions with agents that do not obey: inside the box they may try what they like, and nothing comes of it."""
+"""Whole sessions with agents that do not obey: what they try in the sandbox has no effect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stage(repo: Path) -> Stage:
 
 
 def elsewhere() -> Path:
-    """Not below /tmp, which agents have one of their own of."""
+    """A folder that is not below /tmp, since agents have a private one."""
     return Path("/var/tmp") / f"blueflame-canary-{token_hex(8)}"
 
 

@@ -1,4 +1,4 @@
-"""git, asked to do what its harmless verbs can do besides; and the places that the watcher itself lives in."""
+"""Harmful uses of harmless git commands, and attacks on the watcher's own files."""
 
 from __future__ import annotations
 

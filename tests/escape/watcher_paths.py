@@ -1,4 +1,4 @@
-"""Paths and links that an agent's file tools name: what they mean, and what must be said to them."""
+"""Paths and links in an agent's file tools, and the rule that refuses each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell commands that say one thing and do another, each beginning with or hiding behind something allowed."""
+"""Shell commands that do something else than they seem to, each behind an allowed command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A small agent that speaks the Agent Client Protocol and does what a list of steps says: `python acp_agent.py STEPS`.
+"""A small agent of the Agent Client Protocol that follows a list of steps: `python acp_agent.py STEPS`.
 
-It writes down what it was answered, and does nothing to the world.
+It logs the answers it gets, and changes nothing.
 """
 
 from __future__ import annotations

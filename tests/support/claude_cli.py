@@ -32,7 +32,7 @@ def find_binary() -> Path | None:
 
 @dataclass(frozen=True)
 class ClaudeRun:
-    """What one run left behind."""
+    """The results of one run."""
 
     code: int
     out: str
@@ -60,7 +60,7 @@ class ClaudeRun:
 
     @property
     def calls(self) -> list[Json]:
-        """As the stream shows them."""
+        """The calls in the stream."""
         blocks = (block for line in self.lines if line["type"] == "assistant" for block in line["message"]["content"])
         return [block for block in blocks if block["type"] == "tool_use"]
 
@@ -118,7 +118,7 @@ class ClaudeWorkspace:
         return self.network.argv(str(find_binary()), "-p", *flags)
 
     def run(self, *flags: str, prompt: str = "go", timeout: float = 60, wrap: Sequence[str] = ()) -> ClaudeRun:
-        """To its end, with the prompt on its standard input."""
+        """Run it to its end, with the prompt on its standard input."""
         before = len(self.model.requests)
         done = subprocess.run(
             [*wrap, *self.argv(*flags)],
@@ -135,7 +135,7 @@ class ClaudeWorkspace:
 
 @dataclass(frozen=True)
 class ClaudeRunner:
-    """Runs the real binary, each time in a place of its own."""
+    """Runs the real binary, each time in its own workspace."""
 
     network: ClosedNetwork
     folders: Callable[[str], Path]
@@ -176,5 +176,5 @@ def build_settings_flags(content: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def build_model_script(*turns: Json, others: Sequence[Json] = ()) -> Json:
-    """Answers everybody with these turns, but for whom the other scenarios fit."""
+    """Build a script that answers with these turns, unless one of the other scenarios matches."""
     return {"key": KEY, "scenarios": [*others, {"turns": list(turns)}]}

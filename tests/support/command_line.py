@@ -1,4 +1,4 @@
-"""The command line as a person meets it: called in this process, as a process of its own, or at a terminal."""
+"""The command line as a person uses it: in this process, as its own process, or at a terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ YES: Mapping[str, Any] = {
 
 
 class Said(NamedTuple):
-    """What a command left behind: its exit code and what it printed."""
+    """The result of a command: its exit code and output."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ class Said(NamedTuple):
 
 
 def configure(root: Path, changes: Mapping[str, Any] | None = None) -> Path:
-    """A configuration in the repository, not committed: as `blueflame init` leaves it. JSON is YAML too."""
+    """Write a configuration to the repository, not committed, like `blueflame init`. JSON is YAML too."""
     path = root / "blueflame.yaml"
     given = dict(changes or {})
     roles = {name: {"runtime": "scripted", **given.get("roles", {}).get(name, {})} for name in BUILT_IN_ROLES}
@@ -75,7 +75,7 @@ def configure(root: Path, changes: Mapping[str, Any] | None = None) -> Path:
 
 
 def write(path: Path, content: Mapping[str, Any] | str) -> Path:
-    """A file for the command line; a mapping becomes JSON, which is YAML too."""
+    """Write a file for the command line; a mapping becomes JSON, which is YAML too."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     path.write_text(text, encoding="utf-8")
     return path
@@ -92,7 +92,7 @@ def task(n: int, **fields: object) -> dict[str, Any]:
 
 
 def until(true: Callable[[], T], *, what: str = "it") -> T:
-    """Wait for another process; gives what made it true."""
+    """Wait for another process; return the result that is true."""
     end = time.monotonic() + PATIENCE
     while not (found := true()):
         assert time.monotonic() < end, f"{what} did not come about"
@@ -129,7 +129,7 @@ def call(*argv: object, cwd: Path) -> Said:
 
 
 def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
-    """The same in this process, which is faster."""
+    """Run a command in this process, which is faster."""
     capsys.readouterr()
     code = run([str(word) for word in argv])
     out, err = capsys.readouterr()
@@ -137,7 +137,7 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
 
 
 def look(cwd: Path) -> dict[str, Any] | None:
-    """What `blueflame status --json` would say; None while there is no session."""
+    """Return what `blueflame status --json` prints; None while there is no session."""
     project = open_project(start=cwd)
     try:
         with open_journal(project) as journal:
@@ -155,14 +155,14 @@ def found_in(cwd: Path) -> dict[str, Any]:
 
 @dataclass
 class Terminal:
-    """A command at a real terminal of its own, which can be typed at and closed."""
+    """A command at its own real terminal, to type at and to close."""
 
     process: subprocess.Popen[bytes]
     master: int
     seen: str = ""
 
     def expect(self, text: str) -> str:
-        """Read until the text has come; gives everything since the last expectation, without escape codes."""
+        """Read until the text appears; return everything since the last call, without escape codes."""
         end = time.monotonic() + PATIENCE
         while text not in self.seen:
             assert time.monotonic() < end, f"{text!r} did not come; instead:\n{self.seen}"
@@ -175,12 +175,12 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def close(self) -> None:
-        """As when the window is closed: everybody at the terminal gets SIGHUP."""
+        """Close the window: all processes at the terminal get SIGHUP."""
         os.close(self.master)
         self.master = -1
 
     def end(self) -> int:
-        """Wait for its end, reading on so that it cannot block."""
+        """Wait for its end, reading so that it cannot block."""
         end = time.monotonic() + PATIENCE
         while self.master >= 0 and self._read():
             assert time.monotonic() < end, f"it does not end:\n{self.seen}"
@@ -199,7 +199,7 @@ class Terminal:
 
 
 def _without_a_size() -> dict[str, str]:
-    """What says how large another terminal is would win over what ours says itself."""
+    """Remove variables with the size of another terminal, which would override that of ours."""
     return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
 
 

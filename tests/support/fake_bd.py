@@ -1,4 +1,4 @@
-"""A `bd` for tests, true to what Beads 1.0.5 documents: it checks its arguments and answers in the documented forms.
+"""A `bd` for tests, as Beads 1.0.5 documents it: it checks its arguments and answers in the documented formats.
 
 Written as a program of its own into a folder for PATH. What it was asked is in `calls.jsonl` beside it; how it should
 behave is in `behaviour.json` there: `legacy` answers without the envelope, `version`, `fail` names a command that fails

@@ -1,4 +1,4 @@
-"""Secrets that are none: made by dice when they are needed, so that nothing in this repository looks like one."""
+"""Random fake secrets, made when they are needed, so that nothing in this repository looks like a secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SecretGenerator:
         self.random = Random(seed)
 
     def __call__(self, length: int, letters: str = ALNUM) -> str:
-        """A digit at every seventh place at least: real ones have them, and chance forgets them now and then."""
+        """A digit at least at every seventh place, as real secrets have; chance alone may give none."""
         made = [self.random.choice(letters) for _ in range(length)]
         made[3::7] = [self.random.choice(HEX[2:10]) for _ in made[3::7]]
         return "".join(made)

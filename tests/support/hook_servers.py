@@ -121,7 +121,7 @@ def receive_all(server_module: socket.socket) -> bytes:
 def build_watch(
     folder: Path, *, permissions: PermissionSettings | None = None, schema: bool = False, skills: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """launch.json's "watch" for a worker in `folder`, whose task has locked src/."""
+    """Build the key "watch" of launch.json for a worker in `folder`, whose task has locked src/."""
     state = folder.parent / "attempt"
     policy = compile_policy(
         permissions=permissions or PermissionSettings(),
@@ -155,7 +155,7 @@ def run_hook_server(
     listener: socket.socket | None = None,
     **changes: object,
 ) -> Iterator[WatchedAttempt]:
-    """`listener` is one in another network, for those who ask from there."""
+    """Run a hook server; `listener` is in another network, for agents there."""
     given = build_watch(folder, permissions=permissions, schema=schema, skills=skills)
     watch = WatchedAttempt(folder, {**given, **changes}, decide, listener)
     try:

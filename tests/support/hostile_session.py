@@ -1,4 +1,4 @@
-"""A session in which everybody writes what would run, hide or break out of a page."""
+"""A session in which all texts try to run, hide or break out of a page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTILE = " ".join(payloads())
 
 
 def story(root: Path, base: str, commit: str, path: str) -> list[JournalEntry]:
-    """Unfinished: two gates, one failed attempt, a changeset of real commits before the person."""
+    """An unfinished session: two gates, one failed attempt, a changeset of real commits at review."""
     task = Task(id="task-001", title=HOSTILE, description=HOSTILE, cohesion_group=HOSTILE)
     other = Task(id="task-002", title=HOSTILE, description="", dependencies=("task-001",), cohesion_group=HOSTILE)
     opened = SessionOpened(
@@ -128,7 +128,7 @@ def story(root: Path, base: str, commit: str, path: str) -> list[JournalEntry]:
 
 
 def _audit(root: Path, agent: str, attempt: str) -> None:
-    """What a watcher writes that has to refuse such calls."""
+    """Write the audit log of a watcher that refused such calls."""
     folder = root / ".blueflame" / "logs"
     folder.mkdir(parents=True, exist_ok=True)
     prev, lines = "", []

@@ -1,5 +1,5 @@
 # ruff: noqa: T201, PTH123, PTH208 (a script that runs as anybody, and looks at /proc in a hurry)
-"""Kill bubblewrap, or its warden, at a random instant of the start; then look for anything that lives on.
+"""Kill bubblewrap, or its warden, at a random moment of the start; then look for processes that survived.
 
     python kill_race.py SOURCES FOLDER ROUNDS SEED {box,warden} BWRAP-ARGV...
 

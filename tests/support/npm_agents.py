@@ -79,7 +79,7 @@ def read_agent_audit(reported: Told, subject: str = "task-001", role: str = "wor
 
 
 def count_tokens(session: Session) -> dict[str, int]:
-    """As the gateway has counted them."""
+    """The tokens that the gateway counted."""
     spend = session.spend
     return {
         "input": spend.input_tokens,
@@ -90,7 +90,7 @@ def count_tokens(session: Session) -> dict[str, int]:
 
 
 def describe_failure(reported: Told) -> str:
-    """For a test that fails."""
+    """Describe a failed test."""
     folders = sorted((reported.stage.root / ".blueflame" / "attempts").glob("*"))
     parts = [f"{recorded.event!r}" for recorded in reported.events[-12:]]
     for folder in folders:
@@ -101,7 +101,7 @@ def describe_failure(reported: Told) -> str:
 
 
 def check_full_session(stage: Stage, model: LoopbackModel) -> None:
-    """Plan, two tasks, a review each, landed; every token on the bill, and the key nowhere."""
+    """Check plan, two tasks, their reviews and landings; every token is counted, and the key is in no file."""
     reported = stage.run(workflow="waves")
 
     assert reported.session.outcome == "completed", describe_failure(reported)
@@ -113,7 +113,7 @@ def check_full_session(stage: Stage, model: LoopbackModel) -> None:
 
 
 def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
-    """What the policy forbids is not done; what it allows afterwards is."""
+    """Check that a forbidden call is not done and a later allowed one is."""
     stage.tasks = [task(1)]
     reported = stage.run()
 
@@ -126,7 +126,7 @@ def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> T
 
 
 def check_budget_end(stage: Stage, model: LoopbackModel) -> None:
-    """The call after the one that used up the budget never leaves; what was committed until then is kept."""
+    """Check that no call is sent after the budget is used up, and that earlier commits are kept."""
     stage.tasks = [task(1)]
     reported = stage.run({"session": ["stop"]})
 
@@ -153,12 +153,12 @@ REFUSED_CALL_TURNS = (build_worker_scenario("task-001", *FORBIDDEN_CALLS, *build
 
 
 def _find_files_with(stage: Stage, secret: str) -> list[str]:
-    """Files of the whole state that the secret stands in."""
+    """Return the files of the state folder that hold the secret."""
     found = [path for path in stage.root.rglob("*") if path.is_file() and not path.is_symlink()]
     return [str(path) for path in found if secret.encode() in path.read_bytes()]
 
 
 def commit_files(stage: Stage, files: Mapping[str, str]) -> None:
-    """A repository that comes with settings of its own for the agents that work in it."""
+    """Commit files, such as a repository's own settings for agents."""
     for name, text in files.items():
         stage.commit(name, text)

@@ -1,5 +1,5 @@
-"""Sessions in simulated time on a real repository: who is late, what clashes and what is red is drawn by lot, but every
-commit, merge and landing is git's."""
+"""Sessions in simulated time on a real repository: delays, conflicts and red checks are random, but every commit, merge
+and landing is made by git."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def commit_file(repo: Repository, parent: str, path: str, text: str, subject: st
 
 
 class MergeWorld(Simulation):
-    """What a session does with git is done; what agents and people do is drawn."""
+    """The session uses git; what agents and people do is random."""
 
     def __init__(self, lot: Dice, repo: Repository, *, mode: str, limits: Limits, workflow: Workflow) -> None:
         self.repo, self.mode, self.lot = repo, mode, lot
@@ -133,7 +133,7 @@ class MergeWorld(Simulation):
         return (Check(name="make test", exit_code=int(self.is_red(commit) or flaky), seconds=0.0),)
 
     def is_red(self, commit: str) -> bool:
-        """Some pairs do not go together, always the same ones."""
+        """Whether two tasks break the checks together; always the same pairs."""
         there = sorted(find_marks(self.repo, commit))
         pairs = ((one, other) for n, one in enumerate(there) for other in there[n + 1 :])
         return any(hash_to_fraction(self.lot.seed, "red", *pair) < self.lot.odds.red / 2 for pair in pairs)
@@ -168,7 +168,7 @@ def find_marks(repo: Repository, commit: str) -> list[str]:
 
 
 def resolve_conflict(text: str, *, careless: bool) -> str:
-    """Both sides of each conflict one below the other; without the lower one if the merger is careless."""
+    """Keep both sides of each conflict, one below the other; only the first if the merger is careless."""
     kept: list[str] = []
     lower = False
     for line in text.splitlines():

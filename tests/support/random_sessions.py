@@ -1,4 +1,4 @@
-"""Random plans, random fates, and what must be true of a session at every moment."""
+"""Random plans, random outcomes, and what must be true of a session at every moment."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ FAILURES = tuple(ending for ending in Ending if ending not in (Ending.PASSED, En
 
 
 class Dice(SimulatedOutcomes):
-    """Everything goes wrong now and then, always in the same way for the same seed."""
+    """Random failures, the same for the same seed."""
 
     def __init__(self, tasks: Sequence[Task], seed: int, odds: Odds) -> None:
         super().__init__(tasks)
@@ -135,7 +135,7 @@ class Dice(SimulatedOutcomes):
         return Ending.PASSED
 
     def pick_spend(self, attempt: Attempt) -> Spend:
-        """No more than it may; all of it when that is why it ended."""
+        """Spend at most the budget; all of it if the attempt ended for that reason."""
         most = compute_reservation(attempt)
         part = 1.0 if self.pick_ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
         return Spend(input_tokens=int((most.input_tokens or 10) * part), micro_usd=int((most.micro_usd or 10) * part))
@@ -231,7 +231,7 @@ class Hasty(Dice):
 
 
 def faults(session: Session) -> Iterator[str]:
-    """What is wrong with a session between two transactions; nothing, if the rules are right."""
+    """Return what is wrong with a session between two transactions; nothing if the rules are right."""
     yield from _lock_faults(session)
     yield from _index_faults(session)
     yield from _stuck_faults(session)
@@ -265,7 +265,7 @@ def _index_faults(session: Session) -> Iterator[str]:
 
 
 def _stuck_faults(session: Session) -> Iterator[str]:
-    """Who is done waits for exactly one thing."""
+    """A task that is done waits for exactly one thing."""
     for name in session.list_in_state(TaskState.DONE):
         waits = [
             name in session.to_check,

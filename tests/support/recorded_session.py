@@ -63,7 +63,7 @@ TASKS = (
 
 
 class Story:
-    """Applies events as the conductor does, one second after the other."""
+    """Applies events as the loop does, one second after the other."""
 
     def __init__(self) -> None:
         self.recorded: list[JournalEntry] = []
@@ -132,7 +132,7 @@ class Story:
         return self.tell(TaskMoved(task=task, cause=Cause.COMPLETE, result=result), seconds=0)
 
     def reviewing(self) -> Story:
-        """Everything is validated, and the first of two changesets is before the person."""
+        """Everything is validated, and the first of two changesets is at review."""
         self.working().ends("task-003", Ending.TIMEOUT).ends("task-001").begins("task-003", 2).begins("task-002")
         self.ends("task-003", n=2).ends("task-002")
         self.tell(WaveStarted(cycle=1, stage="validate"))

@@ -1,4 +1,4 @@
-"""Real repositories for tests, and who commits in them."""
+"""Real repositories for tests, and the identity of their commits."""
 
 from __future__ import annotations
 

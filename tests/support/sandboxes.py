@@ -1,4 +1,4 @@
-"""Boxes for tests: made, prepared and entered for real. An escape is judged by what is outside afterwards."""
+"""Sandboxes for tests, built and started for real. An escape is judged by the state outside afterwards."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def make_sandbox_fixture(tmp_path: Path, **more: object) -> SandboxFixture:
 def run_in_sandbox(
     prepared: PreparedSandbox, argv: Sequence[str], *, network: Network = Network.NONE, timeout: float = 120
 ) -> SandboxOutput:
-    """As the warden does it, but for the doors, the entry and the limits."""
+    """Run as the warden does, without gateway, entry script and limits."""
     assert prepared.sandbox is not None
     assert network is not Network.DOORS, "only the warden can make doors"
     with Path(prepared.sandbox["seccomp"]).open("rb") as program:

@@ -45,7 +45,7 @@ def task(
 class Told(SimulatedOutcomes):
     """Everything succeeds except what is given here. Attempts are called like `task-001.worker.2`.
 
-    An answer is a choice, a whole Answer, or None for a person who says nothing; by gate id, else by kind.
+    An answer is a choice, a whole Answer, or None for no answer; by gate id, else by kind.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ def called(attempt: Attempt) -> str:
 
 
 def begun(outcomes: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
-    """A world at its very beginning."""
+    """A world before its first event."""
     return Simulation(outcomes, [build_opening(workflow=workflow, limits=limits)])
 
 

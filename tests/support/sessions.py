@@ -1,6 +1,6 @@
-"""Whole sessions on a real repository with scripted agents: a stage to set them on, answers, and what came of it.
+"""Whole sessions on a real repository with scripted agents: the repository, the answers, and the result.
 
-Run as a program it is an orchestrator process of its own: `python sessions.py ROOT HOW.json`.
+Run as a program it is a separate orchestrator: `python sessions.py ROOT HOW.json`.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def task(n: int, *, locks: Sequence[str] | None = None, after: Sequence[int] = (
 
 
 def plan_of(*tasks: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a planner does that proposes these."""
+    """The script of a planner that proposes these tasks."""
     return [{"plan": {"tasks": list(tasks)}}]
 
 
 def writes(path: str, text: str, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A worker that puts a line at the end of a file and commits it."""
+    """The script of a worker that appends a line to a file and commits it."""
     return [{"append": {"path": path, "text": f"{text}\n"}}, *more, {"commit": "feat({task}): " + text}]
 
 
@@ -116,7 +116,7 @@ class Told:
         return [recorded.event for recorded in self.events if isinstance(recorded.event, kind)]
 
     def prompt(self, subject: str, role: str = "worker", n: int = 1) -> str:
-        """What the agent was given on stdin."""
+        """The input of the agent."""
         return (self.folder(subject, role, n) / "prompt.txt").read_text()
 
     def folder(self, subject: str, role: str = "worker", n: int = 1) -> Path:
@@ -180,7 +180,7 @@ class Stage:
         self.config.write_text(json.dumps(settings, indent=1))
 
     def reconfigure(self, **sections: object) -> None:
-        """Change the configuration and commit that."""
+        """Change the configuration and commit it."""
         self.configure(**sections)
         if self.config.is_relative_to(self.root):
             self.git("add", "blueflame.yaml")
@@ -266,25 +266,25 @@ class Stage:
         return Told(self, session, answers, warnings, journal.events(session.id))
 
     def post(self, session: Session, kind: str, **body: object) -> int:
-        """A letter, as another terminal would send it."""
+        """Send a message as another terminal would."""
         return send_to_inbox(self.project(), session.id, kind, body)
 
     def look(self) -> tuple[Session, list[JournalEntry]]:
-        """The newest session as the journal tells it."""
+        """The newest session in the journal."""
         with open_journal(self.project()) as journal:
             name = find_session(journal, None)
             return load_session(journal, name), journal.events(name)
 
 
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:
-    """In a repository that is there already; the configuration is committed unless it lies elsewhere."""
+    """Use an existing repository; the configuration is committed unless it is elsewhere."""
     stage = Stage(root=root, script=root.parent / f"{root.name}.script.yaml", config=config or root / "blueflame.yaml")
     stage.reconfigure(**sections)
     return stage
 
 
 class Watcher:
-    """Calls a function on every event; the function may post letters, touch the repository, raise."""
+    """Calls a function on every event; the function may send messages, change the repository, raise."""
 
     def __init__(self, see: Callable[[Session, JournalEntry], None]) -> None:
         self._see = see
@@ -296,7 +296,7 @@ class Watcher:
 
 @dataclass
 class Orchestrator:
-    """An orchestrator in a process of its own; its stdout has one line per event."""
+    """An orchestrator in its own process; its stdout has one line per event."""
 
     process: subprocess.Popen[str]
     seen: list[str] = field(default_factory=list)
@@ -308,7 +308,7 @@ class Orchestrator:
             yield self.seen[-1]
 
     def until(self, kind: str, times: int = 1) -> str:
-        """Read on until that kind of event has been recorded."""
+        """Read until an event of that kind is recorded."""
         for line in self.lines():
             if line.split(" ")[1:2] == [kind]:
                 times -= 1
@@ -320,7 +320,7 @@ class Orchestrator:
         self.process.send_signal(number)
 
     def end(self) -> int:
-        """Read to the end and give the exit code."""
+        """Read to the end and return the exit code."""
         list(self.lines())
         code = self.process.wait()
         assert self.process.stdout is not None

@@ -1,4 +1,4 @@
-"""Shell commands in tests: judged by the real reader and path rules; and run by bash itself, with nothing to run."""
+"""Shell commands in tests: judged by the real reader and path rules; and read by bash, with no program to run."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ cd "$1"; PATH=/nowhere; unset OLDPWD; . "$2"
 
 
 def run_in_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
-    """The words of every command that bash itself tried to run, none of which exists; None when it did not finish."""
+    """Return the words of every command that bash tried to run, none of which exists; None if it did not finish."""
     work = folder / "w"
     work.mkdir(exist_ok=True)
     (folder / "script").write_bytes(script.encode())

@@ -1,4 +1,4 @@
-"""A small box of our own for the warden's tests, and whom to be in it: ourselves, or an ordinary user."""
+"""A small sandbox for the warden's tests, as our own user or an ordinary one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUITS = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sy
 
 @dataclass(frozen=True, slots=True)
 class SystemUser:
-    """Who runs the warden, and with which Python."""
+    """The user that runs the warden, and its Python."""
 
     name: str
     argv: tuple[str, ...]
@@ -104,7 +104,7 @@ def build_sandbox_options(folder: Path, *more: str, net: str = "none", seccomp: 
 
 
 def write_sandboxed_launch(folder: Path, *argv: str, net: str = "none", **more: object) -> Path:
-    """An order for `argv` in a sandbox; its environment is a plain one."""
+    """Write the launch file for `argv` in a sandbox, with a plain environment."""
     walls: dict[str, Any] = {
         "env": {"PATH": "/usr/bin:/bin"},
         "sandbox": build_sandbox_options(folder, net=net),
@@ -135,7 +135,7 @@ def read_stdout(folder: Path) -> str:
 
 
 def find_processes_with(mark: str) -> list[int]:
-    """Processes whose command line holds `mark`, wherever they live."""
+    """Return processes whose command line has `mark`."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():

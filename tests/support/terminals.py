@@ -46,7 +46,7 @@ class Viewer:
         self.connection.sendall(build_frame(SIZE, WINDOW_SIZE.pack(rows, columns)))
 
     def expect(self, text: bytes) -> bytes:
-        """Read until the text has come; gives everything that has been shown so far."""
+        """Read until the text appears; return everything shown so far."""
         give_up = time.monotonic() + PATIENCE
         while text not in self.past + self.seen:
             assert not self.gone, f"the connection ended without {text!r}: {self.past + self.seen!r:.2000}"
@@ -106,7 +106,7 @@ class TerminalUser:
 
     @property
     def modes(self) -> Modes:
-        """Of the terminal, as the programs in it find it."""
+        """The modes of the terminal."""
         return termios.tcgetattr(self.master)
 
     @property
@@ -120,7 +120,7 @@ class TerminalUser:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def expect(self, text: bytes) -> bytes:
-        """Read until the text has come; gives what came before, which is then forgotten."""
+        """Read until the text appears; return and discard what came before."""
         give_up = time.monotonic() + LONG_PATIENCE
         while text not in self.seen:
             assert time.monotonic() < give_up, f"{text!r} did not come; instead: {self.seen!r:.3000}"
@@ -150,7 +150,7 @@ ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n
 
 @contextmanager
 def start_terminal_user(code: str, *argv: object, rows: int = 24, columns: int = 80) -> Iterator[TerminalUser]:
-    """A Python program in a terminal of its own. The terminal outlives it: one can see in which state it was left."""
+    """Start a Python program in its own terminal, which outlives it and shows in which state it was left."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     modes = termios.tcgetattr(master)

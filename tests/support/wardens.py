@@ -37,7 +37,7 @@ def is_alive(pid: int) -> bool:
 
 
 def write_launch(folder: Path, *argv: str, **more: object) -> Path:
-    """A folder as the engine prepares it."""
+    """Prepare a folder as the engine does."""
     folder.mkdir(parents=True, exist_ok=True)
     launch = {
         "attempt": folder.name,
@@ -80,7 +80,7 @@ def read_outcome(folder: Path) -> dict[str, Any]:
 
 
 def read_pid(path: Path) -> int:
-    """Of a process that wrote its pid into a file."""
+    """Read the pid that a process wrote into a file."""
     wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} holds a pid")
     return int(path.read_text())
 

@@ -17,7 +17,7 @@ def stage(repo: Path) -> Stage:
 
 @pytest.fixture(scope="module")
 def lasting_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The same for all tests of a module: one session, looked at from several sides."""
+    """One stage for all tests of a module, which check the same session."""
     home = tmp_path_factory.mktemp("home")
     calm = {
         "HOME": str(home),

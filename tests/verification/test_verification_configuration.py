@@ -1,4 +1,4 @@
-"""The configuration: what is refused, what zero means, and what becomes of a change under way."""
+"""The configuration: what is refused, what zero means, and what a change during a session does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_v46_a_change_between_two_cycles_is_found_and_asked_about(repo: Path, tm
 
 
 @pytest.mark.verification(51)
-def test_v51_zero_is_no_limit_whatever_is_spent(stage: Stage) -> None:
+def test_v51_zero_means_no_limit_whatever_is_spent(stage: Stage) -> None:
     nothing = {"runtime": "scripted", "budget_usd": 0, "budget_tokens": 0}
     stage.reconfigure(
         limits={"max_session_cost_usd": 0, "max_session_tokens": 0, "kill_grace": "1s"},

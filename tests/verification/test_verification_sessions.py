@@ -1,4 +1,4 @@
-"""Whole sessions: agents that fail for good, one that is killed, work that is done by half, tasks that come back."""
+"""Whole sessions: agents that always fail, one that is killed, partial work, tasks that come back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def all_fail(lasting_stage: Stage) -> Told:
 
 
 @pytest.mark.verification(20)
-def test_v20_a_worker_is_retried_so_often_and_then_its_task_has_failed(all_fail: Told) -> None:
+def test_v20_a_worker_is_retried_up_to_the_limit_and_then_its_task_has_failed(all_fail: Told) -> None:
     assert all_fail.states == {"task-001": "failed", "task-002": "failed"}
     for name in all_fail.states:
         moves = [event.cause for event in all_fail.of(TaskMoved) if event.task == name]

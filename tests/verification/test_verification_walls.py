@@ -1,4 +1,4 @@
-"""The postcheck sees what the watcher cannot, and a reviewer runs the diagnostics and nothing beside them."""
+"""The postcheck finds what the watcher cannot, and a reviewer runs the diagnostics and nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def endings(reported: Told) -> dict[str, tuple[Ending, str]]:
 
 
 @pytest.mark.verification(14)
-def test_v14_the_message_of_each_commit_counts_however_it_was_given(stage: Stage) -> None:
+def test_v14_every_commit_message_is_checked_however_it_was_given(stage: Stage) -> None:
     stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
     tasks = [task(n, locks=[f"src/task-{n:03d}.txt"]) for n in range(1, 6)]
     begin = {"write": {"path": "src/{task}.txt", "text": "text\n"}}
@@ -50,8 +50,8 @@ def test_v14_the_message_of_each_commit_counts_however_it_was_given(stage: Stage
 
 
 @pytest.mark.verification(16, 17)
-def test_v16_a_result_that_git_cannot_read_is_no_pass(stage: Stage) -> None:
-    """Objects that are gone and a history that is not ours: git fails, and so does the attempt."""
+def test_v16_a_result_that_git_cannot_read_does_not_pass(stage: Stage) -> None:
+    """With missing objects or a foreign history git fails, and so does the attempt."""
     stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
     broken = {"run": "find .git/objects -type f -not -path '*/info/*' -delete"}
     orphan = "b=$(git symbolic-ref HEAD); git checkout -q --orphan x; git commit -q -m 'feat(task-002): x'"
@@ -94,7 +94,7 @@ def test_v16_a_result_that_git_cannot_read_is_no_pass(stage: Stage) -> None:
         ("sh -c 'go test ./...; rm x'", False),
     ],
 )
-def test_v58_a_reviewer_runs_a_diagnostic_word_by_word_or_not_at_all(
+def test_v58_a_reviewer_runs_a_diagnostic_exactly_as_configured_or_not_at_all(
     tmp_path: Path, command: str, *, allowed: bool
 ) -> None:
     policy = compile_policy(

@@ -1,4 +1,4 @@
-"""What coding agents really ask for when they do honest work: every one of these must be allowed."""
+"""Calls of coding agents that do honest work: every one of these must be allowed."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations

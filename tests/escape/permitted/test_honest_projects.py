@@ -1,4 +1,4 @@
-"""Real projects build and test inside the box, as root and as an ordinary user."""
+"""Real projects build and test in the sandbox, as root and as an ordinary user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_here(program: str) -> bool:
 
 
 def work(outside: Outside) -> dict[str, str]:
-    """What each of them said, all of them in one box."""
+    """The output of each project, all in one sandbox."""
     folder = outside.tree / ".probes"
     folder.mkdir()
     for path, text in FILES.items():

@@ -1,4 +1,4 @@
-"""Real small projects, built and tested inside the box: what must end well there."""
+"""Real small projects, built and tested in the sandbox: all of them must succeed."""
 
 # ruff: noqa: E501 (a row is a row, as in any table)
 from __future__ import annotations

@@ -283,10 +283,11 @@ def _read_function(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bo
 
 
 def _read_arithmetic(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
-    if read_kind(cmd) == "LetClause":
-        expressions = require_nodes(require_node(cmd, "Exprs").get("Exprs"))
-    else:
-        expressions = [require_node(cmd, "X", "Unsigned").get("X")]
+    expressions: Iterable[object] = (
+        require_nodes(require_node(cmd, "Exprs").get("Exprs"))
+        if read_kind(cmd) == "LetClause"
+        else [require_node(cmd, "X", "Unsigned").get("X")]
+    )
     for each in expressions:
         visit_arithmetic(each, state, log, "arithmetic")
 
