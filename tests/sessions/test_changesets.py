@@ -9,12 +9,12 @@ from blueflame.model.event import BaseMoved, ChangesetEvicted, ChangesetJudged, 
 from blueflame.model.gate import Gate
 from blueflame.model.task import Cause
 from blueflame.session.state import Session
-from support.sessions import Stage, Told, task, writes
+from support.sessions import SessionRun, Stage, task, writes
 
 GO_ON = ["continue"]
 
 
-def groups(reported: Told) -> list[str]:
+def groups(reported: SessionRun) -> list[str]:
     return [changeset.group for event in reported.of(ChangesetsFormed) for changeset in event.changesets]
 
 

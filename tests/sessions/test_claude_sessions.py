@@ -29,7 +29,7 @@ from support.model_scripts import (
     sum_served,
 )
 from support.real_agents import needs_claude
-from support.sessions import Stage, Told, Watcher, make_stage, start_orchestrator, task
+from support.sessions import SessionRun, Stage, Watcher, make_stage, start_orchestrator, task
 
 pytestmark = [
     needs_claude,
@@ -257,7 +257,7 @@ def test_tokens_of_a_run_that_was_killed_in_the_middle_are_known(stage: Stage, m
     assert _tokens(reported) == sum_served(model.served)
 
 
-def _tokens(reported: Told) -> dict[str, int]:
+def _tokens(reported: SessionRun) -> dict[str, int]:
     spend = reported.session.spend
     return {
         "input": spend.input_tokens,
@@ -267,7 +267,7 @@ def _tokens(reported: Told) -> dict[str, int]:
     }
 
 
-def _audit(reported: Told) -> list[dict[str, str]]:
+def _audit(reported: SessionRun) -> list[dict[str, str]]:
     (record,) = [each for each in reported.session.attempts.values() if each.attempt.role == "worker"]
     path = reported.stage.root / ".blueflame" / "logs" / f"{record.attempt.agent_id}.audit.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -293,6 +293,6 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (path for name in names if (path := Path(folder, name)).is_file() and not path.is_symlink())
 
 
-def _what_happened(reported: Told) -> str:
+def _what_happened(reported: SessionRun) -> str:
     ends = [f"{event.attempt}: {event.ended.ending} {event.ended.notes}" for event in reported.of(AttemptEnded)]
     return "\n".join([reported.session.outcome_reason, *ends])

@@ -12,19 +12,19 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, TaskMoved
 from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
-from support.sessions import Stage, Told, task, writes
+from support.sessions import SessionRun, Stage, task, writes
 
 STOP = {"session": ["stop"]}
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 
 
-def endings(reported: Told, subject: str = "task-001") -> list[AttemptOutcome]:
+def endings(reported: SessionRun, subject: str = "task-001") -> list[AttemptOutcome]:
     return [
         e.ended for e in reported.of(AttemptEnded) if reported.session.attempts[e.attempt].attempt.subject == subject
     ]
 
 
-def kept(stage: Stage, reported: Told, n: int = 1, subject: str = "task-001") -> str:
+def kept(stage: Stage, reported: SessionRun, n: int = 1, subject: str = "task-001") -> str:
     """The commit under which an attempt's work can be found."""
     return stage.git("rev-parse", f"refs/blueflame/attempts/{reported.session.id}/{subject}/{n}").strip()
 

@@ -15,7 +15,7 @@ from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.testing import LoopbackModel
 from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
-from support.sessions import Stage, Told, make_stage, start_orchestrator, task
+from support.sessions import SessionRun, Stage, make_stage, start_orchestrator, task
 
 needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 Step = Mapping[str, Any]
@@ -62,7 +62,7 @@ def clash(repo: Path, merger: object = None, **sections: object) -> Stage:
     return stage
 
 
-def merger_of(reported: Told) -> Ending:
+def merger_of(reported: SessionRun) -> Ending:
     (ended,) = (event.ended for event in reported.of(AttemptEnded) if f".{MERGER}." in event.attempt)
     return ended.ending
 

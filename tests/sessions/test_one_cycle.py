@@ -10,14 +10,14 @@ import pytest
 from blueflame.model.attempt import WORKER
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, Landed, TaskMoved, WaveStarted
 from blueflame.model.task import Cause
-from support.sessions import Stage, Told, plan_of, task, writes
+from support.sessions import SessionRun, Stage, plan_of, task, writes
 
 
-def attempts(reported: Told, role: str = WORKER) -> dict[str, AttemptIntended]:
+def attempts(reported: SessionRun, role: str = WORKER) -> dict[str, AttemptIntended]:
     return {event.attempt.subject: event for event in reported.of(AttemptIntended) if event.attempt.role == role}
 
 
-def overlap(reported: Told, one: str, other: str) -> bool:
+def overlap(reported: SessionRun, one: str, other: str) -> bool:
     """Did the two tasks' attempts run at the same time?"""
     begin, end = {}, {}
     for recorded in reported.events:

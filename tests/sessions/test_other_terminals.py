@@ -25,7 +25,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.task import Cause
 from blueflame.orchestrator.sessions import open_journal
 from blueflame.session.state import Session
-from support.sessions import Stage, Told, Watcher, task, writes
+from support.sessions import SessionRun, Stage, Watcher, task, writes
 
 
 def once(matches: Callable[[Session, Event], bool], act: Callable[[Session], None]) -> Watcher:
@@ -57,7 +57,7 @@ def reply(stage: Stage, letter: int) -> MessageReply:
         return journal.reply(letter)
 
 
-def ending(reported: Told, name: str, n: int = 1) -> Ending | None:
+def ending(reported: SessionRun, name: str, n: int = 1) -> Ending | None:
     ended = reported.session.attempts[f"{reported.session.id}.{name}.worker.{n}"].ended
     return ended.ending if ended else None
 

@@ -15,7 +15,7 @@ from blueflame.model.event import AttemptEnded
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
 from support.fake_secrets import MAKERS, SecretGenerator
-from support.sessions import Stage, Told, make_stage, plan_of, start_orchestrator, task, writes
+from support.sessions import SessionRun, Stage, make_stage, plan_of, start_orchestrator, task, writes
 
 needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
@@ -34,12 +34,12 @@ def walled(repo: Path) -> Stage:
     return stage
 
 
-def last(reported: Told, name: str = "task-001", role: str = "worker") -> AttemptOutcome:
+def last(reported: SessionRun, name: str = "task-001", role: str = "worker") -> AttemptOutcome:
     found = [event for event in reported.of(AttemptEnded) if event.attempt.split(".")[1:3] == [name, role]]
     return found[-1].ended
 
 
-def audit(reported: Told, name: str = "task-001", role: str = "worker", n: int = 1) -> list[dict[str, str]]:
+def audit(reported: SessionRun, name: str = "task-001", role: str = "worker", n: int = 1) -> list[dict[str, str]]:
     agent = reported.session.attempts[f"{reported.session.id}.{name}.{role}.{n}"].attempt.agent_id
     lines = (reported.stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]

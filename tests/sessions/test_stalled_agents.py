@@ -25,7 +25,7 @@ from blueflame.orchestrator.watchers.stalls import SilenceTimer
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
-from support.sessions import Stage, Told, Watcher, plan_of, start_orchestrator, task, writes
+from support.sessions import SessionRun, Stage, Watcher, plan_of, start_orchestrator, task, writes
 
 SHORT = 0.4
 
@@ -39,7 +39,7 @@ def quiet_until(path: Path) -> dict[str, str]:
     return {"run": f"while [ ! -e '{path}' ]; do sleep 0.02; done"}
 
 
-def endings(reported: Told) -> list[Ending]:
+def endings(reported: SessionRun) -> list[Ending]:
     return [event.ended.ending for event in reported.of(AttemptEnded)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from blueflame.model.event import AttemptIntended, Checked, TaskMoved, VerdictGiven
 from blueflame.model.gate import Answer, Gate
 from blueflame.session.state import Session
-from support.sessions import Stage, Told, task, writes
+from support.sessions import SessionRun, Stage, task, writes
 
 CHECK = "grep -q good src/*.txt || { echo 'ничего хорошего'; exit 3; }"
 
@@ -18,7 +18,7 @@ def checked_by(*commands: str) -> dict[str, Any]:
     return {"validator_diagnostics": {"commands": list(commands)}}
 
 
-def reviews(reported: Told) -> list[str]:
+def reviews(reported: SessionRun) -> list[str]:
     return [event.attempt.subject for event in reported.of(AttemptIntended) if event.attempt.role == "validator"]
 
 

@@ -22,7 +22,7 @@ from support.model_scripts import (
     build_write_turns,
     sum_served,
 )
-from support.sessions import Stage, Told, make_stage, task
+from support.sessions import SessionRun, Stage, make_stage, task
 
 HOME_VARIABLE = "BLUEFLAME_AGENTS"
 """Where they are installed; left out, .agents beside the sources."""
@@ -69,7 +69,7 @@ def make_agent_stage(
     )
 
 
-def read_agent_audit(reported: Told, subject: str = "task-001", role: str = "worker") -> Audit:
+def read_agent_audit(reported: SessionRun, subject: str = "task-001", role: str = "worker") -> Audit:
     attempt = next(
         record.attempt
         for record in reported.session.attempts.values()
@@ -89,7 +89,7 @@ def count_tokens(session: Session) -> dict[str, int]:
     }
 
 
-def describe_failure(reported: Told) -> str:
+def describe_failure(reported: SessionRun) -> str:
     """Describe a failed test."""
     folders = sorted((reported.stage.root / ".blueflame" / "attempts").glob("*"))
     parts = [f"{recorded.event!r}" for recorded in reported.events[-12:]]
@@ -112,7 +112,7 @@ def check_full_session(stage: Stage, model: LoopbackModel) -> None:
     assert not _find_files_with(stage, KEY)
 
 
-def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
+def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> SessionRun:
     """Check that a forbidden call is not done and a later allowed one is."""
     stage.tasks = [task(1)]
     reported = stage.run()

@@ -42,7 +42,7 @@ def task(
     )
 
 
-class Told(SimulatedOutcomes):
+class Outcomes(SimulatedOutcomes):
     """Everything succeeds except what is given here. Attempts are called like `task-001.worker.2`.
 
     An answer is a choice, a whole Answer, or None for no answer; by gate id, else by kind.

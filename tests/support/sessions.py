@@ -95,7 +95,7 @@ def _answer(text: str) -> Answer:
 
 
 @dataclass
-class Told:
+class SessionRun:
     """The result of a session."""
 
     stage: Stage
@@ -225,7 +225,7 @@ class Stage:
         observers: Sequence[Any] = (),
         until: Callable[[Session], bool] = lambda _session: False,
         cassette: Cassette = NO_CASSETTE,
-    ) -> Told:
+    ) -> SessionRun:
         """A new session, from its beginning until it ends or is stopped."""
         project = self.project()
         if tasks is None and self.tasks is not None:
@@ -238,7 +238,9 @@ class Stage:
                 project, journal, session, replies, observers=observers, until=until, cassette=cassette
             )
 
-    def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, observers: Sequence[Any] = ()) -> Told:
+    def resume(
+        self, replies: Mapping[str, Sequence[Reply]] | None = None, *, observers: Sequence[Any] = ()
+    ) -> SessionRun:
         project = self.project()
         with lock_project(project) as journal:
             session = load_session(journal, find_session(journal, None))
@@ -254,7 +256,7 @@ class Stage:
         observers: Sequence[Any],
         until: Callable[[Session], bool] = lambda _session: False,
         cassette: Cassette = NO_CASSETTE,
-    ) -> Told:
+    ) -> SessionRun:
         answers, warnings = Answers(replies), list[str]()
         script = self.script if self.script.exists() else None
         context = build_context(project, session, script=script, cassette=cassette)
@@ -263,7 +265,7 @@ class Stage:
                 context, journal, session, answerer=answers, observers=observers, warn=warnings.append, until=until
             )
         )
-        return Told(self, session, answers, warnings, journal.events(session.id))
+        return SessionRun(self, session, answers, warnings, journal.events(session.id))
 
     def post(self, session: Session, kind: str, **body: object) -> int:
         """Send a message as another terminal would."""

@@ -13,12 +13,12 @@ from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, TaskMoved, WaveStarted
 from blueflame.model.task import Cause
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
-from support.sessions import Stage, Told, task, writes
+from support.sessions import SessionRun, Stage, task, writes
 from support.wardens import read_pid
 
 
 @pytest.fixture(scope="module")
-def all_fail(lasting_stage: Stage) -> Told:
+def all_fail(lasting_stage: Stage) -> SessionRun:
     """Two tasks whose worker fails at every attempt; one retry is allowed."""
     lasting_stage.reconfigure(limits={"max_retries": 1, "kill_grace": "1s"})
     lasting_stage.play(task(1), task(2), workers={1: "crasher", 2: [{"exit": 3}]})
@@ -26,7 +26,7 @@ def all_fail(lasting_stage: Stage) -> Told:
 
 
 @pytest.mark.verification(20)
-def test_v20_a_worker_is_retried_up_to_the_limit_and_then_its_task_has_failed(all_fail: Told) -> None:
+def test_v20_a_worker_is_retried_up_to_the_limit_and_then_its_task_has_failed(all_fail: SessionRun) -> None:
     assert all_fail.states == {"task-001": "failed", "task-002": "failed"}
     for name in all_fail.states:
         moves = [event.cause for event in all_fail.of(TaskMoved) if event.task == name]
@@ -35,7 +35,7 @@ def test_v20_a_worker_is_retried_up_to_the_limit_and_then_its_task_has_failed(al
 
 
 @pytest.mark.verification(29)
-def test_v29_when_all_work_fails_validation_and_merge_are_skipped(all_fail: Told) -> None:
+def test_v29_when_all_work_fails_validation_and_merge_are_skipped(all_fail: SessionRun) -> None:
     assert [wave.stage for wave in all_fail.of(WaveStarted)] == ["work"]
     assert {event.attempt.role for event in all_fail.of(AttemptIntended)} == {"worker"}
     assert not all_fail.of(ChangesetsFormed)

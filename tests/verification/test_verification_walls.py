@@ -16,7 +16,7 @@ from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
-from support.sessions import Stage, Told, task, writes
+from support.sessions import SessionRun, Stage, task, writes
 
 STOP = {"session": ["stop"]}
 WAYS_PAST_THE_WATCHER: Mapping[str, list[dict[str, Any]]] = {
@@ -31,7 +31,7 @@ WAYS_PAST_THE_WATCHER: Mapping[str, list[dict[str, Any]]] = {
 }
 
 
-def endings(reported: Told) -> dict[str, tuple[Ending, str]]:
+def endings(reported: SessionRun) -> dict[str, tuple[Ending, str]]:
     return {event.attempt.split(".")[1]: (event.ended.ending, event.ended.notes) for event in reported.of(AttemptEnded)}
 
 

@@ -17,7 +17,7 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.session.state import Session
 from support.command_line import YES, configure, here, launched, look, until, write
-from support.session_examples import Told, begun
+from support.session_examples import Outcomes, begun
 
 
 def attempt(agent: str, subject: str) -> Attempt:
@@ -108,7 +108,7 @@ class Quick:
 
 def test_a_question_waits_until_the_talk_is_over_and_says_so() -> None:
     console = Console(record=True, width=120, quiet=False)
-    session = begun(Told()).session
+    session = begun(Outcomes()).session
     options = (Option("approve", "approve"),)
     gate = Gate(id="plan", kind=GateKind.PLAN, subject="plan", title="Approve it?", options=options, default="approve")
 

@@ -21,7 +21,7 @@ from support.command_line import configure, here
 from support.hostile_session import HOSTILE, RAN
 from support.json_page import keys_in, section
 from support.recorded_session import ID, Story
-from support.session_examples import Told, reported, task
+from support.session_examples import Outcomes, reported, task
 from support.sessions import git
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -180,7 +180,7 @@ def test_what_was_cleaned_away_is_said(project: Path, tmp_path: Path, capsys: py
     assert "git no longer has the commits" in shown
 
 
-class Busy(Told):
+class Busy(Outcomes):
     """Every third attempt fails."""
 
     def pick_spend(self, attempt: Attempt) -> Spend:

@@ -10,7 +10,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import LandingUndone
 from blueflame.orchestrator.lifecycle import lock_project
 from support.command_line import at_terminal, here
-from support.sessions import Stage, Told, make_stage, task, writes
+from support.sessions import SessionRun, Stage, make_stage, task, writes
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def stage(repo: Path) -> Stage:
     return make_stage(repo)
 
 
-def landed(stage: Stage) -> Told:
+def landed(stage: Stage) -> SessionRun:
     """Two groups, one after the other; the second builds on the first."""
     stage.play(
         task(1, cohesion_group="a"),

@@ -16,11 +16,11 @@ from blueflame.orchestrator.observers.notifications import NotificationQueue, No
 from blueflame.session.replay import apply_event
 from blueflame.testing.simulation import Simulation
 from blueflame.text.notifications import Notification
-from support.session_examples import Told as Story
+from support.session_examples import Outcomes as Story
 from support.session_examples import reported as played
 from support.session_examples import task
 
-Told = list[tuple[str, int]]
+Outcomes = list[tuple[str, int]]
 
 
 def settings(**given: Any) -> NotifierSettings:  # noqa: ANN401 (what YAML holds)
@@ -43,7 +43,7 @@ async def delivering(courier: NotificationQueue, during: Callable[[], Awaitable[
     await task
 
 
-def courier_of(reported: Told, **given: Any) -> NotificationQueue:  # noqa: ANN401
+def courier_of(reported: Outcomes, **given: Any) -> NotificationQueue:  # noqa: ANN401
     return NotificationQueue(
         "desk", settings(**given), lambda each, more: reported.append((each.words, more)), lambda _text: None
     )
@@ -56,7 +56,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_several_within_the_window_become_one_message() -> None:
-    reported: Told = []
+    reported: Outcomes = []
 
     async def story() -> None:
         courier = courier_of(reported, throttle="0.2s")
@@ -77,7 +77,7 @@ def test_several_within_the_window_become_one_message() -> None:
 
 
 def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
-    reported: Told = []
+    reported: Outcomes = []
 
     async def story() -> None:
         courier = courier_of(reported, throttle="1h")
@@ -95,7 +95,7 @@ def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
 
 
 def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
-    reported: Told = []
+    reported: Outcomes = []
 
     async def story() -> None:
         courier = courier_of(reported, delay="1h")
@@ -115,7 +115,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
 
 
 def test_only_what_was_asked_for_is_told() -> None:
-    reported: Told = []
+    reported: Outcomes = []
 
     async def story() -> None:
         courier = courier_of(reported, on=["failed"])

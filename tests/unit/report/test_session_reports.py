@@ -17,7 +17,7 @@ from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
 from support.random_sessions import worlds
-from support.session_examples import Told, reported, task
+from support.session_examples import Outcomes, reported, task
 
 
 def account(session: Session) -> list[CostEntry]:
@@ -45,7 +45,7 @@ def report(world: Simulation) -> Report:
 def test_failures_decisions_and_landings_are_told() -> None:
     endings = {"task-001.worker.1": Ending.TIMEOUT}
     spends = {"worker": Spend(micro_usd=100_000), "validator": Spend(micro_usd=10_000)}
-    made = report(reported(Told(task(1), task(2, 1), endings=endings, spends=spends)))
+    made = report(reported(Outcomes(task(1), task(2, 1), endings=endings, spends=spends)))
     assert (made.outcome, made.in_state(TaskState.MERGED)) == ("completed", 2)
     assert [(each.subject, each.ending) for each in made.failures] == [("task-001", Ending.TIMEOUT)]
     assert [(each.gate.kind.value, each.choice) for each in made.decisions] == [
@@ -58,7 +58,7 @@ def test_failures_decisions_and_landings_are_told() -> None:
 
 
 def test_an_orchestrator_that_vanished_is_an_incident() -> None:
-    world = reported(Told(task(1), answers={"plan": None}))
+    world = reported(Outcomes(task(1), answers={"plan": None}))
     again = JournalEntry(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77))
     apply_event(world.session, again)
     world.journal.append(again)

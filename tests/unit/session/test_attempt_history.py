@@ -8,7 +8,7 @@ from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 from blueflame.session.retries import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
-from support.session_examples import Told, reported, task
+from support.session_examples import Outcomes, reported, task
 
 
 def entry(n: int, notes: str = "", reason: str = "") -> HistoryEntry:
@@ -57,7 +57,7 @@ def test_history_stays_bounded_however_often_a_task_comes_back() -> None:
     """T47: two failures and a rejection in each of twenty cycles."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in range(100) if n % 3}
     world = reported(
-        Told(task(1), endings=endings, answers={"changeset": "reject"}), limits=Limits(max_cycles=20, max_history=4)
+        Outcomes(task(1), endings=endings, answers={"changeset": "reject"}), limits=Limits(max_cycles=20, max_history=4)
     )
     (record,) = world.session.tasks.values()
     assert record.attempts == 60

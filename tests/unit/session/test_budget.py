@@ -27,7 +27,7 @@ from blueflame.session.replay import replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.state import Session
 from blueflame.testing.simulation import SIMULATED_DAY, build_opening
-from support.session_examples import FLOW, Told, begun, events, moves, reported, states, task
+from support.session_examples import FLOW, Outcomes, begun, events, moves, reported, states, task
 
 USD_10 = Budget(Unit.USD, 10_000_000)
 TOKENS_100 = Budget(Unit.TOKENS, 100)
@@ -77,7 +77,7 @@ def test_a_role_without_a_limit_in_the_sessions_unit_gets_a_ceiling_in_it(own: B
 
 def at_work(limits: Limits, *tasks: Task) -> list[Attempt]:
     """The workers that are started together, before any of them has ended."""
-    turns = [turn for turn in reported(Told(*tasks), limits=limits).schedule if turn.attempt.role == WORKER]
+    turns = [turn for turn in reported(Outcomes(*tasks), limits=limits).schedule if turn.attempt.role == WORKER]
     return [turn.attempt for turn in turns if turn.begins == turns[0].begins]
 
 
@@ -145,14 +145,14 @@ DOLLAR = {WORKER: Spend(micro_usd=1_000_000)}
 def test_a_session_that_reaches_its_limit_asks_and_goes_on_when_it_is_raised() -> None:
     """T27: pause and ask."""
     raised = Answer(choice="raise", note="$9.50", by="Ада")
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=LIMITS)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=LIMITS)
     assert events(world, BudgetRaised) == [BudgetRaised(limit=9_500_000, by="Ада")]
     assert [event.used for event in events(world, BudgetWarned)] == [2_000_000]
     assert world.session.outcome == "completed"
 
 
 def test_nobody_works_while_the_question_is_open_but_what_is_done_is_kept() -> None:
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=LIMITS)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=LIMITS)
     assert list(world.session.open_gates) == ["budget"]
     assert states(world) == {
         "task-001": TaskState.DONE,
@@ -166,12 +166,12 @@ def test_a_limit_in_tokens_trips_the_breaker_too() -> None:
     """T49."""
     limits = Limits(session_budget=TOKENS_100, workers=1)
     spends = {WORKER: Spend(cache_read_tokens=70)}
-    world = reported(Told(task(1), task(2), task(3), spends=spends, answers={"budget": None}), limits=limits)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=spends, answers={"budget": None}), limits=limits)
     assert world.session.open_gates["budget"].title == ("The session's budget is used up: 140 tokens / 100 tokens.")
 
 
 def test_stop_puts_the_session_down_and_a_resume_asks_again() -> None:
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": "stop"}), limits=LIMITS)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": "stop"}), limits=LIMITS)
     assert world.session.stopping == "budget gate answered stop by Ада"
     assert not world.session.ended
     again = world.resume().run()
@@ -181,19 +181,21 @@ def test_stop_puts_the_session_down_and_a_resume_asks_again() -> None:
 
 def test_landing_costs_nothing_and_is_not_held_up() -> None:
     limits = Limits(session_budget=Budget(Unit.USD, 1_000_000))
-    world = reported(Told(task(1), spends={VALIDATOR: Spend(micro_usd=5_000_000)}), limits=limits)
+    world = reported(Outcomes(task(1), spends={VALIDATOR: Spend(micro_usd=5_000_000)}), limits=limits)
     assert world.session.outcome == "completed"
     assert "budget" not in world.session.gates
 
 
 def test_review_waits_for_money() -> None:
-    world = reported(Told(task(1), spends=DOLLAR, answers={"budget": None}), FLOW, Limits(session_budget=DOLLAR_BUDGET))
+    world = reported(
+        Outcomes(task(1), spends=DOLLAR, answers={"budget": None}), FLOW, Limits(session_budget=DOLLAR_BUDGET)
+    )
     assert list(world.session.open_gates) == ["budget"]
     assert states(world) == {"task-001": TaskState.DONE}
 
 
 def test_a_planner_waits_for_money_as_well() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1), plans={1: "no plan"}, spends={PLANNER: Spend(micro_usd=1_000_000)}, answers={"budget": None}
     )
     world = reported(outcomes, limits=Limits(session_budget=DOLLAR_BUDGET))
@@ -204,7 +206,7 @@ def test_a_planner_waits_for_money_as_well() -> None:
 def test_while_others_run_a_refusal_is_not_final() -> None:
     """The second worker waits for what the first may give back, and nobody is asked."""
     limits = Limits(session_budget=DOLLAR_BUDGET, role_budgets={WORKER: DOLLAR_BUDGET}, workers=2)
-    world = reported(Told(task(1), task(2)), limits=limits)
+    world = reported(Outcomes(task(1), task(2)), limits=limits)
     turns = {turn.attempt.subject: turn for turn in world.schedule if turn.attempt.role == WORKER}
     assert turns["task-002"].begins == turns["task-001"].ends
     assert "budget" not in world.session.gates
@@ -212,7 +214,7 @@ def test_while_others_run_a_refusal_is_not_final() -> None:
 
 def test_reservations_are_given_back() -> None:
     limits = Limits(role_budgets={WORKER: Budget(Unit.USD, 7), VALIDATOR: Budget(Unit.TOKENS, 9)})
-    world = begun(Told(task(1), task(2)), limits=limits)
+    world = begun(Outcomes(task(1), task(2)), limits=limits)
     seen = set()
     while world.step():
         seen.add((world.session.reserved.micro_usd, world.session.reserved.tokens))
@@ -225,7 +227,7 @@ FAILING = {f"task-001.worker.{n}": Ending.FAILED for n in range(1, 9)}
 
 
 def test_retries_are_charged_to_the_task_which_fails_when_its_budget_is_used_up() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, 1),
         endings=FAILING,
@@ -241,7 +243,7 @@ def test_retries_are_charged_to_the_task_which_fails_when_its_budget_is_used_up(
 
 
 def test_a_task_that_is_taken_up_again_without_money_is_blocked_and_says_why() -> None:
-    outcomes = Told(task(1), endings=FAILING, spends={WORKER: Spend(micro_usd=1_000_000)})
+    outcomes = Outcomes(task(1), endings=FAILING, spends={WORKER: Spend(micro_usd=1_000_000)})
     world = reported(outcomes, limits=replace(DIMES, max_cycles=2))
     assert moves(world, "task-001") == ["claim", "fail", "renew", "block"]
     assert "the task's budget is used up" in world.session.tasks["task-001"].reason
@@ -249,13 +251,13 @@ def test_a_task_that_is_taken_up_again_without_money_is_blocked_and_says_why() -
 
 
 def test_a_review_that_the_task_cannot_pay_for_is_a_persons_to_do() -> None:
-    outcomes = Told(task(1), spends={WORKER: Spend(micro_usd=1_000_000)}, answers={"validator": "accept"})
+    outcomes = Outcomes(task(1), spends={WORKER: Spend(micro_usd=1_000_000)}, answers={"validator": "accept"})
     world = reported(outcomes, limits=DIMES)
     assert "cannot be reviewed: the task's budget is used up" in world.session.gates["validator-task-001"].title
     assert world.session.outcome == "completed"
 
 
-class ShortOfMoney(Told):
+class ShortOfMoney(Outcomes):
     """Its workers use up whatever they are given, and end for it."""
 
     def pick_spend(self, attempt: Attempt) -> Spend:
@@ -305,7 +307,7 @@ DAILY = Limits(workers=1, day_budget=Budget(Unit.USD, 2_000_000), role_budgets={
 
 def test_a_day_whose_budget_is_used_up_asks_and_is_raised_for_that_day_alone() -> None:
     raised = Answer(choice="raise", note="$9.50", by="Ада")
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=DAILY)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=DAILY)
     gate = world.session.gates["budget-day"]
     assert gate.title == "The budget of this day is used up: $2.00 / $2.00 by all sessions since midnight."
     assert events(world, BudgetRaised) == [BudgetRaised(limit=9_500_000, by="Ада", budget="day", day=SIMULATED_DAY)]
@@ -325,19 +327,19 @@ def test_what_other_sessions_spent_counts_for_the_day() -> None:
 
 
 def test_a_limit_of_the_day_must_be_raised_above_what_the_day_has_used() -> None:
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
     assert "$1.50 is not above" in answer_error(world.session, "budget-day", Answer(choice="raise", note="1.5"))
     assert not answer_error(world.session, "budget-day", Answer(choice="raise", note="0"))
 
 
 def test_a_new_day_needs_no_answer() -> None:
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
     tomorrow = next_events(world.session, Capacity(agents=9, day="2026-11-16"))
     assert tomorrow == (GateWithdrawn(gate="budget-day", reason="a new day has begun"),)
 
 
 def test_what_was_spent_since_midnight_is_known_even_where_the_clock_was_set_back() -> None:
-    world = reported(Told(task(1), task(2), task(3), spends=DOLLAR), limits=Limits(workers=1))
+    world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR), limits=Limits(workers=1))
     ends = [at for at, _ in world.session.spent_by]
     assert ends == sorted(ends)
     assert world.session.sum_spend_since(0) == world.session.spend

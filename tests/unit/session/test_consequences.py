@@ -20,7 +20,7 @@ from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
 from blueflame.session.effects import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation
-from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, reported, states, task
+from support.session_examples import BARRIER, FLOW, Outcomes, begun, events, moves, reported, states, task
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
@@ -36,20 +36,20 @@ def following(world: Simulation, event: Event) -> Sequence[Event]:
 
 
 def test_an_illegal_move_is_found_before_it_is_written() -> None:
-    world = reported(Told(task(1)))
+    world = reported(Outcomes(task(1)))
     with pytest.raises(InternalError, match="a merged task cannot claim"):
         following(world, TaskMoved(task="task-001", cause=Cause.CLAIM))
 
 
 def test_a_fact_without_consequences_stands_alone() -> None:
-    world = reported(Told(task(1)))
+    world = reported(Outcomes(task(1)))
     event = HookRan(hook="post_merge", key="post_merge:cs-001", exit_code=1)
     assert following(world, event) == (event,)
 
 
 @pytest.mark.parametrize("status", VerdictStatus)
 def test_a_verdict_on_another_commit_changes_nothing(status: VerdictStatus) -> None:
-    world = until(begun(Told(task(1))), "task-001", TaskState.DONE)
+    world = until(begun(Outcomes(task(1))), "task-001", TaskState.DONE)
     event = VerdictGiven(task="task-001", sha="an older one", verdict=Verdict(status=status, notes=""))
     assert following(world, event) == (event,)
     world._append([event])
@@ -58,14 +58,16 @@ def test_a_verdict_on_another_commit_changes_nothing(status: VerdictStatus) -> N
 
 
 def test_checks_of_another_commit_change_nothing() -> None:
-    world = until(begun(Told(task(1))), "task-001", TaskState.DONE)
+    world = until(begun(Outcomes(task(1))), "task-001", TaskState.DONE)
     red = Check(name="make test", exit_code=1, seconds=0.0)
     event = Checked(task="task-001", sha="an older one", checks=(red,))
     assert following(world, event) == (event,)
 
 
 def test_without_checks_a_workflow_that_only_checks_passes_what_is_done() -> None:
-    world = until(begun(Told(task(1)), Workflow(stages=("plan", "work", "check", "merge"))), "task-001", TaskState.DONE)
+    world = until(
+        begun(Outcomes(task(1)), Workflow(stages=("plan", "work", "check", "merge"))), "task-001", TaskState.DONE
+    )
     _, verdict, moved = following(world, Checked(task="task-001", sha="task-001@1", checks=()))
     assert isinstance(verdict, VerdictGiven)
     assert verdict.verdict.notes == "no checks are configured"
@@ -111,7 +113,7 @@ def vetoed(workflow: Workflow) -> dict[str, int]:
 
 @EITHER
 def test_a_hook_can_veto_what_is_done(workflow: Workflow) -> None:
-    world = reported(Told(task(1), hooks=vetoed(workflow), answers={"validation": None}), workflow, VETO)
+    world = reported(Outcomes(task(1), hooks=vetoed(workflow), answers={"validation": None}), workflow, VETO)
     gate = world.session.open_gates["validation-task-001"]
     assert gate.evidence["by"] == "pre_validation hook"
     assert gate.evidence["notes"].startswith("the pre_validation hook exited with 1")
@@ -127,7 +129,7 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
     limits = Limits(hooks=("pre_validation",), on_validation_failed=rule, workers=1)
     keys = dict.fromkeys(["pre_validation:1", *(f"pre_validation:task-00{n}:1" for n in (1, 2, 3, 4))], 1)
     answers = {"session": "stop", "validation": "drop"}
-    outcomes = Told(
+    outcomes = Outcomes(
         *plan, hooks=keys, answers=answers, endings={f"task-004.worker.{n}": Ending.FAILED for n in range(9)}
     )
     world = reported(outcomes, workflow, limits)
@@ -136,7 +138,7 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
 
 
 def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
-    class Slow(Told):
+    class Slow(Outcomes):
         def pick_pause(self, effect: Effect) -> float:
             return 9.0 if isinstance(effect, RunHook) and effect.hook.name == "pre_validation" else 0.0
 
@@ -147,7 +149,7 @@ def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
 
 def test_a_veto_of_work_that_is_deferred_meanwhile_is_not_forgotten() -> None:
     """In flow: 1 is skipped while 2 is worked on; the hook vetoes 2, which waits. It must be done again."""
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-002.worker.1": 50},
@@ -161,21 +163,21 @@ def test_a_veto_of_work_that_is_deferred_meanwhile_is_not_forgotten() -> None:
 
 def test_other_hooks_only_warn() -> None:
     keys = {"post_plan:1": 1, "post_merge:cs-001": 1}
-    world = reported(Told(task(1), hooks=keys), limits=Limits(hooks=("post_plan", "post_merge")))
+    world = reported(Outcomes(task(1), hooks=keys), limits=Limits(hooks=("post_plan", "post_merge")))
     assert world.session.outcome == "completed"
     assert [event.key for event in events(world, HookRan)] == ["post_plan:1", "post_merge:cs-001"]
 
 
 def test_the_failure_hook_is_called_for_tasks_that_failed_for_good() -> None:
     endings = {"task-001.worker.1": Ending.FAILED, **{f"task-002.worker.{n}": Ending.FAILED for n in (1, 2, 3)}}
-    outcomes = Told(task(1), task(2), endings=endings, answers={"session": "stop"})
+    outcomes = Outcomes(task(1), task(2), endings=endings, answers={"session": "stop"})
     world = reported(outcomes, limits=Limits(hooks=("on_failure",)))
     assert [event.key for event in events(world, HookRan)] == ["on_failure:task-002:3"]
 
 
 def test_a_task_that_fails_after_its_dependency_was_dropped_is_blocked() -> None:
     """2 was begun on the work of 1; 1 is dropped, then 2 fails and could be retried."""
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, 1),
         refused={"task-001.validator.1"},
@@ -189,7 +191,7 @@ def test_a_task_that_fails_after_its_dependency_was_dropped_is_blocked() -> None
 
 
 def test_work_that_comes_in_after_its_foundation_fell_waits() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, 1),
         refused={"task-001.validator.1"},
@@ -204,7 +206,7 @@ def test_work_that_comes_in_after_its_foundation_fell_waits() -> None:
 def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
     """Else a red result would go to the reviewers, who are asked only about green ones."""
 
-    class Slow(Told):
+    class Slow(Outcomes):
         def pick_pause(self, effect: Effect) -> float:
             if isinstance(effect, AskGate) and effect.gate.startswith("session"):
                 return 90.0
@@ -218,6 +220,8 @@ def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
 
 
 def test_gates_of_one_veto_are_asked_one_per_task() -> None:
-    world = reported(Told(task(1), task(2), hooks={"pre_validation:1": 1}, answers={"validation": None}), limits=VETO)
+    world = reported(
+        Outcomes(task(1), task(2), hooks={"pre_validation:1": 1}, answers={"validation": None}), limits=VETO
+    )
     opened = [event.gate.id for event in events(world, GateOpened)]
     assert opened == ["plan", "validation-task-001", "validation-task-002"]

@@ -4,10 +4,10 @@ from blueflame.model.attempt import WORKER
 from blueflame.model.limits import Workflow
 from blueflame.model.task import TaskCommit, TaskState
 from blueflame.session.foundations import are_foundations_valid, find_foundations
-from support.session_examples import BARRIER, FLOW, Told, begun, reported, task
+from support.session_examples import BARRIER, FLOW, Outcomes, begun, reported, task
 
 
-def built_on(outcomes: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
+def built_on(outcomes: Outcomes, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
     """Of each go of a worker at a task."""
     attempts = [record.attempt for record in reported(outcomes, workflow).session.attempts.values()]
     return [attempt.built_on for attempt in attempts if (attempt.subject, attempt.role) == (name, WORKER)]
@@ -15,29 +15,29 @@ def built_on(outcomes: Told, name: str, workflow: Workflow = BARRIER) -> list[tu
 
 def test_a_dependant_starts_from_its_dependencies_commits() -> None:
     """T24: the dependant's worktree contains the dependency's commit (D-14)."""
-    assert built_on(Told(task(1), task(2), task(3, 1, 2)), "task-003") == [
+    assert built_on(Outcomes(task(1), task(2), task(3, 1, 2)), "task-003") == [
         (TaskCommit("task-001", "task-001@1"), TaskCommit("task-002", "task-002@1"))
     ]
 
 
 def test_the_later_of_two_with_overlapping_locks_starts_from_the_earlier() -> None:
     """T23: the seed's own pair, a directory and one below it."""
-    pair = Told(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware/ratelimit/",)))
+    pair = Outcomes(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware/ratelimit/",)))
     assert built_on(pair, "task-002") == [(TaskCommit("task-001", "task-001@1"),)]
 
 
 def test_strangers_start_from_the_base() -> None:
-    assert built_on(Told(task(1), task(2)), "task-002") == [()]
+    assert built_on(Outcomes(task(1), task(2)), "task-002") == [()]
 
 
 def test_what_has_landed_needs_no_mention() -> None:
     """The second go of task 2 comes after task 1 has landed."""
-    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), refused={"task-002.validator.1"})
+    outcomes = Outcomes(task(1, group="a"), task(2, 1, group="b"), refused={"task-002.validator.1"})
     assert built_on(outcomes, "task-002", FLOW) == [(TaskCommit("task-001", "task-001@1"),), ()]
 
 
 def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
-    world = begun(Told(task(1), task(2, 1)))
+    world = begun(Outcomes(task(1), task(2, 1)))
     while world.session.list_in_state(TaskState.DONE) != ("task-001", "task-002"):
         assert world.step()
     session = world.session
@@ -51,5 +51,5 @@ def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
 
 
 def test_nobody_is_built_on_itself() -> None:
-    world = reported(Told(task(1), task(2)))
+    world = reported(Outcomes(task(1), task(2)))
     assert find_foundations(world.session, task(1)) == ()

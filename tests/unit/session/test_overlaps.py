@@ -28,7 +28,7 @@ from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
 from support.random_sessions import plans
-from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task
+from support.session_examples import BARRIER, FLOW, Outcomes, begun, events, moves, states, task
 
 BASE = "".join(f"{n}\n" for n in range(20))
 ONE, TWO = (f"ses-20261115-120000.task-00{n}.worker.1" for n in (1, 2))
@@ -91,7 +91,7 @@ TASKS = (task(1, locks=("src/one/",)), task(2, locks=("src/two/",)))
 
 def world(on_overlap: str, reply: Answer | None = None) -> Simulation:
     minutes = {"task-001.worker.1": 10.0, "task-002.worker.1": 10.0}
-    outcomes = Told(*TASKS, answers={"overlap": reply}, minutes=minutes)
+    outcomes = Outcomes(*TASKS, answers={"overlap": reply}, minutes=minutes)
     made = begun(outcomes, limits=Limits(on_overlap=on_overlap, workers=2, allowed_paths=("src/**",)))
     made.send(seen, at=2.0)
     return made
@@ -214,7 +214,7 @@ def test_whoever_overlaps_and_whatever_is_answered_everything_lands_and_can_be_r
 
     answers = {f"overlap-{task.id}": choices[n % len(choices)] for n, task in enumerate(plan)}
     limits = Limits(on_overlap="ask", workers=4, allowed_paths=("**",), max_cycles=9)
-    made = begun(Told(*plan, answers=answers), BARRIER if barrier else FLOW, limits)
+    made = begun(Outcomes(*plan, answers=answers), BARRIER if barrier else FLOW, limits)
     for at in times:
         made.send(overlapping, at=at)
     made.run()

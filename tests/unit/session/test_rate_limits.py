@@ -20,7 +20,7 @@ from blueflame.session.rate_limits import (
 )
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
-from support.session_examples import Told, begun, events, moves, states, task
+from support.session_examples import Outcomes, begun, events, moves, states, task
 from support.session_examples import reported as story
 
 HOUR = 3600.0
@@ -37,7 +37,7 @@ def outages(*names: str) -> dict[str, Ending]:
 
 
 def test_a_worker_whose_model_was_away_is_tried_again_after_a_rest_and_no_retry_is_counted() -> None:
-    world = story(Told(task(1), endings=outages("task-001.worker.1")), limits=Limits(max_retries=0))
+    world = story(Outcomes(task(1), endings=outages("task-001.worker.1")), limits=Limits(max_retries=0))
     assert moves(world, "task-001")[:3] == ["claim", "release", "claim"]
     assert world.session.tasks["task-001"].retries == 0
     assert world.session.outcome == "completed"
@@ -49,7 +49,7 @@ def test_a_worker_whose_model_was_away_is_tried_again_after_a_rest_and_no_retry_
 
 @pytest.mark.parametrize("name", ["task-001.validator.1", "plan.planner.1"])
 def test_reviewers_and_planners_whose_model_was_away_are_asked_again(name: str) -> None:
-    world = story(Told(task(1), endings=outages(name)), limits=Limits(validator_retries=0))
+    world = story(Outcomes(task(1), endings=outages(name)), limits=Limits(validator_retries=0))
     assert world.session.outcome == "completed"
     assert world.session.plan_failures == ()
     assert world.session.tasks["task-001"].validator_failures == 0
@@ -58,7 +58,7 @@ def test_reviewers_and_planners_whose_model_was_away_are_asked_again(name: str) 
 
 def test_agents_that_give_up_together_are_one_outage() -> None:
     ends = outages("task-001.worker.1", "task-002.worker.1", "task-003.worker.1")
-    world = story(Told(task(1), task(2), task(3), endings=ends))
+    world = story(Outcomes(task(1), task(2), task(3), endings=ends))
     assert [event.outages for event in events(world, RuntimeParked)] == [1]
 
 
@@ -79,7 +79,7 @@ def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
 
 def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_without_an_answer() -> None:
     ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER_OUTAGES + 1)))
-    world = story(Told(task(1), endings=ends, answers={"rate_limit": None}))
+    world = story(Outcomes(task(1), endings=ends, answers={"rate_limit": None}))
     gate = world.session.gates["rate_limit-scripted"]
     assert gate.default == "wait"
     assert "5 times in a row" in gate.title
@@ -89,13 +89,13 @@ def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_witho
 
 def test_an_attempt_that_reached_its_model_ends_the_row() -> None:
     ends = outages(*(f"task-001.worker.{n}" for n in (1, 2, 4))) | {"task-001.worker.3": Ending.FAILED}
-    world = story(Told(task(1), endings=ends))
+    world = story(Outcomes(task(1), endings=ends))
     assert [event.outages for event in events(world, RuntimeParked)] == [1, 2, 1]
 
 
 def test_retry_tries_at_once() -> None:
     ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER_OUTAGES + 1)))
-    world = story(Told(task(1), endings=ends, answers={"rate_limit": "retry"}))
+    world = story(Outcomes(task(1), endings=ends, answers={"rate_limit": "retry"}))
     resumed = events(world, RuntimeResumed)[-1]
     assert resumed == RuntimeResumed(runtime="scripted", reason="because", by="Ада")
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
@@ -105,7 +105,7 @@ def test_retry_tries_at_once() -> None:
 
 
 def test_stop_ends_the_agents_that_wait_and_releases_their_tasks_without_blame() -> None:
-    world = waiting(Limits(on_rate_limit="ask"), Told(task(1), task(2), answers={"rate_limit": "stop"}))
+    world = waiting(Limits(on_rate_limit="ask"), Outcomes(task(1), task(2), answers={"rate_limit": "stop"}))
     world.run()
     assert [event.reason for event in events(world, StopRequested)] == ["rate_limit gate answered stop by Ада"]
     assert not world.session.ended
@@ -113,7 +113,7 @@ def test_stop_ends_the_agents_that_wait_and_releases_their_tasks_without_blame()
     assert moves(world, "task-001") == ["claim", "release"]
 
 
-def waiting(limits: Limits, outcomes: Told) -> Simulation:
+def waiting(limits: Limits, outcomes: Outcomes) -> Simulation:
     """Workers are at it, and their model says: too much for now."""
     world = begun(outcomes, limits=limits)
     while not world.session.tasks:
@@ -124,7 +124,7 @@ def waiting(limits: Limits, outcomes: Told) -> Simulation:
 
 
 def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_it() -> None:
-    world = waiting(Limits(workers=1), Told(task(1), task(2)))
+    world = waiting(Limits(workers=1), Outcomes(task(1), task(2)))
     session = world.session
     while not session.parked:
         world.step()
@@ -160,7 +160,7 @@ def test_a_person_is_asked_where_they_want_to_be_and_where_waiting_is_not_reason
 
 
 def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
-    world = waiting(Limits(on_rate_limit="ask"), Told(task(1), answers={"rate_limit": None}))
+    world = waiting(Limits(on_rate_limit="ask"), Outcomes(task(1), answers={"rate_limit": None}))
     world.run()
     assert [event.reason for event in events(world, GateWithdrawn)] == ["scripted is available again"]
     assert world.session.outcome == "completed"
@@ -187,7 +187,7 @@ def of_other_runtime(session: Session) -> list[RuntimeParked]:
 
 
 def test_roles_of_other_runtimes_go_on() -> None:
-    world = begun(Told(task(1)))
+    world = begun(Outcomes(task(1)))
     world.send(of_other_runtime, at=0.0)
     world.run()
     assert world.session.outcome == "completed"

@@ -7,7 +7,7 @@ from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from blueflame.model.task import TaskState
 from blueflame.session.retries import MAX_LOSSES, is_blameless
-from support.session_examples import Told, moves, reported, states, task
+from support.session_examples import Outcomes, moves, reported, states, task
 
 BLAMED = [ending for ending in Ending if ending not in (Ending.PASSED, *BLAMELESS)]
 ATTEMPT = Attempt(
@@ -50,7 +50,9 @@ def test_who_used_up_what_the_session_left_to_it_is_not_to_blame(cause: str, spe
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_a_worker_is_retried_so_often_and_then_its_task_has_failed(ending: Ending, retries: int) -> None:
     """T20, T43: three attempts in all, when two retries are allowed."""
-    outcomes = Told(task(1), endings={f"task-001.worker.{n}": ending for n in range(1, 9)}, answers={"session": "stop"})
+    outcomes = Outcomes(
+        task(1), endings={f"task-001.worker.{n}": ending for n in range(1, 9)}, answers={"session": "stop"}
+    )
     world = reported(outcomes, limits=Limits(max_retries=retries))
     assert states(world) == {"task-001": TaskState.FAILED}
     assert moves(world, "task-001") == ["claim", "fail", "retry"] * retries + ["claim", "fail"]
@@ -58,7 +60,7 @@ def test_a_worker_is_retried_so_often_and_then_its_task_has_failed(ending: Endin
 
 
 def test_an_attempt_that_succeeds_after_failures_lands() -> None:
-    outcomes = Told(task(1), endings={"task-001.worker.1": Ending.CRASHED, "task-001.worker.2": Ending.TIMEOUT})
+    outcomes = Outcomes(task(1), endings={"task-001.worker.1": Ending.CRASHED, "task-001.worker.2": Ending.TIMEOUT})
     world = reported(outcomes)
     assert world.session.outcome == "completed"
     assert [entry.notes for entry in world.session.tasks["task-001"].history] == ["crashed", "timeout"]
@@ -66,7 +68,7 @@ def test_an_attempt_that_succeeds_after_failures_lands() -> None:
 
 def test_a_task_whose_attempts_always_vanish_fails_in_the_end() -> None:
     endings = {f"task-001.worker.{n}": Ending.LOST for n in range(1, 99)}
-    world = reported(Told(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
+    world = reported(Outcomes(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
     assert states(world) == {"task-001": TaskState.FAILED}
     assert moves(world, "task-001").count("release") == MAX_LOSSES
     assert world.session.tasks["task-001"].attempts == MAX_LOSSES + 2
@@ -74,14 +76,14 @@ def test_a_task_whose_attempts_always_vanish_fails_in_the_end() -> None:
 
 def test_a_validator_that_always_vanishes_is_given_up() -> None:
     endings = {f"task-001.validator.{n}": Ending.LOST for n in range(1, 99)}
-    world = reported(Told(task(1), endings=endings, answers={"validator": None}))
+    world = reported(Outcomes(task(1), endings=endings, answers={"validator": None}))
     assert list(world.session.open_gates) == ["validator-task-001"]
     assert world.session.attempts_on["task-001", "validator"] == MAX_LOSSES + 2
 
 
 def test_a_planner_that_always_vanishes_is_given_up() -> None:
     endings = {f"plan.planner.{n}": Ending.LOST for n in range(1, 99)}
-    world = reported(Told(task(1), endings=endings, answers={"plan": None}))
+    world = reported(Outcomes(task(1), endings=endings, answers={"plan": None}))
     assert world.session.open_gates["plan"].evidence["problems"] == ["lost", "lost"]
     assert [option.name for option in world.session.open_gates["plan"].options] == ["edit", "replan", "quit"]
     assert world.session.attempts_on["plan", "planner"] == MAX_LOSSES + 2

@@ -27,7 +27,7 @@ from blueflame.session.retries import WARDEN_FIRST, is_stall_due
 from blueflame.session.state import Session
 from blueflame.testing.simulated_messages import request_proceed, request_stop
 from blueflame.testing.simulation import Simulation
-from support.session_examples import SINGLE, Told, begun, events, moves, states, task
+from support.session_examples import SINGLE, Outcomes, begun, events, moves, states, task
 
 WORKER = "ses-20261115-120000.task-001.worker.1"
 
@@ -38,7 +38,7 @@ def stalled(session: Session) -> Sequence[Event]:
 
 def world(on_stall: str, at: float = 0.5, **answers: str | None) -> Simulation:
     """The worker of the only task says nothing from the middle of its minute on."""
-    made = begun(Told(task(1), answers=answers), SINGLE, Limits(on_stall=on_stall))
+    made = begun(Outcomes(task(1), answers=answers), SINGLE, Limits(on_stall=on_stall))
     made.send(stalled, at=at)
     return made
 
@@ -114,7 +114,7 @@ def test_nobody_is_asked_about_an_agent_that_is_being_ended() -> None:
 
 def at_work(on_stall: str) -> Session:
     """As it stood when the worker had just been started."""
-    made = begun(Told(task(1)), SINGLE, Limits(on_stall=on_stall)).run()
+    made = begun(Outcomes(task(1)), SINGLE, Limits(on_stall=on_stall)).run()
     started = next(n for n, each in enumerate(made.journal) if isinstance(each.event, AttemptStarted))
     return replay(made.journal[: started + 1])
 

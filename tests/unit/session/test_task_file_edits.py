@@ -11,7 +11,7 @@ from blueflame.model.task import Task
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import compare_tasks
 from blueflame.testing.simulation import Simulation
-from support.session_examples import Told, begun, events, moves, states, task
+from support.session_examples import Outcomes, begun, events, moves, states, task
 
 LIMITS = Limits(allowed_paths=("src/**",))
 PLAN = (task(1), task(2), task(3, 2))
@@ -20,7 +20,9 @@ PLAN = (task(1), task(2), task(3, 2))
 def at_the_gate(*plan: Task, answers: dict[str, str | Answer | None] | None = None) -> Simulation:
     """task-001 has landed, the rest failed or is blocked; the question whether to go on is open."""
     endings = {f"task-002.worker.{n}": Ending.CRASHED for n in (1, 2, 3)}
-    return begun(Told(*(plan or PLAN), endings=endings, answers={"session": None, **(answers or {})}), limits=LIMITS)
+    return begun(
+        Outcomes(*(plan or PLAN), endings=endings, answers={"session": None, **(answers or {})}), limits=LIMITS
+    )
 
 
 def waiting() -> Session:

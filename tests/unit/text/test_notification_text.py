@@ -29,7 +29,7 @@ from blueflame.text.notifications import (
     find_settled_gates,
 )
 from support.fake_secrets import MAKERS, SecretGenerator
-from support.session_examples import Told, begun, reported, task
+from support.session_examples import Outcomes, begun, reported, task
 
 
 def heard(journal: Sequence[JournalEntry]) -> list[Notification]:
@@ -50,7 +50,7 @@ def after(world: Simulation, *events: Event) -> list[Notification]:
 
 
 def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
-    waiting = reported(Told(task(1, group="auth"), answers={"changeset": None}))
+    waiting = reported(Outcomes(task(1, group="auth"), answers={"changeset": None}))
     notice = heard(waiting.journal)[-1]
     assert (notice.topic, notice.words) == ("gate", "[auth] thing 1")
     assert build_message(notice, 3)["text"].splitlines() == [
@@ -63,19 +63,19 @@ def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
 
 def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
     spend = {"worker": Spend(micro_usd=420_000)}
-    notice = heard(reported(Told(task(1), task(2), spends=spend)).journal)[-1]
+    notice = heard(reported(Outcomes(task(1), task(2), spends=spend)).journal)[-1]
     assert (notice.topic, notice.words) == ("ended", "completed: 2 of 2 tasks landed, $0.84")
     assert build_message(notice)["tasks"] == {"landed": 2, "failed": 0, "total": 2}
-    (ended,) = after(begun(Told()), SessionEnded(outcome="max_cycles", reason="see hunter2"))
+    (ended,) = after(begun(Outcomes()), SessionEnded(outcome="max_cycles", reason="see hunter2"))
     assert (ended.words, "hunter2" in str(build_message(ended))) == ("max cycles: 0 of 0 tasks landed, $0.00", False)
-    (stopped,) = after(begun(Told()), OrchestratorStopped(reason="stopped by Ctrl-C"))
+    (stopped,) = after(begun(Outcomes()), OrchestratorStopped(reason="stopped by Ctrl-C"))
     assert (stopped.topic, stopped.answer) == ("ended", "blueflame resume")
 
 
 def test_a_task_is_told_of_when_it_failed_for_good() -> None:
     """What is tried again is no news: the onlooker sees a failure and its retry together."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2)}
-    world = reported(Told(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
+    world = reported(Outcomes(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
     batches = [world.journal[a:b] for a, b in zip(world.transactions, world.transactions[1:], strict=False)]
     failed = [
         notice
@@ -88,11 +88,13 @@ def test_a_task_is_told_of_when_it_failed_for_good() -> None:
 
 
 def test_money_and_models_are_told_without_reasons() -> None:
-    (parked,) = after(begun(Told()), RuntimeParked(runtime="claude", kind="rate_limit", reason="of ada@example.org"))
+    (parked,) = after(
+        begun(Outcomes()), RuntimeParked(runtime="claude", kind="rate_limit", reason="of ada@example.org")
+    )
     assert (parked.topic, "ada" in str(build_message(parked))) == ("parked", False)
-    (warned,) = after(begun(Told()), BudgetWarned(used=80, limit=100))
+    (warned,) = after(begun(Outcomes()), BudgetWarned(used=80, limit=100))
     assert (warned.topic, warned.words) == ("budget", "80% of the session's budget is used")
-    world = begun(Told())
+    world = begun(Outcomes())
     asked, used_up = after(world, open_budget_gate(world.session))
     assert (asked.topic, used_up.topic) == ("gate", "budget")
 

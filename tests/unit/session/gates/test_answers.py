@@ -31,7 +31,7 @@ from blueflame.model.task import HistoryResult, TaskState
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, reported, states, task
+from support.session_examples import BARRIER, FLOW, SINGLE, Outcomes, begun, events, moves, reported, states, task
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
@@ -47,23 +47,23 @@ def attempts(world: Simulation, name: str, role: str = "worker") -> int:
 
 def test_quitting_at_the_plan_ends_the_session_with_nothing_touched() -> None:
     """SESS-09."""
-    world = reported(Told(task(1), answers={"plan": "quit"}))
+    world = reported(Outcomes(task(1), answers={"plan": "quit"}))
     assert events(world, SessionEnded) == [SessionEnded(outcome="plan_rejected", reason="because")]
     assert not world.session.tasks
 
 
 def test_a_new_plan_is_asked_for_with_the_persons_words() -> None:
-    outcomes = Told(task(1), answers={"plan": "replan", "plan-2": "approve"}, plans={2: (task(1), task(2))})
+    outcomes = Outcomes(task(1), answers={"plan": "replan", "plan-2": "approve"}, plans={2: (task(1), task(2))})
     world = reported(outcomes)
     assert events(world, ReplanRequested) == [ReplanRequested(notes="because")]
     assert set(states(world)) == {"task-001", "task-002"}
 
 
 def test_a_rejected_plan_is_remembered_until_another_is_approved() -> None:
-    world = reported(Told(task(1), answers={"plan": "replan", "plan-2": None}))
+    world = reported(Outcomes(task(1), answers={"plan": "replan", "plan-2": None}))
     assert world.session.rejected_plan == (task(1),)
     assert world.session.replan_notes == ("because",)
-    world = reported(Told(task(1), answers={"plan": "replan", "plan-2": "approve"}))
+    world = reported(Outcomes(task(1), answers={"plan": "replan", "plan-2": "approve"}))
     assert world.session.rejected_plan == ()
     assert world.session.replan_notes == ()
     assert world.session.outcome == "completed"
@@ -72,7 +72,7 @@ def test_a_rejected_plan_is_remembered_until_another_is_approved() -> None:
 def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
     """TASK-24."""
     better = build_edit_payload([task(1), task(2, 1)])
-    world = reported(Told(task(1), answers={"plan": Answer(choice="edit", payload=better), "plan-2": "approve"}))
+    world = reported(Outcomes(task(1), answers={"plan": Answer(choice="edit", payload=better), "plan-2": "approve"}))
     first, second = events(world, PlanProposed)
     assert (first.origin, second.origin) == ("planner", "edit")
     assert events(world, PlanApproved) == [PlanApproved(tasks=(task(1), task(2, 1)))]
@@ -80,7 +80,7 @@ def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
 
 def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
     ring = build_edit_payload([task(1, 2), task(2, 1)])
-    world = reported(Told(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
+    world = reported(Outcomes(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
     gate = world.session.open_gates["plan-2"]
     assert gate.evidence["problems"]
     assert gate.find_option("approve") is None
@@ -99,7 +99,7 @@ def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None
 @EITHER
 def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Workflow) -> None:
     """T22, MERGE-09, TASK-19."""
-    world = reported(Told(task(1), answers={"changeset-cs-001": "reject"}), workflow)
+    world = reported(Outcomes(task(1), answers={"changeset-cs-001": "reject"}), workflow)
     record = world.session.tasks["task-001"]
     assert record.state is TaskState.MERGED
     assert [(entry.result, entry.rejection_reason) for entry in record.history] == [(HistoryResult.REJECTED, "because")]
@@ -109,7 +109,7 @@ def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Wor
 @EITHER
 def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: Workflow) -> None:
     """T26, MERGE-06, GATE-08."""
-    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset": "reject", "session": None})
+    outcomes = Outcomes(task(1, group="a"), task(2, 1, group="b"), answers={"changeset": "reject", "session": None})
     world = reported(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
     note = "depends on the rejected changeset [a]"
@@ -121,7 +121,7 @@ def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: W
 
 
 def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> None:
-    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
+    outcomes = Outcomes(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
     world = reported(outcomes)
     assert world.session.outcome == "completed"
     record = world.session.tasks["task-002"]
@@ -133,7 +133,7 @@ def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> N
 @EITHER
 def test_a_skipped_changeset_is_shown_again_and_not_done_again(workflow: Workflow) -> None:
     """MERGE-10, B-15: neither approval nor rejection."""
-    world = reported(Told(task(1), answers={"changeset-cs-001": "skip"}), workflow)
+    world = reported(Outcomes(task(1), answers={"changeset-cs-001": "skip"}), workflow)
     assert world.session.outcome == "completed"
     assert attempts(world, "task-001") == attempts(world, "task-001", "validator") == 1
     assert not world.session.tasks["task-001"].history
@@ -141,7 +141,7 @@ def test_a_skipped_changeset_is_shown_again_and_not_done_again(workflow: Workflo
 
 
 def test_what_builds_on_a_skipped_changeset_waits_with_it_and_is_not_done_again() -> None:
-    world = reported(Told(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "skip"}))
+    world = reported(Outcomes(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "skip"}))
     assert world.session.outcome == "completed"
     assert attempts(world, "task-002") == 1
     assert [event.changeset for event in events(world, Landed)] == ["cs-003", "cs-004"]
@@ -149,7 +149,7 @@ def test_what_builds_on_a_skipped_changeset_waits_with_it_and_is_not_done_again(
 
 def test_work_that_was_deferred_before_anybody_judged_it_is_judged_when_it_comes_back() -> None:
     """In flow: 1 is skipped while 2, built on it, is still being worked on."""
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-002.worker.1": 50},
@@ -163,7 +163,7 @@ def test_work_that_was_deferred_before_anybody_judged_it_is_judged_when_it_comes
 
 
 def test_a_checkout_that_is_not_clean_skips_the_changeset_and_all_that_builds_on_it() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"), task(2, 1, group="b"), landings={("cs-001", "base"): "dirty"}, answers={"session": None}
     )
     world = reported(outcomes)
@@ -172,14 +172,14 @@ def test_a_checkout_that_is_not_clean_skips_the_changeset_and_all_that_builds_on
 
 
 def test_a_base_that_moved_is_built_on_and_asked_about_again() -> None:
-    world = reported(Told(task(1), landings={("cs-001", "base"): "moved"}))
+    world = reported(Outcomes(task(1), landings={("cs-001", "base"): "moved"}))
     assert list(world.session.gates) == ["plan", "changeset-cs-001", "changeset-cs-001-2"]
     assert world.session.outcome == "completed"
 
 
 def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
     """MERGE-08."""
-    outcomes = Told(task(1, group="a"), task(2, group="b"), evicted={"cs-002": "conflict in src/2.py"})
+    outcomes = Outcomes(task(1, group="a"), task(2, group="b"), evicted={"cs-002": "conflict in src/2.py"})
     world = reported(outcomes)
     assert world.session.outcome == "completed"
     assert world.session.changesets["cs-002"].state is ChangesetState.EVICTED
@@ -192,14 +192,14 @@ def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
 
 
 def test_stop_ends_the_session_where_it_is() -> None:
-    world = reported(Told(task(1), task(2, group="b"), answers={"changeset-cs-002": "skip", "session": "stop"}))
+    world = reported(Outcomes(task(1), task(2, group="b"), answers={"changeset-cs-002": "skip", "session": "stop"}))
     assert events(world, SessionEnded) == [SessionEnded(outcome="stopped", reason="because")]
     assert states(world) == {"task-001": TaskState.MERGED, "task-002": TaskState.DEFERRED}
 
 
 def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
     """T31, SESS-08: landed work stays landed, the rest is replaced, and a person must approve."""
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"),
         task(2, group="b"),
         answers={"changeset-cs-002": "reject", "session-cycle-1": "replan", "plan-2": "approve"},
@@ -216,7 +216,9 @@ def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
 
 
 def test_a_new_plan_may_keep_a_task_and_its_memory() -> None:
-    outcomes = Told(task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)})
+    outcomes = Outcomes(
+        task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)}
+    )
     world = reported(outcomes)
     record = world.session.tasks["task-001"]
     assert (record.state, record.attempts, len(record.history)) == (TaskState.MERGED, 2, 1)
@@ -224,7 +226,7 @@ def test_a_new_plan_may_keep_a_task_and_its_memory() -> None:
 
 def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
     """2 was built on 1; in the new plan it is not, so 1 may fall alone."""
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"),
         task(2, 1, group="b"),
         answers={"changeset-cs-001": "reject", "session-cycle-1": "replan", "session-cycle-2": None},
@@ -239,7 +241,7 @@ def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
 def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow: Workflow) -> None:
     """T10, TASK-20, SCHED-10; B-18: blocked has a way out."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2, 3)}
-    outcomes = Told(task(1), task(2, 1), task(3, 2), task(4), endings=endings, answers={"session-cycle-1": None})
+    outcomes = Outcomes(task(1), task(2, 1), task(3, 2), task(4), endings=endings, answers={"session-cycle-1": None})
     world = reported(outcomes, workflow)
     assert states(world) == {
         "task-001": TaskState.FAILED,
@@ -264,7 +266,7 @@ REFUSED = {"task-001.validator.1"}
 def test_a_refused_task_goes_back_with_the_reviewers_notes(workflow: Workflow) -> None:
     """VAL-09."""
     answers: dict[str, str | Answer | None] = {"validation": Answer(choice="requeue", note="и тесты тоже")}
-    world = reported(Told(task(1), refused=REFUSED, answers=answers), workflow)
+    world = reported(Outcomes(task(1), refused=REFUSED, answers=answers), workflow)
     (entry,) = world.session.tasks["task-001"].history
     assert entry.result is HistoryResult.VALIDATION_FAILED
     assert entry.notes.endswith("says fail\nи тесты тоже")
@@ -277,7 +279,7 @@ def test_a_refused_task_can_be_edited_on_its_way_back() -> None:
     answers: dict[str, str | Answer | None] = {
         "validation": Answer(choice="edit", payload=build_edit_payload([better]))
     }
-    world = reported(Told(task(1), task(2), refused=REFUSED, answers=answers))
+    world = reported(Outcomes(task(1), task(2), refused=REFUSED, answers=answers))
     assert events(world, TaskEdited) == [TaskEdited(task=better)]
     assert world.session.tasks["task-001"].task == better
     assert world.session.outcome == "completed"
@@ -285,7 +287,7 @@ def test_a_refused_task_can_be_edited_on_its_way_back() -> None:
 
 def test_an_edit_may_change_what_a_task_waits_for() -> None:
     better = task(1, 2)
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, group="b"),
         refused=REFUSED,
@@ -298,7 +300,7 @@ def test_an_edit_may_change_what_a_task_waits_for() -> None:
 
 @EITHER
 def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, 1),
         task(3, 2, locks=("src/2.py",)),
@@ -321,7 +323,7 @@ def test_a_dropped_task_takes_those_behind_it_along(workflow: Workflow) -> None:
 @pytest.mark.parametrize(("rule", "state"), [("requeue", TaskState.REQUEUED), ("drop", TaskState.DROPPED)])
 @EITHER
 def test_the_configuration_can_decide_about_refused_tasks(workflow: Workflow, rule: str, state: TaskState) -> None:
-    outcomes = Told(task(1), task(2), refused=REFUSED, answers={"session": None})
+    outcomes = Outcomes(task(1), task(2), refused=REFUSED, answers={"session": None})
     world = reported(outcomes, workflow, Limits(on_validation_failed=rule))
     assert states(world) == {"task-001": state, "task-002": TaskState.MERGED}
     assert not [event for event in events(world, GateOpened) if event.gate.kind.value == "validation"]
@@ -329,7 +331,7 @@ def test_the_configuration_can_decide_about_refused_tasks(workflow: Workflow, ru
 
 def test_red_checks_refuse_without_asking_a_reviewer() -> None:
     """T57: exit codes count."""
-    world = reported(Told(task(1), red={"task-001@1"}, answers={"validation": None}))
+    world = reported(Outcomes(task(1), red={"task-001@1"}, answers={"validation": None}))
     gate = world.session.open_gates["validation-task-001"]
     assert gate.evidence["issues"] == ["`make test` exited with 1"]
     assert attempts(world, "task-001", "validator") == 0
@@ -343,7 +345,7 @@ WEAK = {"task-001.validator.1": Ending.CRASHED, "task-001.validator.2": Ending.T
 
 def test_a_validator_is_retried_once_then_a_person_is_asked() -> None:
     """T21, VAL-07."""
-    world = reported(Told(task(1), endings=WEAK, answers={"validator": None}))
+    world = reported(Outcomes(task(1), endings=WEAK, answers={"validator": None}))
     gate = world.session.open_gates["validator-task-001"]
     assert gate.title.endswith("failed 2 times.")
     assert gate.evidence["reason"] == "timeout"
@@ -351,14 +353,14 @@ def test_a_validator_is_retried_once_then_a_person_is_asked() -> None:
 
 
 def test_a_person_can_review_it_instead() -> None:
-    world = reported(Told(task(1), endings=WEAK, answers={"validator": "accept"}))
+    world = reported(Outcomes(task(1), endings=WEAK, answers={"validator": "accept"}))
     assert world.session.outcome == "completed"
     assert [event.verdict.by for event in events(world, VerdictGiven)] == ["Ада"]
 
 
 def test_a_person_can_have_the_task_done_again() -> None:
     """VAL-08."""
-    world = reported(Told(task(1), endings=WEAK, answers={"validator": Answer(choice="retry")}))
+    world = reported(Outcomes(task(1), endings=WEAK, answers={"validator": Answer(choice="retry")}))
     (entry,) = world.session.tasks["task-001"].history
     assert entry.notes == "validator failed, human requested retry"
     assert world.session.outcome == "completed"
@@ -368,7 +370,7 @@ def test_a_person_can_have_the_task_done_again() -> None:
 def test_a_person_can_give_it_up(workflow: Workflow) -> None:
     """VAL-08: the task fails, what stands on it waits, what has not begun is blocked."""
     answers: dict[str, str | Answer | None] = {"validator": "skip", "session": None}
-    outcomes = Told(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
+    outcomes = Outcomes(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
     world = reported(outcomes, workflow)
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-001"].reason == "validator_failed_exhausted"
@@ -379,7 +381,7 @@ def test_a_person_can_give_it_up(workflow: Workflow) -> None:
 def test_a_question_about_work_that_is_deferred_meanwhile_can_still_be_answered(choice: str) -> None:
     """2 is built on 1; while its validator is asked about, 1 is refused, so 2 has to wait."""
     weak = {"task-002.validator.1": Ending.CRASHED, "task-002.validator.2": Ending.CRASHED}
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1),
         task(2, 1),
         endings=weak,
@@ -403,7 +405,9 @@ NEW = Limits(workers=1, allowed_paths=("**",))
 
 def drifting(answer: str | None) -> Simulation:
     drift = ConfigDrifted(digest="new", changes=("limits.workers: 4 -> 1",), limits=NEW)
-    return reported(Told(task(1), task(2), drifts={(1, "work"): drift, (1, "merge"): drift}, answers={"drift": answer}))
+    return reported(
+        Outcomes(task(1), task(2), drifts={(1, "work"): drift, (1, "merge"): drift}, answers={"drift": answer})
+    )
 
 
 def test_a_changed_configuration_is_asked_about_and_used() -> None:
@@ -438,7 +442,7 @@ def test_a_session_stopped_over_a_drift_asks_again_when_it_is_resumed() -> None:
 def test_a_hook_that_a_new_configuration_no_longer_has_is_not_called() -> None:
     drift = ConfigDrifted(digest="new", changes=("hooks",), limits=NEW)
 
-    class Slow(Told):
+    class Slow(Outcomes):
         def pick_pause(self, effect: object) -> float:
             return 5.0 if type(effect).__name__ == "RunHook" else 0.0
 

@@ -20,12 +20,12 @@ from blueflame.session.gates.questions import (
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import SINGLE, Told, reported, task
+from support.session_examples import SINGLE, Outcomes, reported, task
 
 
 def waiting_at(kind: GateKind, **outcomes: object) -> Simulation:
     """A session that stops at the first gate of this kind."""
-    return reported(Told(task(1), task(2, 1), answers={kind.value: None}, **outcomes))  # type: ignore[arg-type]  # by name
+    return reported(Outcomes(task(1), task(2, 1), answers={kind.value: None}, **outcomes))  # type: ignore[arg-type]  # by name
 
 
 def offered(gate: Gate) -> list[str]:
@@ -51,7 +51,7 @@ def test_every_option_that_can_be_chosen_leads_somewhere() -> None:
 @pytest.mark.verification(41)
 def test_an_empty_plan_is_shown_and_cannot_be_approved() -> None:
     """T41."""
-    world = reported(Told(answers={"plan": None}))
+    world = reported(Outcomes(answers={"plan": None}))
     (gate,) = world.session.open_gates.values()
     (problem,) = gate.evidence["problems"]
     assert problem.startswith("the plan has no tasks")
@@ -62,7 +62,7 @@ def test_an_empty_plan_is_shown_and_cannot_be_approved() -> None:
 def test_a_plan_that_was_rejected_three_times_is_to_be_written_by_hand() -> None:
     """T30."""
     answers: dict[str, str | Answer | None] = {"plan": "replan", "plan-2": "replan", "plan-3": "replan", "plan-4": None}
-    (gate,) = reported(Told(task(1), answers=answers)).session.open_gates.values()
+    (gate,) = reported(Outcomes(task(1), answers=answers)).session.open_gates.values()
     assert gate.id == "plan-4"
     assert offered(gate) == ["approve", "edit", "quit"]
     assert gate.title.endswith("asked 3 times: write the plan by hand (edit) or quit.")
@@ -70,7 +70,7 @@ def test_a_plan_that_was_rejected_three_times_is_to_be_written_by_hand() -> None
 
 def test_a_planner_that_gives_no_plan_twice_leads_to_a_question() -> None:
     (gate,) = reported(
-        Told(plans={1: "nonsense", 2: "more nonsense"}, answers={"plan": None})
+        Outcomes(plans={1: "nonsense", 2: "more nonsense"}, answers={"plan": None})
     ).session.open_gates.values()
     assert gate.title == "The plan cannot be used."
     assert gate.evidence["problems"] == ["nonsense", "more nonsense"]
@@ -78,7 +78,7 @@ def test_a_planner_that_gives_no_plan_twice_leads_to_a_question() -> None:
 
 
 def test_without_a_planner_nobody_is_offered_a_new_plan() -> None:
-    world = reported(Told(answers={"changeset": "skip", "session": None}), SINGLE)
+    world = reported(Outcomes(answers={"changeset": "skip", "session": None}), SINGLE)
     assert offered(world.session.open_gates["session-cycle-1"]) == ["continue", "stop"]
 
 
@@ -104,7 +104,7 @@ def test_an_answer_to_a_gate_that_is_not_there_names_those_that_are() -> None:
 
 
 def test_a_late_answer_is_told_who_was_first() -> None:
-    session = reported(Told(task(1))).session
+    session = reported(Outcomes(task(1))).session
     wrong = answer_error(session, "plan", Answer(choice="quit", by="Телеграм"))
     assert wrong == "gate plan was already answered: approve (by terminal)"
 
@@ -150,7 +150,7 @@ def test_an_edit_that_will_not_do_changes_nothing_and_is_explained(payload: dict
 
 
 def test_an_edit_that_makes_a_ring_with_another_task_is_refused() -> None:
-    outcomes = Told(task(1), task(2, 1), task(3, 2), refused={"task-001.validator.1"}, answers={"validation": None})
+    outcomes = Outcomes(task(1), task(2, 1), task(3, 2), refused={"task-001.validator.1"}, answers={"validation": None})
     session = reported(outcomes).session
     wrong = answer_error(
         session, "validation-task-001", Answer(choice="edit", payload=build_edit_payload([task(1, 3)]))
@@ -166,7 +166,7 @@ def test_an_edit_of_the_one_task_will_do() -> None:
 
 def money(unit: Unit = Unit.USD, limit: int = 5_000_000, spend: Spend | None = None) -> Session:
     world = reported(
-        Told(
+        Outcomes(
             task(1), spends={"planner": spend or Spend(micro_usd=limit, input_tokens=limit)}, answers={"budget": None}
         ),
         limits=Limits(session_budget=Budget(unit, limit)),

@@ -7,7 +7,7 @@ from blueflame.model.limits import Limits
 from blueflame.model.task import TaskState
 from blueflame.testing.simulated_messages import request_proceed
 from blueflame.testing.simulation import Simulation
-from support.session_examples import BARRIER, FLOW, Told, begun, events, reported, states, task
+from support.session_examples import BARRIER, FLOW, Outcomes, begun, events, reported, states, task
 
 
 def formed(world: Simulation) -> list[tuple[str, tuple[str, ...]]]:
@@ -20,25 +20,25 @@ def shown(world: Simulation) -> list[str]:
 
 def test_a_group_that_builds_on_another_is_shown_after_it() -> None:
     """T25, MERGE-05, MERGE-07."""
-    world = reported(Told(task(1, 2, group="b", priority=1), task(2, group="a")))
+    world = reported(Outcomes(task(1, 2, group="b", priority=1), task(2, group="a")))
     assert shown(world) == ["a", "b"]
     assert [event.changeset for event in events(world, Landed)] == ["cs-001", "cs-002"]
 
 
 def test_groups_in_a_ring_land_as_one() -> None:
     """T25 with D-31: no task stands in a ring, but the groups do."""
-    world = reported(Told(task(1, group="a"), task(2, 1, group="b"), task(3, 2, group="a")))
+    world = reported(Outcomes(task(1, group="a"), task(2, 1, group="b"), task(3, 2, group="a")))
     assert formed(world) == [("a + b", ("task-001", "task-002", "task-003"))]
 
 
 def test_overlapping_locks_order_groups_as_dependencies_do() -> None:
-    world = reported(Told(task(1, group="b", locks=("src/",)), task(2, group="a", locks=("src/x.py",))))
+    world = reported(Outcomes(task(1, group="b", locks=("src/",)), task(2, group="a", locks=("src/x.py",))))
     assert shown(world) == ["b", "a"]
 
 
 def test_what_is_missing_from_a_group_is_told() -> None:
     """VAL-10: only what passed goes to merge, and the person is warned."""
-    outcomes = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
+    outcomes = Outcomes(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
     world = reported(outcomes)
     (gate,) = world.session.open_gates.values()
     assert gate.evidence["tasks"] == ["task-001"]
@@ -46,7 +46,7 @@ def test_what_is_missing_from_a_group_is_told() -> None:
 
 
 def test_a_dropped_member_is_not_missing() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1), task(2), refused={"task-002.validator.1"}, answers={"validation": "drop", "changeset": None}
     )
     (gate,) = reported(outcomes).session.open_gates.values()
@@ -54,26 +54,26 @@ def test_a_dropped_member_is_not_missing() -> None:
 
 
 def test_in_flow_a_group_lands_while_another_is_worked_on() -> None:
-    world = reported(Told(task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 90}), FLOW)
+    world = reported(Outcomes(task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 90}), FLOW)
     landed = [each.at for each in world.journal if isinstance(each.event, Landed)]
     assert landed == [3.0, 92.0]
 
 
 def test_in_flow_a_group_waits_for_its_own() -> None:
-    world = reported(Told(task(1), task(2), minutes={"task-002.worker.1": 90}), FLOW)
+    world = reported(Outcomes(task(1), task(2), minutes={"task-002.worker.1": 90}), FLOW)
     assert formed(world) == [("main", ("task-001", "task-002"))]
 
 
 def test_in_flow_nothing_lands_before_what_it_was_built_on_is_judged() -> None:
     """The review of 1 takes long; 2 in another group is built on its commit and passes quickly."""
-    outcomes = Told(task(1, group="a"), task(2, 1, group="b"), minutes={"task-001.validator.1": 90})
+    outcomes = Outcomes(task(1, group="a"), task(2, 1, group="b"), minutes={"task-001.validator.1": 90})
     world = reported(outcomes, FLOW)
     assert formed(world) == [("a", ("task-001",)), ("b", ("task-002",))]
     assert [each.at for each in world.journal if isinstance(each.event, Landed)] == [92.0, 92.0]
 
 
 def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
-    outcomes = Told(
+    outcomes = Outcomes(
         task(1, group="a"),
         task(2, 1, group="b"),
         minutes={"task-001.validator.1": 90},
@@ -87,7 +87,7 @@ def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
 
 def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
     """With a barrier: 1 is still reviewed when a person says go on; 2, built on it, has passed."""
-    outcomes = Told(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
+    outcomes = Outcomes(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
     world = begun(outcomes, BARRIER, Limits(validators=3))
     world.send(request_proceed, at=5.0)
     world.run()
@@ -96,7 +96,7 @@ def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
 
 
 def test_changesets_are_counted_through_all_cycles() -> None:
-    world = reported(Told(task(1), answers={"changeset-cs-001": "reject"}))
+    world = reported(Outcomes(task(1), answers={"changeset-cs-001": "reject"}))
     assert [(name, record.state) for name, record in world.session.changesets.items()] == [
         ("cs-001", ChangesetState.REJECTED),
         ("cs-002", ChangesetState.LANDED),
