@@ -123,7 +123,7 @@ def run_in_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={"PATH": "/nowhere", "LC_ALL": "C.UTF-8", "HOME": "/home/nobody-here"},
+                env={"PATH": "/nowhere", "LC_ALL": "C.UTF-8", "HOME": "/home/missing"},
                 timeout=5,
                 check=False,
             )

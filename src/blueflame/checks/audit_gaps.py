@@ -15,7 +15,7 @@ UNREAD_OUTPUT = "part of its output was too large to be read: its calls there ar
 def find_unaudited_calls(
     acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False
 ) -> tuple[str, ...]:
-    """Describe each gap; there is none if each call in the output has its own line in the log.
+    """Describe each gap: a call in the output without its own line in the log.
 
     A call without a digest is found by its id alone: its program shows other text than it asks with (short paths
     instead of whole ones), and chooses the ids itself.

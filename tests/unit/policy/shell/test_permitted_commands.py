@@ -13,7 +13,7 @@ feat(task-001): sync state over ssh
 
 It used to run `rm -rf x` and $(curl y); docker is not needed any more.
 
-Co-Authored-By: Somebody <a@b.c>
+Co-Authored-By: Ada <a@b.c>
 EOF
 )\""""
 
