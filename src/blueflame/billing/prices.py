@@ -9,8 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from blueflame.billing.price_table import PRICE_LINES, PriceLine
+from blueflame.billing.price_table import PRICE_LINES
 from blueflame.billing.usage import Usage
+from blueflame.model.spend import to_micro_usd
 
 MILLION = 1_000_000
 COLUMNS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
@@ -39,10 +40,6 @@ class PriceRow:
         return large_enough and _compile_pattern(self.model).fullmatch(model.casefold()) is not None
 
 
-def count_prompt_tokens(usage: Usage) -> int:
-    return usage.input + usage.cache_read + usage.cache_write
-
-
 def compute_cost(row: PriceRow, usage: Usage) -> int:
     """Compute the exact cost, rounded up once for the whole call."""
     parts = (
@@ -57,7 +54,7 @@ def compute_cost(row: PriceRow, usage: Usage) -> int:
 
 def find_row(rows: Iterable[PriceRow], usage: Usage, otherwise: PriceRow) -> PriceRow:
     """Find the first row that matches."""
-    read = count_prompt_tokens(usage)
+    read = usage.input + usage.cache_read + usage.cache_write
     return next((row for row in rows if row.matches(usage.model, read)), otherwise)
 
 
@@ -96,7 +93,10 @@ def compile_prices(own: Mapping[str, OwnPrice], observed: Mapping[str, Fraction]
 
 @lru_cache(maxsize=1)
 def build_listed_rows() -> tuple[PriceRow, ...]:
-    return tuple(_build_listed_row(line) for line in PRICE_LINES)
+    return tuple(
+        PriceRow(model=model, above=above, **dict(zip(COLUMNS, map(to_micro_usd, dollars), strict=True)))
+        for _vendor, model, above, *dollars in PRICE_LINES
+    )
 
 
 def build_fallback_row(rows: Sequence[PriceRow]) -> PriceRow:
@@ -116,11 +116,11 @@ def _build_own_row(model: str, price: OwnPrice) -> PriceRow:
     cache_write = price.input if price.cache_write is None else price.cache_write
     return PriceRow(
         model=model,
-        input=_to_micro_usd(price.input),
-        output=_to_micro_usd(price.output),
-        cache_read=_to_micro_usd(price.input if price.cache_read is None else price.cache_read),
-        cache_write=_to_micro_usd(cache_write),
-        cache_write_1h=_to_micro_usd(cache_write if price.cache_write_1h is None else price.cache_write_1h),
+        input=to_micro_usd(price.input),
+        output=to_micro_usd(price.output),
+        cache_read=to_micro_usd(price.input if price.cache_read is None else price.cache_read),
+        cache_write=to_micro_usd(cache_write),
+        cache_write_1h=to_micro_usd(cache_write if price.cache_write_1h is None else price.cache_write_1h),
         web_search=DEFAULT_WEB_SEARCH_PRICE,
     )
 
@@ -136,12 +136,3 @@ def _scale_row(row: PriceRow, model: str, factor: Fraction) -> PriceRow:
     """Scale and round up: a correction never makes a budget larger."""
     tokens = {column: -int(-getattr(row, column) * factor // 1) for column in COLUMNS if column != "web_search"}
     return replace(row, model=model, **tokens)
-
-
-def _build_listed_row(line: PriceLine) -> PriceRow:
-    _vendor, model, above, *dollars = line
-    return PriceRow(model=model, above=above, **dict(zip(COLUMNS, map(_to_micro_usd, dollars), strict=True)))
-
-
-def _to_micro_usd(dollars: float) -> int:
-    return round(dollars * MILLION)

@@ -194,7 +194,7 @@ class JsonObjectParser:
 
 
 class AnswerParser:
-    """Tells JSON from events by the first byte: a server does not always answer as requested."""
+    """Chooses the parser by the first byte: a server does not always answer in the requested format."""
 
     def __init__(self, largest: int = MAX_PART_BYTES) -> None:
         self._largest = largest

@@ -37,7 +37,7 @@ CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
 class RuntimeKind:
     """One row of the table below; `agents/<name>` has the module with its `build_runtime`."""
 
-    apis: tuple[str, ...] = ()  # of its model; empty where only the launch tells
+    apis: tuple[str, ...] = ()  # of its model; empty when only the launch determines it
     knows_claude_models: bool = False
     enforcement: Mapping[str, Enforcement]
 
