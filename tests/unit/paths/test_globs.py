@@ -115,7 +115,7 @@ def test_a_lock_that_is_broader_is_outside(patterns: tuple[str, ...], lock: str)
 
 def _spellings(parts: list[str]) -> st.SearchStrategy[str]:
     plain = "/".join(parts)
-    # pathspec reads `a/**/` as `a/`, git as the directories below a: nobody writes that, and more is matched, not less
+    # pathspec reads `a/**/` as `a/`, git as the directories below a: that is rare, and matches more, not less
     return st.sampled_from([plain, f"/{plain}", plain if parts[-1] == "**" else f"{plain}/"])
 
 

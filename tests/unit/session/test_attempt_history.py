@@ -57,7 +57,8 @@ def test_history_stays_bounded_however_often_a_task_comes_back() -> None:
     """T47: two failures and a rejection in each of twenty cycles."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in range(100) if n % 3}
     world = reported(
-        Outcomes(task(1), endings=endings, answers={"changeset": "reject"}), limits=Limits(max_cycles=20, max_history=4)
+        Outcomes(task(1), endings=endings, answers={"changeset": "reject"}),
+        limits=Limits(max_cycles=20, max_history=4),
     )
     (record,) = world.session.tasks.values()
     assert record.attempts == 60

@@ -52,6 +52,6 @@ def test_who_must_answer_passes_with_an_answer_only(role: str) -> None:
     assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
 
 
-def test_a_reason_nobody_knows_is_never_a_pass() -> None:
+def test_an_unknown_reason_is_never_a_pass() -> None:
     with pytest.raises(KeyError):
         worker(reason="enlightened", commits=1)

@@ -81,12 +81,12 @@ def at_work(limits: Limits, *tasks: Task) -> list[Attempt]:
     return [turn.attempt for turn in turns if turn.begins == turns[0].begins]
 
 
-def test_those_who_could_start_together_share_what_is_left() -> None:
+def test_attempts_that_could_start_together_share_what_is_left() -> None:
     workers = at_work(Limits(session_budget=USD_10, workers=4), task(1), task(2), task(3), task(4), task(5))
     assert [a.ceilings for a in workers] == [(Ceiling("session", Budget(Unit.USD, 2_500_000)),)] * 4
 
 
-def test_a_task_that_nobody_can_start_beside_takes_no_part() -> None:
+def test_a_task_that_cannot_start_now_gets_no_share() -> None:
     workers = at_work(Limits(session_budget=USD_10, workers=4), task(1), task(2), task(3, 1, 2))
     assert [a.ceilings[0].budget.limit for a in workers] == [5_000_000, 5_000_000]
 
@@ -99,7 +99,7 @@ def test_no_part_is_a_crumb() -> None:
     assert granted(poor).ceilings[0].budget.limit == 100_000
 
 
-def test_each_pot_has_its_unit_and_only_what_can_bind_is_listed() -> None:
+def test_each_budget_has_its_unit_and_only_effective_ceilings_are_listed() -> None:
     limits = Limits(
         session_budget=USD_10,
         day_budget=Budget(Unit.USD, 20_000_000),
@@ -142,7 +142,7 @@ LIMITS = Limits(workers=1, session_budget=Budget(Unit.USD, 2_000_000), role_budg
 DOLLAR = {WORKER: Spend(micro_usd=1_000_000)}
 
 
-def test_a_session_that_reaches_its_limit_asks_and_goes_on_when_it_is_raised() -> None:
+def test_a_session_that_reaches_its_limit_asks_and_continues_when_it_is_raised() -> None:
     """T27: pause and ask."""
     raised = Answer(choice="raise", note="$9.50", by="Ада")
     world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=LIMITS)
@@ -151,7 +151,7 @@ def test_a_session_that_reaches_its_limit_asks_and_goes_on_when_it_is_raised() -
     assert world.session.outcome == "completed"
 
 
-def test_nobody_works_while_the_question_is_open_but_what_is_done_is_kept() -> None:
+def test_no_attempt_starts_while_the_budget_gate_is_open_and_results_are_kept() -> None:
     world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=LIMITS)
     assert list(world.session.open_gates) == ["budget"]
     assert states(world) == {
@@ -204,7 +204,7 @@ def test_a_planner_waits_for_money_as_well() -> None:
 
 
 def test_while_others_run_a_refusal_is_not_final() -> None:
-    """The second worker waits for what the first may give back, and nobody is asked."""
+    """The second worker waits for what the first may leave, and no gate is opened."""
     limits = Limits(session_budget=DOLLAR_BUDGET, role_budgets={WORKER: DOLLAR_BUDGET}, workers=2)
     world = reported(Outcomes(task(1), task(2)), limits=limits)
     turns = {turn.attempt.subject: turn for turn in world.schedule if turn.attempt.role == WORKER}
@@ -348,7 +348,7 @@ def test_what_was_spent_since_midnight_is_known_even_where_the_clock_was_set_bac
     assert world.session.sum_spend_since(workers[1]).micro_usd == 2_000_000
 
 
-def test_the_nearest_limit_is_told_of() -> None:
+def test_the_nearest_limit_is_found() -> None:
     worker = replace(
         at_work(Limits(role_budgets={WORKER: DOLLAR_BUDGET}), task(1))[0],
         ceilings=(Ceiling("session", TOKENS_100),),

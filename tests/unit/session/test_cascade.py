@@ -80,8 +80,8 @@ def test_verified_work_on_a_fallen_commit_waits_through_any_number_of_steps() ->
     assert names(list(defer_tasks_built_on(pile, ("task-001",), "why"))) == ["task-002", "task-003"]
 
 
-def test_what_was_to_land_together_waits_together_and_so_does_what_stands_on_it() -> None:
-    """1 falls, 2 stands on it, 3 would have landed with 2, and 4 in another changeset stands on 3."""
+def test_a_changeset_is_deferred_as_a_whole_with_the_work_built_on_it() -> None:
+    """2 is built on 1, 3 would have landed with 2, and 4 in another changeset is built on 3."""
     pile = session(*(task(n) for n in range(1, 6)))
     put(pile, 1, TaskState.DONE)
     put(pile, 2, TaskState.VALIDATED, 1)

@@ -41,7 +41,7 @@ def test_an_illegal_move_is_found_before_it_is_written() -> None:
         following(world, TaskMoved(task="task-001", cause=Cause.CLAIM))
 
 
-def test_a_fact_without_consequences_stands_alone() -> None:
+def test_an_event_without_consequences_is_returned_alone() -> None:
     world = reported(Outcomes(task(1)))
     event = HookRan(hook="post_merge", key="post_merge:cs-001", exit_code=1)
     assert following(world, event) == (event,)
@@ -95,7 +95,7 @@ def test_a_red_verdict_names_every_command_and_how_it_failed() -> None:
         ),
     ],
 )
-def test_an_ending_is_said_in_words(ended: AttemptOutcome, words: str) -> None:
+def test_an_ending_is_described(ended: AttemptOutcome, words: str) -> None:
     assert describe_ending(ended) == words
 
 
@@ -122,7 +122,7 @@ def test_a_hook_can_veto_what_is_done(workflow: Workflow) -> None:
 
 @EITHER
 @pytest.mark.parametrize("rule", ["ask", "requeue", "drop"])
-def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow, rule: str) -> None:
+def test_a_veto_of_work_and_of_what_is_built_on_it_moves_each_task_once(workflow: Workflow, rule: str) -> None:
     """2 is built on 1, 3 on both, and 4 needs 3: each may fall only once."""
     shared = ("src/",)
     plan = (task(1, locks=shared), task(2, 1, locks=shared), task(3, 1, 2, locks=shared), task(4, 3))
@@ -137,7 +137,7 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
     assert not {TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED} & set(states(world).values())
 
 
-def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
+def test_no_review_starts_before_the_hook_has_run() -> None:
     class Slow(Outcomes):
         def pick_pause(self, effect: Effect) -> float:
             return 9.0 if isinstance(effect, RunHook) and effect.hook.name == "pre_validation" else 0.0

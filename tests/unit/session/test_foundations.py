@@ -36,7 +36,7 @@ def test_what_has_landed_needs_no_mention() -> None:
     assert built_on(outcomes, "task-002", FLOW) == [(TaskCommit("task-001", "task-001@1"),), ()]
 
 
-def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
+def test_a_foundation_is_valid_while_its_task_has_that_commit() -> None:
     world = begun(Outcomes(task(1), task(2, 1)))
     while world.session.list_in_state(TaskState.DONE) != ("task-001", "task-002"):
         assert world.step()
@@ -50,6 +50,6 @@ def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
     assert are_foundations_valid(session, mine)
 
 
-def test_nobody_is_built_on_itself() -> None:
+def test_no_task_is_built_on_itself() -> None:
     world = reported(Outcomes(task(1), task(2)))
     assert find_foundations(world.session, task(1)) == ()

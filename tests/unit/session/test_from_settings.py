@@ -110,7 +110,7 @@ def test_the_workflow_of_the_configuration_is_the_default() -> None:
     assert build_workflow(settings(planning={"workflow": "flow"})).name == "flow"
 
 
-def test_an_unknown_workflow_is_told_with_what_was_meant() -> None:
+def test_an_unknown_workflow_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UsageError, match=r"no workflow 'wave'.*did you mean waves\?.*waves, flow, single, direct"):
         build_workflow(settings(), "wave")
 
@@ -133,7 +133,7 @@ def test_no_differences_between_the_same() -> None:
     assert list_differences(settings(), settings(limits={"agent_timeout": "5m"})) == ()
 
 
-def test_differences_are_sorted_and_told_as_the_person_writes_them() -> None:
+def test_differences_are_sorted_and_written_as_in_the_file() -> None:
     old = settings(validation={"validator_models": {"a": "opus"}})
     new = settings(limits={"agent_timeout": "10m", "max_retries": 3}, permissions={"allowed_paths": ["x/**"]})
     assert list_differences(old, new) == (

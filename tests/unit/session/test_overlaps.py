@@ -101,13 +101,13 @@ def overlap_gates(made: Simulation) -> list[Gate]:
     return [event.gate for event in events(made, GateOpened) if event.gate.kind.value == "overlap"]
 
 
-def test_a_warning_is_told_and_changes_nothing() -> None:
+def test_an_overlap_with_on_overlap_warn_is_recorded_and_changes_nothing() -> None:
     made = world("warn").run()
     assert overlap_gates(made) == []
     assert states(made) == {"task-001": "merged", "task-002": "merged"}
     assert describe_overlap(overlap()) == "task-001 and task-002 both change src/a.py"
     assert describe_overlap(overlap("a", "b", kind=LINES)) == "task-001 and task-002 both change the same lines of a, b"
-    assert made.session.overlaps == {}, "who has ended overlaps with nobody"
+    assert made.session.overlaps == {}, "an ended attempt overlaps with none"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_one_that_waits_starts_again_from_the_others_work(choice: str, waits
     assert endings == [Ending.CANCELLED, Ending.PASSED]
     second = made.session.attempts[f"ses-20261115-120000.{waits}.worker.2"].attempt
     assert [foundation.task for foundation in second.built_on] == [works_on]
-    assert made.session.tasks[waits].retries == 0, "nobody is blamed"
+    assert made.session.tasks[waits].retries == 0, "no retry is counted"
     assert all("src/a.py" in record.task.file_locks for record in made.session.tasks.values())
     assert states(made) == {"task-001": "merged", "task-002": "merged"}
     assert f"it waits for {works_on}" in made.session.tasks[waits].history[0].notes
@@ -160,7 +160,7 @@ def begun_with_gate() -> Session:
     while made.step():
         if any(gate.kind.value == "overlap" for gate in made.session.open_gates.values()):
             return made.session
-    raise AssertionError("nobody asked")
+    raise AssertionError("no gate was opened")
 
 
 def test_the_overlaps_of_agents_at_work_are_known() -> None:
@@ -176,14 +176,14 @@ def test_ignoring_is_asked_once_for_two_attempts() -> None:
     assert events(made, AttemptCancelled) == []
 
 
-def test_a_question_that_nobody_answered_is_withdrawn_when_one_of_them_ends() -> None:
+def test_an_unanswered_overlap_gate_is_withdrawn_when_one_attempt_ends() -> None:
     made = world("ask").run()
     (gone,) = events(made, GateWithdrawn)
     assert gone.gate == "overlap-task-002"
     assert states(made) == {"task-001": "merged", "task-002": "merged"}
 
 
-def test_only_news_is_told_and_nearer_changes_are_news() -> None:
+def test_only_new_overlaps_are_recorded_and_lines_after_file_is_new() -> None:
     session = begun_with_gate()
     assert list(list_new_overlaps(session, (ONE, TWO), {"src/a.py": FILE})) == []
     assert [
@@ -201,7 +201,7 @@ def test_only_news_is_told_and_nearer_changes_are_news() -> None:
     choices=st.lists(st.sampled_from(("wait", "reorder", "ignore")), min_size=6, max_size=6),
     barrier=st.booleans(),
 )
-def test_whoever_overlaps_and_whatever_is_answered_everything_lands_and_can_be_replayed(
+def test_with_any_overlaps_and_answers_everything_lands_and_can_be_replayed(
     plan: tuple[Task, ...], times: list[float], choices: list[str], barrier: bool
 ) -> None:
     def overlapping(session: Session) -> Sequence[Event]:

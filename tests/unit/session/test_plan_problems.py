@@ -36,7 +36,7 @@ def test_an_empty_plan_is_a_problem() -> None:
     assert "no tasks" in problem
 
 
-def test_all_problems_are_told_at_once_in_plan_order() -> None:
+def test_all_problems_are_reported_at_once_in_plan_order() -> None:
     plan = (
         task("task-002", "../out", needs=("task-002", "task-404"), priority=0),
         task("task-001", "/abs", "docs/x"),
@@ -129,7 +129,7 @@ def test_no_allowed_paths_allow_nothing() -> None:
     assert "allowed_paths is empty" in problem
 
 
-def test_a_bad_pattern_of_the_configuration_is_told_as_such() -> None:
+def test_a_bad_pattern_of_the_configuration_is_reported_as_such() -> None:
     (problem,) = found(task("task-001", "src"), allowed=("!src",))
     assert "configuration" in problem
 

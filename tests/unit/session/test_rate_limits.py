@@ -77,7 +77,7 @@ def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
     assert compute_wait(1, "a") == compute_wait(1, "a") >= FIRST_WAIT_SECONDS
 
 
-def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_without_an_answer() -> None:
+def test_after_some_outages_in_a_row_a_person_is_asked_and_without_an_answer_waiting_continues() -> None:
     ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER_OUTAGES + 1)))
     world = story(Outcomes(task(1), endings=ends, answers={"rate_limit": None}))
     gate = world.session.gates["rate_limit-scripted"]
@@ -123,7 +123,7 @@ def waiting(limits: Limits, outcomes: Outcomes) -> Simulation:
     return world
 
 
-def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_it() -> None:
+def test_while_a_runtime_is_parked_no_attempt_starts_and_the_session_waits() -> None:
     world = waiting(Limits(workers=1), Outcomes(task(1), task(2)))
     session = world.session
     while not session.parked:
@@ -174,11 +174,11 @@ def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
         (parked(agents=0), "scripted: rate-limited by the provider; new agents wait"),
     ],
 )
-def test_it_is_told_in_one_line_for_all(event: RuntimeParked, words: str) -> None:
+def test_a_parked_runtime_is_described_in_one_line(event: RuntimeParked, words: str) -> None:
     assert describe_parked(event) == words
 
 
-def test_a_dead_network_is_told_apart_from_a_dead_agent() -> None:
+def test_a_network_problem_is_not_blamed_on_the_agents() -> None:
     assert "the network is down, the agents are not at fault" in describe_parked(parked(kind="network"))
 
 
@@ -186,7 +186,7 @@ def of_other_runtime(session: Session) -> list[RuntimeParked]:
     return [RuntimeParked(runtime="codex", kind="outage", reason="503", until=session.last_at + HOUR)]
 
 
-def test_roles_of_other_runtimes_go_on() -> None:
+def test_roles_of_other_runtimes_continue() -> None:
     world = begun(Outcomes(task(1)))
     world.send(of_other_runtime, at=0.0)
     world.run()

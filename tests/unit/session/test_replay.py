@@ -91,7 +91,7 @@ def test_every_kind_of_event_can_be_applied() -> None:
     assert set(HANDLERS) == set(get_args(Event)) - {SessionOpened}
 
 
-def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
+def test_an_outdated_start_of_a_wave_or_a_cycle_changes_nothing() -> None:
     """A boundary that was looked at before the session went on without it."""
     world = Simulation(SimulatedOutcomes((task(1),)), [build_opening()])
     while world.session.wave != "validate":

@@ -64,7 +64,7 @@ def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyP
     assert f"remove roles.worker.{key}" in problem
 
 
-def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody_wrote_it() -> None:
+def test_interactive_planning_without_support_is_a_warning_if_it_was_set() -> None:
     roles = {"planner": {"runtime": "codex", "model": "x"}}
 
     assert find_ignored_settings(settings(roles=roles), {"planner": "codex"}) == ()
@@ -73,7 +73,7 @@ def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody
     assert find_ignored_settings(settings(planning={"interactive": True}), {"planner": "claude"}) == ()
 
 
-def test_a_rehearsal_holds_nobody_to_anything() -> None:
+def test_the_scripted_runtime_is_not_checked() -> None:
     given = settings(roles={"worker": {"runtime": "scripted", "skills": ["tdd"]}})
 
     assert find_unsupported_settings(given, {"worker": "scripted"}) == ()

@@ -177,7 +177,7 @@ def test_an_ended_session_only_runs_the_hooks_that_are_due() -> None:
 
 
 @pytest.mark.parametrize("ending", [SessionEnded(outcome="abandoned"), StopRequested(reason="enough")])
-def test_a_session_that_is_put_down_wants_nothing_new(ending: SessionEnded | StopRequested) -> None:
+def test_a_stopping_session_has_no_new_effects(ending: SessionEnded | StopRequested) -> None:
     world = begun(Outcomes(task(1)))
     apply_event(world.session, JournalEntry(world.session.seq + 1, 0.0, ending))
     assert next_events(world.session, CAPACITY) == ()
@@ -204,7 +204,7 @@ def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
     assert again.session.attempts_on["task-001", VALIDATOR] == 2
 
 
-def test_states_say_where_everybody_is() -> None:
+def test_the_index_of_states_has_every_task() -> None:
     world = reported(Outcomes(task(1), task(2)))
     assert world.session.list_in_state(TaskState.MERGED) == ("task-001", "task-002")
     assert world.session.all_finished

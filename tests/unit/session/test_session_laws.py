@@ -172,8 +172,8 @@ def test_no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) 
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
             capacity = replace(CAPACITY, day=SIMULATED_DAY, day_spend=session.spend)
-            for pot in list_shared_budgets(session, event.attempt.subject, capacity):
-                assert 0 < pot.budget.measure(compute_reservation(event.attempt)) <= pot.left
+            for shared in list_shared_budgets(session, event.attempt.subject, capacity):
+                assert 0 < shared.budget.measure(compute_reservation(event.attempt)) <= shared.left
 
 
 @laws
@@ -189,7 +189,7 @@ def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_t
 
 @laws
 @given(worlds())
-def test_nobody_is_started_with_a_runtime_that_is_parked(world: Simulation) -> None:
+def test_no_attempt_is_started_with_a_parked_runtime(world: Simulation) -> None:
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
             assert event.attempt.runtime not in session.parked
@@ -248,7 +248,7 @@ def story(journal: list[JournalEntry]) -> list[tuple[float, Event]]:
 
 
 class Prompt(Simulation):
-    """Nobody brings old news: what is no longer wanted is given up, as a crash would have given it up."""
+    """Effects that are no longer due are dropped, as a crash would have dropped them."""
 
     def _build_outcome(self, effect: Effect) -> Sequence[Event]:
         return super()._build_outcome(effect) if effect in effects_due(self.session) else ()
@@ -256,7 +256,7 @@ class Prompt(Simulation):
 
 @laws
 @given(worlds(hasty=True), st.data())
-def test_after_a_crash_the_story_goes_on_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
+def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
     world = run(Prompt(world.outcomes, world.journal[:1]))
     cut = data.draw(st.sampled_from(world.transactions))
     again = run(Prompt(world.outcomes, world.journal[:cut]))

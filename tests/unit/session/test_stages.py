@@ -20,7 +20,18 @@ from blueflame.model.task import TaskState
 from blueflame.testing.simulated_messages import request_proceed, request_stop
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation
-from support.session_examples import BARRIER, FLOW, SINGLE, Outcomes, begun, events, moves, reported, states, task
+from support.session_examples import (
+    BARRIER,
+    FLOW,
+    SINGLE,
+    Outcomes,
+    begun,
+    events,
+    moves,
+    reported,
+    states,
+    task,
+)
 
 
 def waves(world: Simulation) -> list[tuple[int, str]]:
@@ -119,7 +130,7 @@ def test_going_on_and_killing_sends_back_what_was_left_behind(workflow: Workflow
     assert world.session.tasks["task-002"].history[-1].notes == "left behind"
 
 
-def test_a_stop_gives_tasks_back_without_blame_and_a_resume_goes_on() -> None:
+def test_a_stop_releases_tasks_without_a_retry_and_a_resume_continues() -> None:
     world = begun(Outcomes(task(1), task(2), minutes={"task-002.worker.1": 50}))
     world.send(request_stop, at=10.0)
     world.run()

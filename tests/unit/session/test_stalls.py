@@ -66,20 +66,20 @@ def test_killing_is_a_failure_that_is_tried_again() -> None:
     assert "130 s" in wish.reason
 
 
-def test_a_person_who_kills_does_the_same() -> None:
+def test_kill_at_the_stall_gate_does_the_same() -> None:
     made = world("ask", stall="kill").run()
     assert endings(made) == [Ending.STALLED, Ending.PASSED]
     assert events(made, GateWithdrawn) == []
     assert made.session.tasks["task-001"].retries == 1
 
 
-def test_a_person_who_waits_changes_nothing_and_the_clock_begins_anew() -> None:
+def test_wait_at_the_stall_gate_restarts_the_timeout() -> None:
     made = world("ask", stall="wait").run()
     assert (endings(made), stall_gates(made)) == ([Ending.PASSED], ["stall-task-001"])
     assert made.session.attempts[WORKER].stalled_at == 0.5
 
 
-def test_a_question_that_nobody_answered_is_withdrawn_when_the_agent_ends() -> None:
+def test_an_unanswered_stall_gate_is_withdrawn_when_the_agent_ends() -> None:
     made = world("ask", stall=None).run()
     assert states(made)["task-001"].value == "merged"
     assert [event.gate for event in events(made, GateWithdrawn)] == ["stall-task-001"]
@@ -98,14 +98,14 @@ def test_a_question_is_withdrawn_when_the_agent_is_ended_otherwise(letter: objec
     assert endings(made)[0] is Ending.CANCELLED
 
 
-def test_nobody_is_asked_twice_at_once() -> None:
+def test_only_one_stall_gate_is_open_for_an_agent() -> None:
     made = world("ask", stall=None)
     made.send(stalled, at=0.6)
     made.run()
     assert stall_gates(made) == ["stall-task-001"]
 
 
-def test_nobody_is_asked_about_an_agent_that_is_being_ended() -> None:
+def test_no_stall_gate_opens_for_an_agent_that_is_being_ended() -> None:
     session = at_work("ask")
     cancel = AttemptCancelled(attempt=WORKER, reason="enough")
     apply_event(session, JournalEntry(session.seq + 1, 0.1, cancel))
@@ -123,17 +123,17 @@ def due(session: Session, silent_for: float, now: float, timeout: float = 100.0)
     return is_stall_due(session, WORKER, silent_for=silent_for, timeout=timeout, now=now)
 
 
-def tell(session: Session, at: float, event: Event) -> None:
+def apply(session: Session, at: float, event: Event) -> None:
     for each in tuple(consequences_of(session, event, at)):
         apply_event(session, JournalEntry(session.seq + 1, at, each))
 
 
 @pytest.mark.parametrize("policy", ["warn", "ask"])
-def test_a_silence_is_told_once_and_the_next_one_again(policy: str) -> None:
+def test_each_silence_is_reported_once(policy: str) -> None:
     session = at_work(policy)
     assert not due(session, 99.9, now=1000)
     assert due(session, 100, now=1000)
-    tell(session, 1000, AttemptStalled(attempt=WORKER, seconds=100))
+    apply(session, 1000, AttemptStalled(attempt=WORKER, seconds=100))
     assert not due(session, 101, now=1001)
     assert not due(session, 250, now=1150)
     assert due(session, 100, now=1300), "it spoke at 1200"
@@ -141,9 +141,9 @@ def test_a_silence_is_told_once_and_the_next_one_again(policy: str) -> None:
 
 def test_who_waited_is_asked_again_only_after_another_while() -> None:
     session = at_work("ask")
-    tell(session, 1000, AttemptStalled(attempt=WORKER, seconds=100))
+    apply(session, 1000, AttemptStalled(attempt=WORKER, seconds=100))
     (gate,) = session.open_gates
-    tell(session, 1050, GateAnswered(gate=gate, answer=Answer(choice="wait")))
+    apply(session, 1050, GateAnswered(gate=gate, answer=Answer(choice="wait")))
     assert not due(session, 249, now=1149)
     assert due(session, 250, now=1150)
 
@@ -157,13 +157,13 @@ def test_where_silence_is_ended_the_warden_goes_first() -> None:
 def test_a_policy_that_changes_under_way_holds_from_then_on() -> None:
     session = at_work("warn")
     changed = ConfigAdopted(digest="d", limits=replace(session.limits, on_stall="kill"))
-    tell(session, 10, changed)
-    tell(session, 20, AttemptStalled(attempt=WORKER, seconds=130))
+    apply(session, 10, changed)
+    apply(session, 20, AttemptStalled(attempt=WORKER, seconds=130))
     assert session.attempts[WORKER].cancelled_for_silence
 
 
-def test_nothing_is_due_while_the_session_is_put_down() -> None:
+def test_no_stall_is_due_while_the_session_is_stopping() -> None:
     session = at_work("ask")
     for event in request_stop(session):
-        tell(session, 10, event)
+        apply(session, 10, event)
     assert not due(session, 500, now=1000)

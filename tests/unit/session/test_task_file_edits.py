@@ -31,7 +31,7 @@ def waiting() -> Session:
     return session
 
 
-def test_an_edit_is_told_by_what_is_new_changed_and_left_out() -> None:
+def test_an_edit_lists_new_changed_and_dropped_tasks() -> None:
     session = waiting()
     changed = replace(PLAN[1], description="Another way.")
     edit = compare_tasks(session, (PLAN[0], changed, task(4)))
@@ -83,7 +83,7 @@ def test_new_changed_and_left_out_tasks_are_taken_up() -> None:
     assert "d" in made.session.edits_seen
 
 
-def test_a_result_that_was_made_for_other_words_is_made_anew_with_all_that_stands_on_it() -> None:
+def test_the_result_of_a_changed_task_is_redone_with_everything_built_on_it() -> None:
     skip = {"changeset": Answer(choice="skip", note="later")}
     made = at_the_gate(task(1), task(4, 1), answers={**skip, "session": None})
     made.run()

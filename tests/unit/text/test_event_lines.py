@@ -44,7 +44,7 @@ def test_an_agent_is_named_by_its_attempt() -> None:
     assert line.details == f"attempt {ATTEMPT} runs under warden 7"
 
 
-def test_an_ending_is_told_with_what_it_cost() -> None:
+def test_an_ending_is_described_with_its_cost() -> None:
     ended = AttemptOutcome(
         ending=Ending.TIMEOUT, seconds=300.04, spend=Spend(micro_usd=12_300), commits=1, notes="slow"
     )
@@ -53,7 +53,7 @@ def test_an_ending_is_told_with_what_it_cost() -> None:
     )
 
 
-def test_a_move_is_told_with_its_reason() -> None:
+def test_a_move_is_described_with_its_reason() -> None:
     line = line_of(TaskMoved(task="task-002", cause=Cause.BLOCK, reason="dependency task-001 failed"))
     assert line == EventLine("orchestrator", "TASK_BLOCK", "task-002 is blocked: dependency task-001 failed")
 

@@ -61,7 +61,7 @@ def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
     ]
 
 
-def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
+def test_the_end_is_described_with_what_landed_and_without_the_reason() -> None:
     spend = {"worker": Spend(micro_usd=420_000)}
     notice = heard(reported(Outcomes(task(1), task(2), spends=spend)).journal)[-1]
     assert (notice.topic, notice.words) == ("ended", "completed: 2 of 2 tasks landed, $0.84")
@@ -72,8 +72,8 @@ def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
     assert (stopped.topic, stopped.answer) == ("ended", "blueflame resume")
 
 
-def test_a_task_is_told_of_when_it_failed_for_good() -> None:
-    """What is tried again is no news: the onlooker sees a failure and its retry together."""
+def test_a_failed_task_without_retries_is_notified() -> None:
+    """A failure that is retried is not notified: the observer sees the failure and its retry together."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in (1, 2)}
     world = reported(Outcomes(task(1), endings=endings, answers={"session": "stop"}), limits=Limits(max_retries=1))
     batches = [world.journal[a:b] for a, b in zip(world.transactions, world.transactions[1:], strict=False)]
@@ -87,7 +87,7 @@ def test_a_task_is_told_of_when_it_failed_for_good() -> None:
     assert [notice.words for notice in failed] == ["task-001 (thing 1) after 2 attempts"]
 
 
-def test_money_and_models_are_told_without_reasons() -> None:
+def test_budgets_and_models_are_described_without_reasons() -> None:
     (parked,) = after(
         begun(Outcomes()), RuntimeParked(runtime="claude", kind="rate_limit", reason="of ada@example.org")
     )

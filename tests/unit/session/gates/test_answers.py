@@ -31,7 +31,18 @@ from blueflame.model.task import HistoryResult, TaskState
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import BARRIER, FLOW, SINGLE, Outcomes, begun, events, moves, reported, states, task
+from support.session_examples import (
+    BARRIER,
+    FLOW,
+    SINGLE,
+    Outcomes,
+    begun,
+    events,
+    moves,
+    reported,
+    states,
+    task,
+)
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
@@ -86,7 +97,7 @@ def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
     assert gate.find_option("approve") is None
 
 
-def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None:
+def test_a_plan_from_a_file_is_shown_in_a_workflow_without_a_planner() -> None:
     brought = JournalEntry(2, 0.0, PlanProposed(round=1, tasks=(task(1), task(2)), origin="file"))
     world = Simulation(SimulatedOutcomes(), [build_opening(workflow=SINGLE), brought]).run()
     assert next(iter(world.session.gates)) == "plan"
@@ -368,7 +379,7 @@ def test_a_person_can_have_the_task_done_again() -> None:
 
 @EITHER
 def test_a_person_can_give_it_up(workflow: Workflow) -> None:
-    """VAL-08: the task fails, what stands on it waits, what has not begun is blocked."""
+    """VAL-08: the task fails, work built on it is deferred, dependants that have not begun are blocked."""
     answers: dict[str, str | Answer | None] = {"validator": "skip", "session": None}
     outcomes = Outcomes(task(1), task(2, 1), endings=WEAK, answers=answers, minutes={"task-002.worker.1": 9})
     world = reported(outcomes, workflow)

@@ -77,7 +77,7 @@ def test_a_planner_that_gives_no_plan_twice_leads_to_a_question() -> None:
     assert offered(gate) == ["edit", "replan", "quit"]
 
 
-def test_without_a_planner_nobody_is_offered_a_new_plan() -> None:
+def test_without_a_planner_replan_is_not_offered() -> None:
     world = reported(Outcomes(answers={"changeset": "skip", "session": None}), SINGLE)
     assert offered(world.session.open_gates["session-cycle-1"]) == ["continue", "stop"]
 
@@ -103,7 +103,7 @@ def test_an_answer_to_a_gate_that_is_not_there_names_those_that_are() -> None:
     )
 
 
-def test_a_late_answer_is_told_who_was_first() -> None:
+def test_a_late_answer_is_refused_with_the_first_answer() -> None:
     session = reported(Outcomes(task(1))).session
     wrong = answer_error(session, "plan", Answer(choice="quit", by="Телеграм"))
     assert wrong == "gate plan was already answered: approve (by terminal)"

@@ -26,7 +26,7 @@ def test_a_group_that_builds_on_another_is_shown_after_it() -> None:
 
 
 def test_groups_in_a_ring_land_as_one() -> None:
-    """T25 with D-31: no task stands in a ring, but the groups do."""
+    """T25 with D-31: the tasks have no cycle, but the groups do."""
     world = reported(Outcomes(task(1, group="a"), task(2, 1, group="b"), task(3, 2, group="a")))
     assert formed(world) == [("a + b", ("task-001", "task-002", "task-003"))]
 
@@ -36,7 +36,7 @@ def test_overlapping_locks_order_groups_as_dependencies_do() -> None:
     assert shown(world) == ["b", "a"]
 
 
-def test_what_is_missing_from_a_group_is_told() -> None:
+def test_the_missing_tasks_of_a_group_are_listed() -> None:
     """VAL-10: only what passed goes to merge, and the person is warned."""
     outcomes = Outcomes(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
     world = reported(outcomes)
@@ -72,7 +72,7 @@ def test_in_flow_nothing_lands_before_what_it_was_built_on_is_judged() -> None:
     assert [each.at for each in world.journal if isinstance(each.event, Landed)] == [92.0, 92.0]
 
 
-def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
+def test_in_flow_nothing_lands_that_was_built_on_work_refused_later() -> None:
     outcomes = Outcomes(
         task(1, group="a"),
         task(2, 1, group="b"),
@@ -85,7 +85,7 @@ def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
     assert not events(world, ChangesetsFormed)
 
 
-def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
+def test_proceeding_early_does_not_land_work_built_on_unreviewed_work() -> None:
     """With a barrier: 1 is still reviewed when a person says go on; 2, built on it, has passed."""
     outcomes = Outcomes(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
     world = begun(outcomes, BARRIER, Limits(validators=3))

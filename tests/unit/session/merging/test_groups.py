@@ -51,7 +51,7 @@ def test_nothing_has_no_groups() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), st.lists(st.integers(0, 11), max_size=3)), max_size=12), st.data())
-def test_whoever_lands_finds_all_it_needs_landed(drawn: list[tuple[str, list[int]]], data: st.DataObject) -> None:
+def test_a_group_lands_after_everything_it_needs(drawn: list[tuple[str, list[int]]], data: st.DataObject) -> None:
     plan = [
         task(f"t{n:02}", group, *(f"t{need:02}" for need in sorted(set(needs)) if need < n))
         for n, (group, needs) in enumerate(drawn)

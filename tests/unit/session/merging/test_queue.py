@@ -48,7 +48,7 @@ def landings(world: Simulation) -> list[str]:
     return [each.event.changeset for each in world.journal if isinstance(each.event, Landed)]
 
 
-def test_who_waits_for_a_merger_lets_the_others_go_on_and_lands_after_them() -> None:
+def test_a_changeset_that_waits_for_a_merger_lets_others_land_first() -> None:
     world = simulate_session(Clash(tasks("a", "b", "c"), "task-001"), workflow=FLOW)
     assert landings(world) == ["cs-002", "cs-003", "cs-001"]
     assert world.session.outcome == "completed"

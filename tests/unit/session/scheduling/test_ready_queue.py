@@ -143,7 +143,7 @@ def test_the_queue_answers_as_the_rules_say_whatever_happens(
 
 
 @given(plans(), st.integers(1, 4), st.data())
-def test_the_same_events_give_the_same_picks_however_often_one_asks(
+def test_the_same_events_give_the_same_picks_however_often_pick_is_called(
     plan: list[Task], patience: int, data: st.DataObject
 ) -> None:
     asked, silent = ReadyQueue(plan, patience=patience), ReadyQueue(plan, patience=patience)
@@ -207,7 +207,7 @@ def test_a_task_for_everything_is_not_passed_over_for_ever() -> None:
     assert claims == 4
 
 
-def test_a_reservation_holds_nobody_up_who_ranks_before_it() -> None:
+def test_a_reservation_does_not_delay_tasks_of_higher_rank() -> None:
     broad, urgent = task("task-002", "src", priority=2), task("task-009", "src/a", priority=1, needs=("task-008",))
     others = [task(f"task-01{n}", f"src/x{n}") for n in range(3)]
     queue = ReadyQueue([broad, urgent, task("task-008", "docs"), *others], patience=1)
@@ -218,7 +218,7 @@ def test_a_reservation_holds_nobody_up_who_ranks_before_it() -> None:
     assert queue.explain_waiting("task-011") == "waits for the lock src reserved for task-002"
 
 
-def test_a_linear_plan_goes_one_by_one() -> None:
+def test_a_linear_plan_runs_one_task_at_a_time() -> None:
     queue = ReadyQueue([task("a", "x"), task("b", "y", needs=("a",)), task("c", "z", needs=("b",))])
     for name in ("a", "b", "c"):
         assert queue.pick(4) == (name,)

@@ -28,7 +28,7 @@ def test_two_are_in_one_ring_exactly_when_each_reaches_the_other(needs: dict[str
 
 
 @given(GRAPHS)
-def test_an_order_loses_nobody_and_puts_needs_first_where_it_can(needs: dict[str, set[str]]) -> None:
+def test_an_order_has_every_node_and_puts_needs_first_where_it_can(needs: dict[str, set[str]]) -> None:
     order = sort_topologically(needs, lambda name: name)
     assert sorted(order) == sorted(needs)
     if all(len(ring) == 1 for ring in find_components(needs)):
@@ -37,7 +37,7 @@ def test_an_order_loses_nobody_and_puts_needs_first_where_it_can(needs: dict[str
                 assert order.index(need) < order.index(name)
 
 
-def test_among_those_who_may_go_the_smallest_key_goes_first() -> None:
+def test_of_the_ready_nodes_the_smallest_key_comes_first() -> None:
     assert sort_topologically({"a": ["z"], "b": [], "z": []}, lambda name: name) == ("b", "z", "a")
 
 

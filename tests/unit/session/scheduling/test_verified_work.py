@@ -27,7 +27,7 @@ def test_without_stand_ins_neighbours_are_those_whose_locks_overlap(
 
 
 @given(st.lists(st.tuples(locks, st.booleans()), max_size=8), locks)
-def test_who_is_hidden_is_below_one_who_is_seen(story: list[tuple[list[str], bool]], asked: list[str]) -> None:
+def test_a_replaced_result_is_contained_in_a_visible_one(story: list[tuple[list[str], bool]], asked: list[str]) -> None:
     """As the session uses it: each newcomer is built on all the neighbours it has."""
     near = UnmergedWork()
     held: dict[str, list[str]] = {}
