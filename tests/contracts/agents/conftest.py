@@ -1,4 +1,4 @@
-"""Every agent here is given a key that must never be seen, and a model that is ours."""
+"""Every agent here gets a key that must never be sent anywhere, and the loopback model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THEIRS = ("ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OP
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServeModel]:
-    """Start a model that plays these scenarios; whatever API an agent speaks, it reaches this one."""
+    """Start a model that plays these scenarios; agents of every API reach this one."""
     for name in [name for name in os.environ if name.startswith(THEIRS)]:
         monkeypatch.delenv(name)
     for vendor in ("ANTHROPIC", "OPENAI", "GEMINI"):

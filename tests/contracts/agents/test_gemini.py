@@ -64,7 +64,7 @@ def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: 
         ("Write", True),
         ("Bash", True),
     ]
-    assert "allowed_paths" in str(model.requests[-1].body)  # the agent is told why
+    assert "allowed_paths" in str(model.requests[-1].body)  # the agent gets the reason
 
 
 def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Stage, serve: ServeModel) -> None:

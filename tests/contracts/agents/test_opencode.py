@@ -1,4 +1,4 @@
-"""Whole sessions with the real opencode, which asks our player for everything; only the model behind it is ours."""
+"""Whole sessions with the real opencode, which asks our client for everything; only the model behind it is ours."""
 
 from __future__ import annotations
 

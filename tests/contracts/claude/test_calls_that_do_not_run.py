@@ -1,4 +1,4 @@
-"""Calls that it refuses by itself, before any hook: how the stream tells them from calls that ran."""
+"""Calls that it refuses by itself, before any hook: how they differ from calls that ran in the stream."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def fail(claude: ClaudeRunner, status: int, *, retries: str | None = "0", **more
 def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(
     claude: ClaudeRunner, status: int, calls: int
 ) -> None:
-    """400 is asked again without betas, five times, whatever the limit of retries is."""
+    """It retries 400 five times without betas, regardless of the limit of retries."""
     ran = fail(claude, status)
     result = ran.result
     assert (ran.code, result["subtype"], result["is_error"], result["terminal_reason"]) == (
@@ -47,7 +47,7 @@ def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(
 
 
 def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: ClaudeRunner) -> None:
-    """So a budget that is gone is told with it: no retry, and the words are kept as they are."""
+    """So the gateway reports a used-up budget with 402: claude does not retry, and keeps the message unchanged."""
     gone = {"status": 402, "error": "the budget is gone"}
     ran = claude.run({"tool": {"shell": "touch made"}}, gone, flags=FLAGS, env={"CLAUDE_CODE_MAX_RETRIES": None})
     assert (ran.repo / "made").exists()
@@ -76,7 +76,7 @@ def test_retry_after_is_obeyed(claude: ClaudeRunner) -> None:
 
 
 def test_a_long_retry_after_ends_it_at_once(claude: ClaudeRunner) -> None:
-    """So a rate limit of hours must not reach it as such."""
+    """So the gateway must not forward a rate limit of hours."""
     ran = fail(claude, 429, retries=None, headers={"retry-after": "3600"})
     assert (ran.code, len(ran.asked)) == (1, 1)
 
@@ -100,7 +100,7 @@ def test_there_is_a_limit_to_how_often_it_tries_again(
 
 @pytest.mark.parametrize("trouble", [{"cut": 5}, {"broken": 5}], ids=["cut", "error"])
 def test_an_answer_that_breaks_off_is_asked_for_again(claude: ClaudeRunner, trouble: Json) -> None:
-    """Whether its own figures count the first one is a matter of timing: only the wire knows."""
+    """Whether its own figures count the first call depends on timing: only the requests show it."""
     turn = {"text": "x" * 300, "usage": {"input": 500, "output": 70}, **trouble}
     again = {"text": "done", "usage": {"input": 600, "output": 5}}
     with claude.place({**turn, "times": 1, "then": again}, env={"CLAUDE_CODE_MAX_RETRIES": None}) as place:
@@ -112,7 +112,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(claude: ClaudeRunner, trou
 
 
 def test_pings_before_the_answer_are_taken_as_signs_of_life(claude: ClaudeRunner) -> None:
-    """With them a gateway holds a call for as long as it must; without them it is given up after some minutes."""
+    """With pings a gateway can delay an answer for as long as it must; without them claude gives up after minutes."""
     waits = {"text": "at last", "pings": 5, "pace": 0.02, "usage": {"input": 700, "output": 7}}
     ran = claude.run(waits, flags=FLAGS, env={"API_TIMEOUT_MS": "60000"})
     assert (ran.code, ran.result["result"], len(ran.asked)) == (0, "at last", 1)
@@ -140,7 +140,7 @@ def test_the_budget_of_the_cli_is_looked_at_after_each_call_so_it_is_passed(clau
 
 
 def alive(mark: str) -> list[psutil.Process]:
-    """The commands that the agent's shell runs: known by a name that only they have."""
+    """Find the commands that the agent's shell runs, by a name that only they have."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -152,13 +152,13 @@ def alive(mark: str) -> list[psutil.Process]:
 def until(what: str, seen: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not seen():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         time.sleep(0.02)
 
 
 @contextmanager
 def in_a_command(claude: ClaudeRunner, mark: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A run whose shell command is under way, and would be for ever; a bare `sleep` it refuses."""
+    """Start a run whose shell command never ends; claude refuses a bare `sleep`."""
     wait = {"tool": {"shell": f"tail -f {mark}"}}
     with claude.place(wait, {"text": "done"}, files={mark: ""}) as place:
         flags = [*FLAGS, "--allowed-tools", "Bash"]

@@ -9,7 +9,7 @@ import pytest
 
 from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, Json, build_hook_settings, build_settings_flags
 
-# one hook that fails in the way that the name of the file asks for
+# a hook that fails in the way that the name of the file says
 HOOK = """#!/bin/sh
 asked=$(cat)
 case "$asked" in
@@ -60,7 +60,7 @@ def written(ran: ClaudeRun) -> set[str]:
 
 
 def both(hook: Path, **entry: object) -> Json:
-    """The failing hook for what writes, one that is not there for the shell."""
+    """Use the failing hook for tools that write, and a missing hook for the shell."""
     content = build_hook_settings(str(hook), matcher="Write", timeout=1, **entry)
     missing = build_hook_settings(str(hook.parent / "missing.sh"), matcher="Bash", **entry)
     content["hooks"]["PreToolUse"] += missing["hooks"]["PreToolUse"]
@@ -124,7 +124,7 @@ def test_an_entry_that_is_not_valid_is_dropped_silently_even_with_on_failure_blo
 
 
 def test_under_dont_ask_a_hook_without_a_decision_means_no(claude: ClaudeRunner, hook: Path) -> None:
-    """The inversion: without `allow` nothing that has effects runs, whatever happens to the hook."""
+    """Without `allow`, no call that has effects runs, whatever happens to the hook."""
     ran = run(claude, both(hook), *BROKEN, "plain-text", "allow", mode="dontAsk")
     assert written(ran) == {"allow"}
     assert {denial["tool_name"] for denial in ran.result["permission_denials"]} == {"Write"}
@@ -145,16 +145,16 @@ def test_under_dont_ask_reads_and_read_only_commands_need_no_hook(claude: Claude
 
 
 def test_a_hook_that_allows_can_tell_the_model_something(claude: ClaudeRunner, tmp_path: Path) -> None:
-    """So an agent hears of a budget that nears its end while it can still commit."""
+    """So an agent can be warned about its budget while it can still commit."""
     hook, answer = tmp_path / "hook.sh", {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
-    words = {"additionalContext": "Commit now.", "permissionDecisionReason": "is not told"}
+    words = {"additionalContext": "Commit now.", "permissionDecisionReason": "is not shown"}
     hook.write_text(f"#!/bin/sh\necho '{json.dumps({'hookSpecificOutput': answer | words})}'\n")
     hook.chmod(0o755)
     ran = run(claude, build_hook_settings(str(hook)), "allowed", mode="dontAsk")
     assert written(ran) == {"allowed"}
     said = json.dumps(ran.asked[1].body["messages"])
     assert "PreToolUse:Write hook additional context: Commit now." in said
-    assert "is not told" not in said
+    assert "is not shown" not in said
 
 
 def test_continue_false_does_not_keep_the_call_from_running(claude: ClaudeRunner, hook: Path) -> None:
@@ -165,7 +165,7 @@ def test_continue_false_does_not_keep_the_call_from_running(claude: ClaudeRunner
 
 @pytest.mark.parametrize("flag", ["--bare", "--safe-mode"])
 def test_the_modes_that_skip_hooks_are_not_for_us(claude: ClaudeRunner, hook: Path, flag: str) -> None:
-    """So we never use them: a hook that says no is not even asked."""
+    """So we never use them: a hook that would refuse is not even asked."""
     given = build_hook_settings(str(hook), onFailure="block")
     ran = claude.run(
         {"tool": {"shell": "echo deny.txt; touch done.txt"}},

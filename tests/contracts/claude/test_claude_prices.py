@@ -1,4 +1,4 @@
-"""What it reckons with: our table says the same, and a version with other prices is noticed here."""
+"""The prices it uses: our table has the same, and a version with other prices fails here."""
 
 from __future__ import annotations
 

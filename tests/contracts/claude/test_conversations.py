@@ -11,7 +11,7 @@ FLAGS = [*STREAM, *SEALED, "--permission-mode", "dontAsk"]
 
 
 def test_a_prompt_of_more_than_200_kb_comes_through_standard_input(claude: ClaudeRunner) -> None:
-    """As an argument it would be too long for Linux, which takes 128 KiB."""
+    """As an argument it would be too long: Linux allows 128 KiB."""
     prompt = "begin " + "word " * 50_000 + "end"
     ran = claude.run({"text": "read"}, flags=FLAGS, prompt=prompt)
     assert ran.code == 0

@@ -30,7 +30,7 @@ OPEN: tuple[str, ...] = ()
 
 @pytest.fixture(scope="module")
 def deny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our own hook, which says no to everything."""
+    """Write our own hook, which refuses everything."""
     path = tmp_path_factory.mktemp("hook") / "deny.sh"
     path.write_text(DENY)
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Structured output: what comes when the model does not give it, or gives what does not fit."""
+"""Structured output: what happens when the model gives none, or one that does not fit the schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRONG: Json = {"tool": {"name": "StructuredOutput", "input": {"status": "perhaps
 
 
 def test_an_answer_that_never_comes_is_no_error_but_there_is_no_key(claude: ClaudeRunner) -> None:
-    """It is asked for once more, and then it is `success`: only the missing key tells."""
+    """Claude asks for it once more and then reports `success`: only the missing key shows the failure."""
     ran = claude.run({"text": "I would rather talk."}, flags=[*FLAGS, json.dumps(SCHEMA)])
     assert (ran.code, ran.result["subtype"], ran.result["is_error"]) == (0, "success", False)
     assert "structured_output" not in ran.result

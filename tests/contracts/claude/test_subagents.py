@@ -1,4 +1,4 @@
-"""Subagents: several results, hooks, and usage that only the wire shows."""
+"""Subagents: several results, hooks, and usage that only the requests show."""
 
 from __future__ import annotations
 

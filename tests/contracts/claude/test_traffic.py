@@ -1,4 +1,4 @@
-"""Whom it talks to."""
+"""Which hosts it connects to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 
 
 def test_it_asks_only_the_base_url_and_only_for_messages(claude: ClaudeRunner) -> None:
-    """A proxy for everything that is not on this machine hears nothing."""
+    """A proxy for everything that is not on this machine gets no request."""
     heard: list[bytes] = []
     with claude.network.listen() as proxy:
 
@@ -52,7 +52,7 @@ def test_it_connects_to_the_base_url_alone(claude: ClaudeRunner) -> None:
 
 
 def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: ClaudeRunner) -> None:
-    """The door of a gateway that serves several apis."""
+    """Use the path of one API on a gateway that serves several."""
     with claude.place({"text": "done"}) as place:
         place.env = {
             "ANTHROPIC_BASE_URL": f"{place.model.url}/anthropic",

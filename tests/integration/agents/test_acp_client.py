@@ -1,4 +1,4 @@
-"""Our player as the editor of a small agent of our own, with the real hook and a real watcher behind it."""
+"""Our ACP client with a small agent of our own, the real hook and a real watcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.refusals import find_defied_refusals
 class Played(NamedTuple):
     code: int
     gathered: AgentOutput
-    notes: list[Any]  # what the agent was told
+    notes: list[Any]  # what the client sent to the agent
     audit: Audit
 
     @property
@@ -60,7 +60,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
         launch = build_runtime({"command": command}, tmp_path).prepare_launch(brief, directory=folder)
         with run_hook_server(repo) as watch:
             watch.prove()
-            (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there
+            (folder / "home" / ".claude").mkdir(parents=True)  # settings left there by a setup command
             env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}
             done = watch.during(
                 lambda: subprocess.run(
@@ -120,7 +120,7 @@ def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> N
     assert played.code == 0
 
 
-def test_the_agent_is_offered_nothing_and_put_into_a_mode_in_which_it_asks(play: Play, repo: Path) -> None:
+def test_the_agent_is_offered_no_services_and_set_to_a_mode_that_asks(play: Play, repo: Path) -> None:
     outside = {"path": f"{repo}/x", "content": "x"}
     played = play(
         {"request": "fs/write_text_file", "params": outside},
@@ -135,16 +135,14 @@ def test_the_agent_is_offered_nothing_and_put_into_a_mode_in_which_it_asks(play:
     assert not (repo / "x").exists()
 
 
-def test_a_question_of_which_not_enough_is_known_waits_for_the_rest_and_is_refused_without(
-    play: Play, repo: Path
-) -> None:
+def test_a_call_that_is_not_described_waits_for_the_rest_and_is_refused_without(play: Play, repo: Path) -> None:
     played = play(
         started("c1", "read", "read"),
         updated("c1", "in_progress", rawInput={"filePath": f"{repo}/README.md"}),
         {"ask": call("c1", "read", title="read", rawInput={})},
         updated("c1", "completed"),
         started("c2", "execute", "bash", rawInput={"cwd": str(repo)}),
-        {"ask": call("c2", "execute", title="make", rawInput={"command": "make"})},  # and where it runs never comes
+        {"ask": call("c2", "execute", title="make", rawInput={"command": "make"})},  # its folder is never sent
         updated("c2", "failed"),
         {"ask": call("c3", "fetch", title="the news")},
     )
@@ -153,7 +151,7 @@ def test_a_question_of_which_not_enough_is_known_waits_for_the_rest_and_is_refus
     assert ("Read", f"{repo}/README.md") in [(act.tool, act.target) for act in played.gathered.calls]
 
 
-def test_a_message_is_whole_whatever_comes_to_its_end_meanwhile(play: Play, repo: Path) -> None:
+def test_a_message_is_printed_whole_when_a_call_ends_in_the_middle(play: Play, repo: Path) -> None:
     played = play(
         said("First."),
         started("c1", "read", "Read", rawInput={"file_path": f"{repo}/README.md"}),
@@ -220,7 +218,7 @@ def test_a_refusal_that_cannot_be_chosen_is_a_cancellation(play: Play, repo: Pat
         ({"fail": "Internal error: 529 overloaded"}, "outage"),
     ],
 )
-def test_an_agent_that_did_not_come_to_its_end_has_failed(play: Play, step: dict[str, Any], failure: str) -> None:
+def test_an_agent_that_does_not_finish_has_failed(play: Play, step: dict[str, Any], failure: str) -> None:
     played = play(step)
 
     assert played.gathered.result is not None

@@ -1,4 +1,4 @@
-"""How claude would be started: what stands in its arguments, files and variables, and what never does."""
+"""How claude is started: what is in its arguments, files and variables, and what never is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.model.errors import Refused
 from blueflame.model.spend import Budget, Unit
 
-PROMPT = "Tell nobody: ПРИВЕТ"
+PROMPT = "A secret: ПРИВЕТ"
 BRIEF = AgentBrief(
     attempt="ses-1.task-001.worker.1",
     agent_id="worker-0a1b2c3d",
@@ -82,7 +82,7 @@ def test_it_is_started_as_the_walls_need_it(program: Path) -> None:
     assert not launch.terminal
 
 
-def test_the_prompt_goes_by_standard_input_and_stands_in_no_argument(program: Path) -> None:
+def test_the_prompt_is_on_stdin_and_in_no_argument(program: Path) -> None:
     launch = launched(program)
 
     assert launch.stdin == PROMPT
@@ -108,7 +108,7 @@ def test_all_that_it_needs_is_shown_in_its_sandbox(program: Path) -> None:
     assert all(path.exists() for path in launch.needs)
 
 
-def test_it_speaks_to_the_gateway_with_a_token_and_knows_no_key(program: Path) -> None:
+def test_it_gets_the_gateways_token_and_no_key(program: Path) -> None:
     env = launched(program, env={"MAX_THINKING_TOKENS": "0"}).env
 
     assert env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:61128/anthropic"
@@ -167,7 +167,7 @@ def test_no_plugin_and_no_skill_unless_configured(program: Path) -> None:
     assert flag(launch, "--tools") == "Read"
 
 
-def test_the_plugin_of_the_skills_comes_for_whom_it_has_one(program: Path, plugin: Path) -> None:
+def test_the_plugin_with_the_skills_is_loaded_for_roles_with_a_skill_of_it(program: Path, plugin: Path) -> None:
     skilled = launched(program, replace(BRIEF, skills=("brainstorming",)), superpowers=str(plugin))
     other = launched(program, replace(BRIEF, skills=("requesting-code-review",)), superpowers=str(plugin))
 
@@ -178,7 +178,7 @@ def test_the_plugin_of_the_skills_comes_for_whom_it_has_one(program: Path, plugi
     assert flag(other, "--tools") == "Read,Write,Bash"
 
 
-def test_a_plugin_of_the_runtime_comes_for_everybody(program: Path, plugin: Path) -> None:
+def test_a_plugin_of_the_runtime_is_loaded_for_every_role(program: Path, plugin: Path) -> None:
     launch = launched(program, plugins=("../plugins/superpowers",))
 
     assert flag(launch, "--plugin-dir") == str(plugin)

@@ -1,4 +1,4 @@
-"""Which claude is found, and what is said of one that will not do. Programs are small scripts, or the real one."""
+"""Which claude is found, and why one is not accepted. Programs are small scripts, or the real one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problems(path: Path) -> str:
     return "\n".join(build_runtime({"command": str(path)}, path.parent).find_problems())
 
 
-def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_program_is_preferred_to_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named, other = program(tmp_path / "мой" / "claude"), program(tmp_path / "bin" / "claude")
     monkeypatch.setenv("PATH", str(other.parent))
 
@@ -194,7 +194,7 @@ def test_variables_that_could_bypass_the_walls_are_refused(tmp_path: Path, name:
 
 
 @needs_claude
-def test_the_one_that_comes_with_the_python_package_has_all_that_is_needed(
+def test_the_program_in_the_python_package_has_all_that_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

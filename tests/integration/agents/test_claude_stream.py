@@ -1,4 +1,4 @@
-"""Lines that the real claude printed, and what is read in them."""
+"""Lines that the real claude printed, and the signals in them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_calls_that_were_turned_away_without_asking_do_not_count() -> None:
 
 
 def test_what_a_tool_prints_does_not_make_its_call_disappear() -> None:
-    """Whoever was let through carries the decision; a call without it that only looks turned away is a call."""
+    """An allowed call has the decision in its entry; without it, a call whose output looks rejected is a call."""
     words = "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"
     block = {"type": "tool_result", "tool_use_id": "t", "content": words, "is_error": True}
     bare = {"type": "user", "message": {"content": [block]}, "tool_use_result": "Error: No such tool available"}
@@ -114,7 +114,7 @@ def test_prose_is_not_structured_output() -> None:
         ("unauthorised", "error", "401"),
     ],
 )
-def test_a_failed_run_says_how_it_failed(stream: str, failure: str, words: str) -> None:
+def test_a_failed_run_has_its_kind_of_failure(stream: str, failure: str, words: str) -> None:
     finished = gathered(stream).result
 
     assert finished is not None
@@ -179,13 +179,13 @@ def test_of_several_results_the_last_counts(tmp_path: Path) -> None:
     assert (found.result.failure, found.output) == ("error", {"n": 2})
 
 
-def test_a_structured_output_that_is_no_object_is_a_complaint() -> None:
+def test_a_structured_output_that_is_not_an_object_is_a_problem() -> None:
     assert OutputProblem("its structured output is not an object") in parse_line(
         '{"type":"result","structured_output":[1]}'
     )
 
 
-def test_new_kinds_of_lines_are_passed_over_and_broken_ones_are_complaints() -> None:
+def test_new_kinds_of_lines_are_ignored_and_broken_ones_are_problems() -> None:
     assert parse_line('{"type":"rate_limit_event","x":1}') == ()
     assert parse_line('{"type":"stream_event","event":{}}') == ()
     assert parse_line("{}") == ()

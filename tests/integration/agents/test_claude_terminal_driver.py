@@ -1,6 +1,6 @@
 """The program between a terminal and claude, on real terminals, with a small program in claude's place.
 
-With the real one it is tried in tests/acceptance.
+tests/acceptance tries it with the real one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.agents.claude import terminal_driver as talker
+from blueflame.agents.claude import terminal_driver
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.runtime import CallResult, RunResult, TextOutput
 from support.terminals import open_viewer
@@ -23,7 +23,7 @@ from support.wardens import read_outcome, running_warden, write_launch
 CLAUDE = r"""
 import json, os, signal, sys, termios, time, tty
 notes = os.path.join(os.environ["HOME"], ".blueflame-talk")
-told = json.loads(os.environ["TOLD"])
+options = json.loads(os.environ["OPTIONS"])
 transcript = os.path.join(os.environ["HOME"], "t.jsonl")
 def note(event, **more):
     draft = os.path.join(notes, event + ".draft")
@@ -35,13 +35,13 @@ def show(text):
 def write(*lines):
     with open(transcript, "a") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
-if told.get("dies"):
+if options.get("dies"):
     sys.exit(3)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 note("SessionStart")
 tty.setraw(0)
 show("\x1b[?2004hready\r\n")
-heard, deaf = b"", told.get("deaf", 0)
+heard, deaf = b"", options.get("deaf", 0)
 while True:
     heard += os.read(0, 65536)
     if b"\x1b[201~" in heard and not heard.endswith(b"\r"):
@@ -55,11 +55,11 @@ while True:
 with open(os.path.join(os.environ["HOME"], "heard"), "wb") as file:
     file.write(heard)
 note("UserPromptSubmit")
-write(*told.get("lines", ()))
+write(*options.get("lines", ()))
 show("working\r\n")
-if told.get("fails"):
-    note("StopFailure", last_assistant_message=told["fails"])
-elif not told.get("talks"):
+if options.get("fails"):
+    note("StopFailure", last_assistant_message=options["fails"])
+elif not options.get("talks"):
     note("Stop")
 while b"quit" not in heard:
     heard += os.read(0, 65536)
@@ -83,8 +83,8 @@ def prepared(
         "alone": alone,
     }
     (folder / "talk.json").write_text(json.dumps(program))
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOLD": json.dumps(reported)}
-    argv = (sys.executable, talker.__file__, str(folder / "talk.json"))
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPTIONS": json.dumps(reported)}
+    argv = (sys.executable, terminal_driver.__file__, str(folder / "talk.json"))
     return write_launch(folder, *argv, env=env, terminal={"rows": 30, "columns": 90})
 
 
@@ -123,7 +123,7 @@ def test_a_prompt_cannot_end_its_own_paste(tmp_path: Path) -> None:
     assert (folder / "heard").read_bytes() == b"\x1b[200~a[201~rm -rf /b\x1b[201~\r"
 
 
-def test_enter_is_pressed_again_when_it_was_not_heard(tmp_path: Path) -> None:
+def test_enter_is_pressed_again_when_it_had_no_effect(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "дело", {"deaf": 1})
     assert ended(folder)["exit_code"] == 0
 
@@ -145,7 +145,7 @@ def test_the_transcript_is_printed_in_the_format_of_print_mode(tmp_path: Path) -
     ended(folder)
     signals = [signal for line in (folder / "stdout.log").read_text().splitlines() for signal in parse_line(line)]
     assert CallResult("t1", denied=True) in signals
-    assert signals.count(TextOutput("All done.")) == 2  # as it was said, and as the result
+    assert signals.count(TextOutput("All done.")) == 2  # as a message, and as the result
     assert RunResult() in signals
 
 
@@ -172,7 +172,7 @@ def test_with_a_person_it_is_over_when_the_person_leaves(tmp_path: Path) -> None
     folder = prepared(tmp_path / "дело", {"talks": True, "lines": [TEXT]}, alone=False, ask=True)
     with running_warden(folder) as warden:
         with open_viewer(folder) as person:
-            person.type(b"too early")  # would be mixed up with the prompt
+            person.type(b"too early")  # would mix with the prompt
             person.expect(b"working")
             person.type(b"a word")
             person.expect(b"got it")
@@ -198,7 +198,7 @@ def test_the_size_of_the_window_reaches_claude(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "lines", [["not json"], [["a list"]], [{"type": "assistant"}], [{"type": "user", "message": 1}]]
 )
-def test_a_transcript_that_makes_no_sense_breaks_nothing(tmp_path: Path, lines: list[object]) -> None:
+def test_an_unreadable_transcript_breaks_nothing(tmp_path: Path, lines: list[object]) -> None:
     folder = prepared(tmp_path / "дело", {"lines": [*lines, TEXT]})
     assert ended(folder)["exit_code"] == 0
     assert said(folder)[-1]["result"] == "All done."

@@ -1,4 +1,4 @@
-"""Where the credential for a model comes from, and that it is in nothing that is written down."""
+"""Where the credential for a model comes from, and that it is in no file that is written."""
 
 from __future__ import annotations
 

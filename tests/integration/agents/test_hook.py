@@ -1,4 +1,4 @@
-"""hook.sh as an agent runs it, against real listeners on loopback: whatever goes wrong, it says no with exit code 2."""
+"""hook.sh as an agent runs it, against real listeners on loopback: every failure is a refusal with exit code 2."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def listening(serve: Server, *, backlog: int = 16) -> Iterator[int]:
 
 
 def heard(asking: socket.socket) -> bytes:
-    """The whole question: head, and as much as its length says."""
+    """Read the whole request: its head, and a body of the announced length."""
     got = b""
     while b"\r\n\r\n" not in got:
         got += asking.recv(1 << 20)
@@ -100,7 +100,7 @@ def test_an_allowance_is_passed_on_as_claude_reads_it() -> None:
     assert (said["hookEventName"], said["permissionDecision"]) == ("PreToolUse", "allow")
 
 
-def test_an_allowance_may_come_in_pieces() -> None:
+def test_an_allowing_answer_may_arrive_in_pieces() -> None:
     with listening(answering(*(ALLOWED[n : n + 1] for n in range(len(ALLOWED))))) as port:
         assert ask(port).code == 0
 
@@ -176,7 +176,7 @@ def test_any_other_answer_is_a_refusal(answer: bytes) -> None:
         try:
             asking.sendall(answer)
         except OSError:
-            assert with_reset  # it had heard enough
+            assert with_reset  # it does not read the rest
 
     with listening(serve) as port:
         asked = ask(port)
@@ -254,7 +254,7 @@ def hung(how: str, size: int) -> tuple[Asked, float]:
 
 
 def _pushing(port: int) -> socket.socket:
-    """One of a crowd that fills the queue before the door, so that not even connecting is possible."""
+    """Open one of the connections that fill the listener's queue, so that connecting is not possible."""
     one = socket.socket()
     one.setblocking(False)
     one.connect_ex(("127.0.0.1", port))
@@ -346,7 +346,7 @@ def test_in_posix_mode_it_never_ends_in_anything_but_yes_or_no() -> None:
 
 @pytest.mark.parametrize("number", ["HUP", "INT", "QUIT", "PIPE", "ALRM", "TERM", "USR1", "USR2"])
 def test_a_signal_is_a_refusal(number: str) -> None:
-    """Agents take death by a signal for a yes."""
+    """Agents take death by a signal as consent."""
     arrived = threading.Event()
     over = threading.Event()
 
@@ -370,7 +370,7 @@ def test_a_signal_is_a_refusal(number: str) -> None:
 
 
 def test_it_starts_no_program(tmp_path: Path) -> None:
-    """With nothing on its PATH it does its work; a program by its path would show here."""
+    """It works with nothing on its PATH; a program started by its full path would show here."""
     words = Path(HOOK).read_text().replace("#!/bin/bash", "")
     for program in ("/bin/", "/usr/", "curl", "jq", "nc ", "python", "cat ", "sleep", "$(<"):
         assert program not in words

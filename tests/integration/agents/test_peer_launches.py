@@ -23,7 +23,7 @@ TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A native one, as far as anybody can see."""
+    """Write a file that begins like a native program."""
     path = tmp_path / "bin" / "agent"
     path.parent.mkdir()
     path.write_bytes(b"\x7fELF" + b"\0" * 60)
@@ -56,7 +56,7 @@ def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> AgentL
 
 
 def settings_of(launch: AgentLaunch) -> dict[str, Any]:
-    """Of Codex, as it reads them: one line of TOML for each -c."""
+    """Parse the settings of Codex as it does: one line of TOML for each -c."""
     words = launch.argv
     lines = [words[n + 1] for n, word in enumerate(words) if word == "-c"]
     return tomllib.loads("\n".join(lines))
@@ -84,7 +84,7 @@ def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
 
     schema = Path(launch.argv[launch.argv.index("--output-schema") + 1])
     found = json.loads(schema.read_text())
-    assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider takes nothing optional
+    assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider allows no optional keys
     assert found["properties"]["status"] == READ_ONLY_ROLE_SCHEMAS["validator"]["properties"]["status"]
     assert found["properties"]["confidence"]["type"] == ["number", "null"]
     assert schema in launch.needs
@@ -148,7 +148,7 @@ def test_an_acp_agent_gets_the_address_of_its_model(program: Path, tmp_path: Pat
     assert all(path.exists() for path in launch.needs)
 
 
-def test_an_acp_agent_of_a_known_name_needs_no_words(program: Path, tmp_path: Path) -> None:
+def test_an_acp_agent_with_a_known_name_needs_no_settings(program: Path, tmp_path: Path) -> None:
     bridge = program.with_name("claude-agent-acp")
     program.rename(bridge)
 
@@ -169,7 +169,7 @@ def test_a_model_that_only_claude_knows_is_refused_and_not_guessed(kind: str, pr
 
 
 @pytest.mark.parametrize("kind", ["gemini", "opencode", "acp"])
-def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path) -> None:
+def test_a_schema_is_requested_in_the_prompt(kind: str, program: Path, tmp_path: Path) -> None:
     launch = launched(kind, program, tmp_path, schema={"type": "object", "title": "a verdict"})
 
     assert launch.stdin.startswith("Be brief.\n\nDo it.\n\nYour last message must be one JSON object")
@@ -207,7 +207,7 @@ def test_an_old_program_is_reported(tmp_path: Path) -> None:
     assert "codex 0.1.0" in problem and "is too old: 0.166.0 or newer is needed" in problem
 
 
-def test_a_script_comes_with_its_packages_and_its_interpreter(tmp_path: Path) -> None:
+def test_a_script_needs_its_packages_and_its_interpreter(tmp_path: Path) -> None:
     package = tmp_path / "place" / "node_modules" / "@some" / "agent"
     package.mkdir(parents=True)
     (package / "cli.js").write_text("#!/usr/bin/env sh\n")

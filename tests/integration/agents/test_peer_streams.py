@@ -1,4 +1,4 @@
-"""What Codex and the Gemini CLI print, recorded from the real programs, and what our ACP player prints."""
+"""What Codex and the Gemini CLI print, recorded from the real programs, and what our ACP client prints."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ADDED = ("Write", {"file_path": "/repo/b.txt"}, True)
 QUOTED = ("Bash", {"command": "echo 'it'\"'\"'s'; sleep 0.3"}, True)
 
 
-def test_codex_shows_what_it_ran_and_changed_and_its_last_words_are_its_answer() -> None:
+def test_calls_and_last_text_of_codex_are_read() -> None:
     found = gathered(CODEX, "codex")
 
     assert [(act.tool, act.target) for act in found.calls] == [
@@ -94,7 +94,7 @@ def test_commands_of_codex_are_read_as_they_were_asked_for_however_they_are_quot
     assert [act.target for act in gathered(CODEX, "codex_quoting").calls] == asked
 
 
-def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
+def test_a_program_named_like_a_shell_is_not_taken_for_one() -> None:
     line = {"type": "item.started", "item": {"id": "i", "type": "command_execution", "command": "/repo/bash -c true"}}
 
     (act,) = CODEX.parse_line(json.dumps(line))
@@ -112,14 +112,14 @@ def test_an_unknown_item_of_codex_is_a_gap() -> None:
     assert find_unaudited_calls((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
 
 
-def test_a_run_of_codex_that_failed_says_so() -> None:
+def test_a_failed_run_of_codex_is_a_failure() -> None:
     found = gathered(CODEX, "codex_failed")
 
     assert found.result is not None
     assert (found.result.failure, "no more" in found.result.detail) == ("error", True)
 
 
-def test_gemini_shows_every_call_and_says_which_came_to_nothing() -> None:
+def test_every_call_of_gemini_is_read_with_those_that_did_not_run() -> None:
     found = gathered(GEMINI, "gemini")
 
     assert [(act.tool, act.target, act.denied) for act in found.calls] == [
@@ -134,7 +134,7 @@ def test_gemini_shows_every_call_and_says_which_came_to_nothing() -> None:
     assert found.result is not None and found.result.failure == ""
 
 
-def test_gemini_says_what_was_refused() -> None:
+def test_refused_calls_of_gemini_are_read() -> None:
     found = gathered(GEMINI, "gemini_refused")
 
     assert [(act.tool, act.denied) for act in found.calls] == [("Bash", True), ("Write", True)]
@@ -152,7 +152,7 @@ def test_pieces_of_one_message_are_one_message(tmp_path: Path) -> None:
     assert read_spool(GEMINI, spool).output == {"status": "pass"}
 
 
-def test_a_run_of_gemini_that_failed_says_so() -> None:
+def test_a_failed_run_of_gemini_is_a_failure() -> None:
     found = gathered(GEMINI, "gemini_failed")
 
     assert found.result is not None
@@ -178,7 +178,7 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
     assert found.result is not None and found.result.failure == "error"
 
 
-def test_lines_that_make_no_sense_are_complaints_and_new_kinds_are_not() -> None:
+def test_unreadable_lines_are_problems_and_new_kinds_are_not() -> None:
     for runtime in (CODEX, GEMINI, AcpRuntime(root=HERE, command="x")):
         for line in ("nonsense", "[1]", '"text"', "[" * 100_000):
             assert len(runtime.parse_line(line)) == 1

@@ -51,7 +51,7 @@ def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 
         request="Сделай это, пожалуйста",
         task=Task(id="task-001", title="Сделай это", description="пожалуйста", file_locks=("src/",)),
         allowed_paths=("src/**",),
-        watched=False,  # no walls here: what is tried is the runtime
+        watched=False,  # without walls: this tests the runtime only
     )
 
 
@@ -102,7 +102,7 @@ def test_without_a_script_planner_worker_and_validator_do_their_part(
     assert all(gathered.metered and not gathered.problems for gathered in (plan, work, verdict))
 
 
-def test_what_an_agent_does_goes_by_the_attempt(repo: Path, tmp_path: Path) -> None:
+def test_the_steps_of_an_agent_depend_on_the_attempt(repo: Path, tmp_path: Path) -> None:
     runtime = scripted(
         """
 tasks:
@@ -211,7 +211,7 @@ def test_a_line_is_read_for_what_it_means(line: str, signals: tuple[object, ...]
         "[" * 100_000,
     ],
 )
-def test_a_line_that_makes_no_sense_is_a_complaint_and_costs_nothing_silently(line: str) -> None:
+def test_an_unreadable_line_is_a_problem_and_not_counted_as_free(line: str) -> None:
     (signal,) = READER.parse_line(line)
 
     assert isinstance(signal, OutputProblem)
@@ -306,7 +306,7 @@ def test_what_was_done_is_kept_to_be_compared_with_the_audit_log(
     assert (whole.is_incomplete, len(cut.calls), cut.call_count, cut.is_incomplete) == (False, 3, 5, True)
 
 
-def test_complaints_are_counted_but_not_all_kept(tmp_path: Path) -> None:
+def test_problems_are_counted_but_not_all_kept(tmp_path: Path) -> None:
     gathered = read_spool(READER, spool(tmp_path / "stdout.log", ["nonsense"] * 1000))
 
     assert gathered.problem_count == 1000

@@ -1,4 +1,4 @@
-"""Scripts for scripted agents: how they are read, what is wrong with them, and who plays what."""
+"""Scripts for scripted agents: how they are read, their problems, and which steps an attempt gets."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_a_character_can_be_rogue_in_all_that_it_does() -> None:
     ]
 
 
-def test_who_breaks_its_scope_does_so_although_it_is_refused() -> None:
+def test_the_scope_breaker_acts_although_it_is_refused() -> None:
     assert [step["do"] for step in steps("defaults: {worker: scope-breaker}") if "rogue" in step] == ["write"]
 
 
@@ -348,7 +348,7 @@ def test_an_unknown_role_does_what_its_answer_asks_for() -> None:
 
 @pytest.mark.parametrize("character", BEHAVIOURS)
 @pytest.mark.parametrize("role", ["planner", "worker", "validator"])
-def test_every_character_can_be_played_by_everybody(character: str, role: str) -> None:
+def test_every_behaviour_works_for_every_role(character: str, role: str) -> None:
     played = steps(f"defaults: {{{role}: [play: {character}]}}", replace(BRIEF, role=role))
 
     assert played
@@ -357,7 +357,7 @@ def test_every_character_can_be_played_by_everybody(character: str, role: str) -
 
 
 @given(st.lists(st.sampled_from([*"{}aτ \n", *(f"{{{name}}}" for name in PLACEHOLDERS)])))
-def test_a_text_taken_literally_comes_back_as_it_is(pieces: list[str]) -> None:
+def test_an_escaped_text_is_filled_in_unchanged(pieces: list[str]) -> None:
     text = "".join(pieces)
 
     assert fill_placeholders(escape_placeholders(text), dict.fromkeys(PLACEHOLDERS, "filled")) == text
@@ -368,7 +368,7 @@ def test_braces_that_are_no_blanks_are_left_alone(text: str) -> None:
     assert fill_placeholders({"k": [text]}, dict.fromkeys(PLACEHOLDERS, "filled")) == {"k": [text]}
 
 
-def test_blanks_are_filled_everywhere_and_doubled_braces_give_the_word() -> None:
+def test_placeholders_are_filled_everywhere_and_doubled_braces_escape_them() -> None:
     values = dict.fromkeys(PLACEHOLDERS, "?") | {"task": "task-001"}
 
     assert fill_placeholders({"a": ["{task}/{{task}}/{other}", 5, None]}, values) == {

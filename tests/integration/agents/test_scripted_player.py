@@ -1,4 +1,4 @@
-"""The player as a real process in a real checkout: what it does, says and how it ends."""
+"""The player as a real process in a real checkout: what it does, what it prints and how it ends."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_command_over_its_time_is_killed(repo: Path) -> None:
     assert play(repo, {"do": "run", "command": "exec sleep 600", "timeout": 0.1}).code == 1
 
 
-def test_answers_usage_and_words_are_lines_of_json(repo: Path) -> None:
+def test_answers_usage_and_texts_are_lines_of_json(repo: Path) -> None:
     played = play(
         repo,
         {"do": "say", "text": "готово"},
@@ -179,7 +179,7 @@ def test_expectations_of_files_and_of_the_prompt(repo: Path) -> None:
 
     assert play(repo, {"do": "expect", "contains": "the end"}, prompt=long).code == 0
     assert play(repo, {"do": "expect", "path": "src/app.py", "contains": "42", "lacks": "43"}).code == 0
-    for wrong in ({"contains": "nobody"}, {"path": "src/app.py", "lacks": "42"}, {"path": "none", "contains": "x"}):
+    for wrong in ({"contains": "absent"}, {"path": "src/app.py", "lacks": "42"}, {"path": "none", "contains": "x"}):
         failed = play(repo, {"do": "expect", **wrong})
         assert failed.code == 1
         assert failed.result["result"].startswith("expect: ")
@@ -319,7 +319,7 @@ def test_what_is_refused_is_not_done_and_the_next_step_is(repo: Path, git: Git) 
     assert gaps(watch, played) == ()
 
 
-def test_a_rogue_step_asks_and_is_done_whatever_the_answer(repo: Path) -> None:
+def test_a_rogue_step_asks_and_is_done_regardless_of_the_answer(repo: Path) -> None:
     with run_hook_server(repo) as watch:
         watch.prove()
         played = watched_play(watch, {"do": "write", "path": ".env", "text": "x", "rogue": True})

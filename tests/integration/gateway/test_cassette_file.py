@@ -89,7 +89,7 @@ def test_a_conversation_with_another_beginning_is_replayed_in_order(tape: Path) 
     assert received(player, asked("another title", model="small")) == "t0"
     assert received(player, asked("at 11:59")) == "a0"
     assert received(player, asked("at 11:59", 1)) == "a1"
-    assert received(player, asked("nobody began with this")) is None
+    assert received(player, asked("no conversation began with this")) is None
 
 
 def test_a_turn_that_was_not_recorded_gets_the_next_answer_of_its_conversation(tape: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_missing_cassette_is_refused(tape: Path) -> None:
         CassetteRecorder(str(tape / "x"), KEY, HERE)
 
 
-def test_a_full_disk_is_reported_and_holds_no_call_up() -> None:
+def test_a_full_disk_is_reported_and_delays_no_call() -> None:
     recorder = CassetteRecorder("/dev/full", KEY, HERE)
     recorder.add("anthropic", asked("a"), said("one"), True)
     assert "No space left" in recorder.problem

@@ -41,7 +41,9 @@ def folder(tmp_path: Path) -> Path:
         (b"", "not_tls"),
     ],
 )
-def test_without_a_client_hello_for_the_named_host_no_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
+def test_without_a_client_hello_for_the_named_host_no_byte_is_forwarded(
+    folder: Path, opening: bytes, rule: str
+) -> None:
     async def scenario(harness: GatewayHarness) -> None:
         answer = await harness.send_request(format_connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
@@ -139,7 +141,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 @settings(max_examples=150)
 @given(opening=st.binary(max_size=600) | damaged_requests().filter(lambda data: data[:1] == b"\x16"))
-def test_a_damaged_client_hello_goes_on_only_if_it_still_names_the_host(
+def test_a_damaged_client_hello_is_forwarded_only_if_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
     async def scenario(harness: GatewayHarness) -> None:

@@ -94,7 +94,7 @@ def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
     assert len(harness.reached) == 1
 
 
-def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
+def test_a_refusal_names_the_host_and_the_setting_that_allows_it(folder: Path) -> None:
     async def scenario(harness: GatewayHarness) -> None:
         answer = await harness.send_request(format_connect("example.com:8443"))
         first, _, rest = answer.partition(b"\r\n")

@@ -1,4 +1,4 @@
-"""Pings keep a waiting client's stream alive, and errors come as events then."""
+"""Pings keep a waiting client's stream alive; an error after them is sent as an event."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_client_that_waits_for_one_answer_gets_nothing_before_it(tmp_path: Pat
         ("/gemini/v1beta/models/gemini-test:streamGenerateContent?alt=sse", b": waiting for the model\n\n"),
     ],
 )
-def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:
+def test_an_error_after_pings_is_sent_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:
     refused = answer_json(400, {"error": {"message": "No such model.", "code": "odd"}})
     with start_provider(LIMITED, refused) as provider, start_fast_gateway(tmp_path, provider.url) as port:
         status, body = ask(port, target, STREAM)

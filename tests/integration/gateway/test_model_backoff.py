@@ -113,7 +113,7 @@ def test_an_outage_that_lasts_too_long_ends_the_wait(tmp_path: Path) -> None:
 
 
 def test_a_rate_limit_is_shared_with_the_other_gateways_of_the_runtime(tmp_path: Path) -> None:
-    """The first gateway meets the limit and writes the file; the second waits until it is removed."""
+    """The first gateway gets the rate limit and writes the file; the second waits until it is removed."""
     shared = tmp_path / "parked" / "claude.json"
     with (
         start_provider(LIMITED, FINE) as provider,
@@ -152,7 +152,7 @@ def test_the_first_success_lifts_the_limit_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"until": "soon"}', '{"until": 17}'])
-def test_an_invalid_shared_file_holds_no_call_up(tmp_path: Path, text: str) -> None:
+def test_an_invalid_shared_file_delays_no_call(tmp_path: Path, text: str) -> None:
     shared = tmp_path / "claude.json"
     shared.write_text(text)
     with (
@@ -172,7 +172,7 @@ def test_a_call_of_a_disconnected_agent_stops_waiting(tmp_path: Path) -> None:
         gateway.wait_until_parked()
         agent_call.close()
         (line,) = gateway.wait_for_usage()
-        wait_until(lambda: gateway.read_status()["parked"] is None, "nobody waits any more")
+        wait_until(lambda: gateway.read_status()["parked"] is None, "no call waits any more")
 
     assert (line["refused"], line["status"], line["complete"]) == ("parked", 429, True)
     assert len(provider.asked) == 1

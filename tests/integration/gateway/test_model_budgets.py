@@ -62,7 +62,7 @@ def test_a_refusal_has_the_shape_of_its_api(build_used_up: RunningGateway, targe
 
 
 @pytest.fixture(scope="module")
-def build_used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of doors)
+def build_used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of gateways)
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 200}]
     folder = tmp_path_factory.mktemp("model") / "a"
     with (
@@ -110,7 +110,7 @@ def test_parallel_calls_run_together_when_the_budget_has_room(tmp_path: Path) ->
         start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
         ThreadPoolExecutor(3) as pool,
     ):
-        assert gateway.send_call().status == 200  # now it is known how large a call is
+        assert gateway.send_call().status == 200  # now the size of a call is known
         waiting = [pool.submit(gateway.send_call) for _ in range(3)]
         wait_until(lambda: len(provider.asked) == 4, "all three are with the provider at once")
         gate.set()

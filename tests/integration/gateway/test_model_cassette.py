@@ -16,7 +16,7 @@ THEN = {
         {"role": "user", "content": "On."},
     ],
 }
-NOBODY = "http://127.0.0.1:9"
+CLOSED_PORT = "http://127.0.0.1:9"
 
 
 def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> None:
@@ -28,7 +28,9 @@ def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> No
         gateway.send_call(body=ASKED)
         gateway.send_call(body=THEN)
         recorded = gateway.read_usage()
-    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as gateway:
+    with start_model_gateway(
+        tmp_path / "b", build_model_options(CLOSED_PORT, replay=str(cassette)), secrets={}
+    ) as gateway:
         first, second = gateway.send_call(body=ASKED), gateway.send_call(body=THEN)
         played = gateway.read_usage()
 
@@ -47,7 +49,9 @@ def test_a_recorded_session_is_replayed_without_a_provider(tmp_path: Path) -> No
 def test_a_call_that_was_not_recorded_is_refused(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     cassette.write_text("")
-    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as gateway:
+    with start_model_gateway(
+        tmp_path / "b", build_model_options(CLOSED_PORT, replay=str(cassette)), secrets={}
+    ) as gateway:
         received = gateway.send_call(body=ASKED)
         (line,) = gateway.read_usage()
 

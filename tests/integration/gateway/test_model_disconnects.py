@@ -63,7 +63,7 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
         start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
         gateway.start_call() as one,
     ):
-        one.read_head()  # first: whoever asks first is answered
+        one.read_head()  # the first call is answered first
         with gateway.start_call() as _other:
             wait_until(lambda: len(provider.asked) == 2, "both calls are with the provider")
             gateway.warden.kill()

@@ -41,7 +41,7 @@ ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret
         ({"places": {"a": 1}}, "places: a must be a string"),
     ],
 )
-def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict[str, Any], reported: str) -> None:
+def test_unknown_options_start_nothing(tmp_path: Path, wrong: dict[str, Any], reported: str) -> None:
     options = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
 
     with pytest.raises(ValueError, match=reported) as refused:

@@ -35,9 +35,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Provider, R
     folder = tmp_path_factory.mktemp("model") / "попытка 1"
     with (
         start_provider(answer_json(200, build_message())) as provider,
-        start_model_gateway(folder, build_model_options(provider.url)) as door,
+        start_model_gateway(folder, build_model_options(provider.url)) as gateway,
     ):
-        yield provider, door
+        yield provider, gateway
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def provider(pair: tuple[Provider, RunningGateway]) -> Provider:
 
 
 @pytest.fixture
-def door(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
-    """One for all: as if nothing had been written yet."""
+def gateway(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
+    """Share one gateway among the tests; its logs are emptied before each."""
     _, harness = pair
     (harness.folder / "usage.jsonl").write_text("")
     return harness
 
 
-def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningGateway, provider: Provider) -> None:
-    received = door.send_call(body={"model": "claude-test", "messages": []})
+def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(gateway: RunningGateway, provider: Provider) -> None:
+    received = gateway.send_call(body={"model": "claude-test", "messages": []})
 
     assert (received.status, received.content, received.headers["connection"]) == (200, build_message(), "close")
     (asked,) = provider.asked
@@ -66,16 +66,16 @@ def test_an_answer_is_forwarded_unchanged_and_its_usage_is_logged(door: RunningG
         "/v1/messages",
         {"model": "claude-test", "messages": []},
     )
-    (line,) = door.read_usage()
+    (line,) = gateway.read_usage()
     assert line["attempt"] == "попытка 1"
     assert (line["api"], line["model"], line["status"], line["complete"]) == ("anthropic", "claude-test", 200, True)
     assert (line["input"], line["output"], line["micro_usd"], line["priced_as"]) == (100, 20, 200, "*-test")
     assert (line["refused"], line["tries"]) == ("", 1)
-    assert door.read_status() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
+    assert gateway.read_status() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
 
 
-def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGateway, provider: Provider) -> None:
-    door.send_call(
+def test_the_credential_is_added_and_the_agents_token_removed(gateway: RunningGateway, provider: Provider) -> None:
+    gateway.send_call(
         "/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1"
     )
 
@@ -108,8 +108,8 @@ def test_the_credential_is_added_and_the_agents_token_removed(door: RunningGatew
 def test_each_api_is_reached_in_its_own_way(
     pair: tuple[Provider, RunningGateway], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
 ) -> None:
-    provider, door = pair
-    assert door.send_call(target, **shown).status == 200
+    provider, gateway = pair
+    assert gateway.send_call(target, **shown).status == 200
 
     asked = provider.asked[-1]
     assert asked.path == path
@@ -165,33 +165,33 @@ def test_each_api_is_reached_in_its_own_way(
     ],
 )
 def test_every_wire_format_is_metered_alike(
-    door: RunningGateway, provider: Provider, target: str, answer: object
+    gateway: RunningGateway, provider: Provider, target: str, answer: object
 ) -> None:
     provider.plays[:] = [answer]  # type: ignore[list-item]  # a play
 
-    received = door.send_call(target, {"model": "gpt-test", "stream": True})
+    received = gateway.send_call(target, {"model": "gpt-test", "stream": True})
 
     assert received.whole
-    (line,) = door.read_usage()
+    (line,) = gateway.read_usage()
     assert (line["input"], line["cache_read"], line["output"], line["complete"]) == (60, 40, 20, True)
     assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
 
 
-def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, provider: Provider) -> None:
+def test_a_stream_is_forwarded_while_it_arrives(gateway: RunningGateway, provider: Provider) -> None:
     pieces, go_on = build_message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
     provider.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
 
-    with door.start_call(body={"model": "claude-test", "stream": True}) as agent_call:
+    with gateway.start_call(body={"model": "claude-test", "stream": True}) as agent_call:
         status, headers = agent_call.read_head()
         received = agent_call.read_chunk()
         while len(received) < len(pieces[0] + pieces[1]):
-            received += agent_call.read_chunk()  # the provider has not said the rest yet
+            received += agent_call.read_chunk()  # the provider has not sent the rest yet
         go_on.set()
         while part := agent_call.read_chunk():
             received += part
 
     assert (status, headers["content-type"], received) == (200, "text/event-stream", b"".join(pieces))
-    (line,) = door.read_usage()
+    (line,) = gateway.read_usage()
     assert [line[kind] for kind in ("input", "output", "cache_read", "cache_write", "complete")] == [
         100,
         20,
@@ -202,23 +202,23 @@ def test_a_stream_is_forwarded_while_it_arrives(door: RunningGateway, provider: 
 
 
 def test_usage_is_requested_where_the_api_does_not_report_it_by_default(
-    door: RunningGateway, provider: Provider
+    gateway: RunningGateway, provider: Provider
 ) -> None:
     asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
 
-    door.send_call("/openai/chat/completions", asked)
+    gateway.send_call("/openai/chat/completions", asked)
 
     assert provider.asked[0].content == {**asked, "stream_options": {"include_usage": True, "other": 1}}
 
 
 @pytest.mark.parametrize("headers", [{"x_api_key": "bf-another"}, {"no_token": "1"}, {"authorization": "Basic eA=="}])
 def test_without_the_attempts_token_nothing_goes_out(
-    door: RunningGateway, provider: Provider, headers: dict[str, str]
+    gateway: RunningGateway, provider: Provider, headers: dict[str, str]
 ) -> None:
-    received = door.send_call(**headers)
+    received = gateway.send_call(**headers)
 
     assert (received.status, received.content["error"]["type"]) == (401, "authentication_error")
-    assert (provider.asked, door.read_usage()) == ([], [])
+    assert (provider.asked, gateway.read_usage()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -234,35 +234,35 @@ def test_without_the_attempts_token_nothing_goes_out(
         "/gemini/v1beta/models/../x:generateContent",
     ],
 )
-def test_a_call_that_could_not_be_metered_is_refused(door: RunningGateway, provider: Provider, target: str) -> None:
-    received = door.send_call(target)
+def test_a_call_that_could_not_be_metered_is_refused(gateway: RunningGateway, provider: Provider, target: str) -> None:
+    received = gateway.send_call(target)
 
     assert received.status == 404
     assert "could not be metered" in received.body.decode()
     assert provider.asked == []
 
 
-def test_responses_in_the_background_are_refused(door: RunningGateway, provider: Provider) -> None:
-    received = door.send_call("/openai/responses", {"model": "gpt-test", "background": True})
+def test_responses_in_the_background_are_refused(gateway: RunningGateway, provider: Provider) -> None:
+    received = gateway.send_call("/openai/responses", {"model": "gpt-test", "background": True})
 
     assert received.status == 400
     assert "background" in received.content["error"]["message"]
     assert provider.asked == []
 
 
-def test_a_free_call_is_forwarded_without_a_line(door: RunningGateway, provider: Provider) -> None:
+def test_a_free_call_is_forwarded_without_a_line(gateway: RunningGateway, provider: Provider) -> None:
     provider.plays[:] = [answer_json(200, {"input_tokens": 12})]
 
-    assert door.send_call("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
-    assert door.read_usage() == []
+    assert gateway.send_call("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
+    assert gateway.read_usage() == []
 
 
-def test_a_chunked_body_arrives_whole(door: RunningGateway, provider: Provider) -> None:
+def test_a_chunked_body_arrives_whole(gateway: RunningGateway, provider: Provider) -> None:
     body = json.dumps({"model": "claude-test", "text": "x" * 100_000}).encode()
     parts = [body[:10], body[10:70_000], body[70_000:]]
     chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
 
-    assert door.send_call(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
+    assert gateway.send_call(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
     assert provider.asked[0].body == body
 
 
@@ -277,51 +277,51 @@ def test_a_chunked_body_arrives_whole(door: RunningGateway, provider: Provider) 
     ],
 )
 def test_a_body_that_is_too_large_or_malformed_is_refused(
-    door: RunningGateway, provider: Provider, headers: dict[str, str], body: bytes, status: int
+    gateway: RunningGateway, provider: Provider, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    assert door.send_call(body=body, **headers).status == status
+    assert gateway.send_call(body=body, **headers).status == status
     assert provider.asked == []
 
 
-def test_errors_of_the_provider_are_forwarded(door: RunningGateway, provider: Provider) -> None:
+def test_errors_of_the_provider_are_forwarded(gateway: RunningGateway, provider: Provider) -> None:
     provider.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
 
-    received = door.send_call()
+    received = gateway.send_call()
 
     assert (received.status, received.headers["request-id"]) == (400, "req_1")
     assert received.content["error"]["message"] == "No such model."
-    (line,) = door.read_usage()
+    (line,) = gateway.read_usage()
     assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
 
 
-def test_an_answer_that_breaks_off_is_forwarded_as_broken(door: RunningGateway, provider: Provider) -> None:
+def test_an_answer_that_breaks_off_is_forwarded_as_broken(gateway: RunningGateway, provider: Provider) -> None:
     provider.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
 
-    received = door.send_call(body={"model": "claude-test", "stream": True})
+    received = gateway.send_call(body={"model": "claude-test", "stream": True})
 
     assert not received.whole
-    (line,) = door.wait_for_usage()
+    (line,) = gateway.wait_for_usage()
     assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
-    assert len(provider.asked) == 1  # never again, once a byte has been passed on
+    assert len(provider.asked) == 1  # no retry once a byte has been forwarded
 
 
-def test_the_connection_to_the_provider_is_reused(door: RunningGateway, provider: Provider) -> None:
+def test_the_connection_to_the_provider_is_reused(gateway: RunningGateway, provider: Provider) -> None:
     for _ in range(3):
-        assert door.send_call().status == 200
+        assert gateway.send_call().status == 200
 
     assert len(provider.asked) == 3
     assert provider.connections <= 1
 
 
-def test_health_checks_of_clients_are_answered_here(door: RunningGateway, provider: Provider) -> None:
+def test_health_checks_of_clients_are_answered_here(gateway: RunningGateway, provider: Provider) -> None:
     import http.client
 
     for method, target in (("HEAD", "/anthropic/"), ("GET", "/anthropic/api/hello"), ("HEAD", "/anthropic")):
-        client = http.client.HTTPConnection("127.0.0.1", door.port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=20)
         client.request(method, target)
         assert client.getresponse().status == 200
         client.close()
-    client = http.client.HTTPConnection("127.0.0.1", door.port, timeout=20)
+    client = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=20)
     client.request("GET", "/")
     assert json.loads(client.getresponse().read())["models"] == ["/anthropic/", "/gemini/", "/openai/"]
     client.close()
@@ -331,8 +331,8 @@ def test_health_checks_of_clients_are_answered_here(door: RunningGateway, provid
 def test_an_api_that_the_runtime_does_not_use_is_not_available(provider: Provider, tmp_path: Path) -> None:
     options = build_model_options(provider.url)
     del options["apis"]["openai"]
-    with start_model_gateway(tmp_path / "a", options) as door:
-        received = door.send_call("/openai/responses")
+    with start_model_gateway(tmp_path / "a", options) as gateway:
+        received = gateway.send_call("/openai/responses")
 
     assert received.status == 404
     assert "the openai API is not available" in received.content["error"]["message"]
@@ -346,14 +346,14 @@ def test_a_login_is_read_again_for_each_call(provider: Provider, tmp_path: Path)
 
     options = build_model_options(provider.url)
     options["apis"] = {"anthropic": {"upstream": provider.url, "auth": "oauth", "file": str(login)}}
-    with start_model_gateway(tmp_path / "a", options, secrets={}) as door:
-        unread = door.send_call()
+    with start_model_gateway(tmp_path / "a", options, secrets={}) as gateway:
+        unread = gateway.send_call()
         for token in ("first", "second"):
             log_in(token, time.time() + 3600)
-            assert door.send_call(anthropic_beta="some-beta").status == 200
+            assert gateway.send_call(anthropic_beta="some-beta").status == 200
         log_in("third", time.time() - 1)
-        expired = door.send_call()
-        lines = door.read_usage()
+        expired = gateway.send_call()
+        lines = gateway.read_usage()
 
     assert [asked.headers["authorization"] for asked in provider.asked] == ["Bearer first", "Bearer second"]
     assert {asked.headers["anthropic-beta"] for asked in provider.asked} == {"some-beta,oauth-2025-04-20"}
@@ -364,14 +364,14 @@ def test_a_login_is_read_again_for_each_call(provider: Provider, tmp_path: Path)
 
 
 def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(
-    door: RunningGateway, provider: Provider
+    gateway: RunningGateway, provider: Provider
 ) -> None:
-    door.send_call()
+    gateway.send_call()
 
-    for file in door.folder.iterdir():
+    for file in gateway.folder.iterdir():
         assert SECRET.encode() not in file.read_bytes(), file
     for name in ("cmdline", "environ"):
-        assert SECRET.encode() not in Path(f"/proc/{door.pid}/{name}").read_bytes()
+        assert SECRET.encode() not in Path(f"/proc/{gateway.pid}/{name}").read_bytes()
 
 
 @given(

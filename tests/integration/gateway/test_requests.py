@@ -143,7 +143,7 @@ def test_an_endless_head_and_a_slow_one_are_refused(folder: Path) -> None:
 def test_random_bytes_reach_no_host_and_never_end_the_gateway(
     tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]
 ) -> None:
-    """Whatever is sent, only the listed host is resolved, and only a ClientHello for it goes on."""
+    """Whatever is sent, only the listed host is resolved, and only a ClientHello for it is forwarded."""
 
     async def scenario(harness: GatewayHarness) -> None:
         for data in sent:

@@ -1,4 +1,4 @@
-"""When a rate-limited call may be retried: every provider says it in another way."""
+"""When a rate-limited call may be retried: every provider reports it differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents with a terminal of their own: typed at, resized, looked at by many, and never held up by anybody."""
+"""Agents with their own terminal: keys, sizes, several viewers, and no viewer ever blocks the agent."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ def test_control_c_and_a_new_size_reach_the_agent(talker: Path) -> None:
         viewer.expect(b"resized to 50 132")
 
 
-def test_an_agent_is_told_of_a_size_that_is_no_other(talker: Path) -> None:
-    """Who connects wants the screen drawn anew, whatever its size."""
+def test_an_agent_redraws_also_when_a_viewer_has_the_same_size(talker: Path) -> None:
+    """A new viewer needs the whole screen, also when the size does not change."""
     with open_viewer(talker) as viewer:
         viewer.expect(b"size 33 111")
         viewer.resize(33, 111)
         viewer.expect(b"resized to 33 111")
 
 
-def test_an_agent_without_a_session_of_its_own_hears_of_a_new_size(folder: Path) -> None:
-    """A sandbox without the program that begins one: nobody there has the terminal as its own."""
+def test_an_agent_without_its_own_session_is_signalled_about_a_new_size(folder: Path) -> None:
+    """In a sandbox without setsid, no process has it as its controlling terminal."""
     who = find_user("ourselves")
     walls = build_sandbox_options(
         folder, "--ro-bind", "/dev/null", str(Path(shutil.which("setsid") or "/usr/bin/setsid").resolve())
@@ -105,7 +105,7 @@ def test_an_agent_without_a_session_of_its_own_hears_of_a_new_size(folder: Path)
         viewer.expect(b"resized to 50 132")
 
 
-def test_who_comes_later_sees_what_was_shown_before(talker: Path) -> None:
+def test_a_later_viewer_gets_the_earlier_output(talker: Path) -> None:
     with open_viewer(talker) as first:
         first.type(b"early\r")
         first.expect(b"you said early")
@@ -115,18 +115,18 @@ def test_who_comes_later_sees_what_was_shown_before(talker: Path) -> None:
             second.type(b"both\r")
             second.expect(b"you said both")
             first.expect(b"you said both")
-    with open_viewer(talker) as third:  # everybody has left meanwhile, and the agent has not noticed
+    with open_viewer(talker) as third:  # all viewers have left, and the agent continues
         third.expect(b"you said both")
 
 
-def test_what_the_agent_says_on_its_output_goes_to_the_spool(folder: Path) -> None:
+def test_what_the_agent_prints_is_in_the_spool(folder: Path) -> None:
     with warden_of(write_launch(folder, "sh", "-c", "echo out; echo err >&2; echo shown >&0", terminal=SIZE)) as warden:
         assert warden.wait(20) == 0
     assert (folder / "stdout.log").read_text() == "out\n"
     assert (folder / "stderr.log").read_text() == "err\n"
 
 
-def test_nobody_needs_to_look_at_an_agent_that_shows_much(folder: Path) -> None:
+def test_an_agent_with_much_output_needs_no_viewer(folder: Path) -> None:
     with warden_of(write_launch(folder, "sh", "-c", f"{FLOOD}; read -r word; exit 4", terminal=SIZE)) as warden:
         with open_viewer(folder) as late:
             late.expect(b"last")
@@ -135,7 +135,7 @@ def test_nobody_needs_to_look_at_an_agent_that_shows_much(folder: Path) -> None:
     assert read_outcome(folder)["exit_code"] == 4
 
 
-def test_a_viewer_who_does_not_read_misses_what_is_in_between(folder: Path) -> None:
+def test_a_viewer_that_does_not_read_misses_output(folder: Path) -> None:
     talk = f"read -r word; {FLOOD}; read -r word; exit 5"
     with warden_of(write_launch(folder, "sh", "-c", talk, terminal=SIZE)) as warden:
         with open_viewer(folder) as sleeper, open_viewer(folder) as other:
@@ -149,7 +149,7 @@ def test_a_viewer_who_does_not_read_misses_what_is_in_between(folder: Path) -> N
     assert read_outcome(folder)["exit_code"] == 5
 
 
-def test_keys_that_an_agent_does_not_read_hold_nobody_up(folder: Path) -> None:
+def test_keys_that_an_agent_does_not_read_block_nothing(folder: Path) -> None:
     with warden_of(write_launch(folder, "sh", "-c", "stty raw >&0; echo ready >&0; sleep 600", terminal=SIZE)):
         with open_viewer(folder) as viewer:
             viewer.expect(b"ready")
@@ -162,7 +162,7 @@ def test_keys_that_an_agent_does_not_read_hold_nobody_up(folder: Path) -> None:
 @pytest.mark.parametrize(
     "nonsense", [b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64, build_frame(KEYS, b"k" * 70_000), b"s\0\0\0\1x"]
 )
-def test_who_talks_nonsense_is_let_go(folder: Path, nonsense: bytes) -> None:
+def test_a_viewer_that_sends_invalid_frames_is_disconnected(folder: Path, nonsense: bytes) -> None:
     with warden_of(write_launch(folder, "sh", "-c", TALKER, terminal=SIZE)):
         with open_viewer(folder) as stranger:
             stranger.connection.sendall(nonsense)
@@ -172,7 +172,7 @@ def test_who_talks_nonsense_is_let_go(folder: Path, nonsense: bytes) -> None:
             viewer.expect(b"you said still here")
 
 
-def test_a_killed_agent_is_told_of(folder: Path) -> None:
+def test_viewers_are_notified_when_the_agent_is_killed(folder: Path) -> None:
     with warden_of(write_launch(folder, "sh", "-c", "echo ready >&0; kill -9 $$", terminal=SIZE)) as warden:
         assert warden.wait(20) == 0
     assert read_outcome(folder)["signal"] == 9

@@ -1,4 +1,4 @@
-"""What launch.json may say of the walls: anything doubtful starts nothing."""
+"""What launch.json may contain about the walls: with anything doubtful, nothing is started."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"sandbox": GOOD, "watch": WATCH}, "watch and gateway cannot be reached"),
     ],
 )
-def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], reported: str) -> None:
+def test_a_launch_file_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], reported: str) -> None:
     folder = tmp_path / "попытка"
     ended = run_warden(write_launch(folder, "touch", "ran", **keys))
 
@@ -46,7 +46,7 @@ def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[
     assert not (folder / "ran").exists()
 
 
-def test_walls_that_nobody_asked_for_are_not_there() -> None:
+def test_walls_that_are_not_requested_are_none() -> None:
     assert (walls.parse_sandbox(None), walls.parse_watch(None), walls.parse_gateway(None)) == (None, None, None)
 
 
@@ -59,7 +59,7 @@ def test_good_walls_are_read_as_they_stand() -> None:
     assert walls.parse_gateway({"port": 5, "hosts": ["a.org"]}) == {"port": 5, "hosts": ["a.org"]}
 
 
-def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+def test_an_unknown_dialect_is_refused() -> None:
     with pytest.raises(ValueError, match="dialect is 'klingon', not one of claude, codex, gemini"):
         walls.parse_watch({**WATCH, "dialect": "klingon"})
     assert walls.parse_watch({**WATCH, "dialect": "gemini"}) is not None

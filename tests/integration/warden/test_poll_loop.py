@@ -1,4 +1,4 @@
-"""The poll_loop: signals and sockets, one thread, whatever numbers the files have. In processes of their own."""
+"""The poll loop: signals and sockets, one thread, any descriptor numbers. Each test runs it in its own process."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ print(said)
     )
 
 
-def test_an_answer_may_forget_the_next_one() -> None:
+def test_a_handler_may_unregister_the_next_one() -> None:
     assert (
         ring("""
 more, others = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Memory, processes and disk: by control group where there is one, by watching where there is none."""
+"""Memory, processes and disk: limited by a control group, or by the warden without one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_threads_count_as_processes(who: SystemUser, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_fork_bomb_in_a_sandbox_meets_the_kernels_wall_and_is_ended(who: SystemUser, folder: Path, net: str) -> None:
+def test_a_fork_bomb_in_a_sandbox_is_limited_by_the_kernel_and_ended(who: SystemUser, folder: Path, net: str) -> None:
     if who.is_root and not cgroup.probe_cgroups()[1]:
         pytest.skip("root is above the limit on processes, and there are no control groups here")
     ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
@@ -99,7 +99,7 @@ def test_a_fork_bomb_in_a_sandbox_meets_the_kernels_wall_and_is_ended(who: Syste
 
 
 def test_processes_of_others_do_not_count(who: SystemUser, folder: Path) -> None:
-    """The kernel counts by user; in a namespace of its own only the sandbox's are counted."""
+    """The kernel counts processes by user; in a user namespace it counts only those of the sandbox."""
     with (
         make_shared_folder() as other,
         running_warden_as(
@@ -117,7 +117,7 @@ def test_processes_of_others_do_not_count(who: SystemUser, folder: Path) -> None
     assert (ended["reason"], ended["exit_code"]) == ("exited", 5)
 
 
-def test_a_disk_with_too_little_room_is_no_place_to_start(folder: Path) -> None:
+def test_with_too_little_free_disk_the_agent_does_not_start(folder: Path) -> None:
     ended = run_open(write_launch(folder, "touch", "ran", min_free_disk_mb=1 << 40))
 
     assert (ended["reason"], ended["stage"]) == ("disk", "setup")
@@ -138,14 +138,14 @@ def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
     assert str(folder) in detail
 
 
-def test_looks_are_not_taken_more_often_than_they_are_worth(folder: Path) -> None:
+def test_slow_checks_are_repeated_less_often(folder: Path) -> None:
     pressure = ResourceMonitor(_launch(folder, min_free_disk_mb=1 << 40), None)
 
     assert pressure.find_violation() is not None
     assert pressure.find_violation() is None
 
 
-def test_a_folder_that_is_gone_has_no_known_room(folder: Path) -> None:
+def test_the_free_space_of_a_missing_folder_is_unknown(folder: Path) -> None:
     assert ResourceMonitor(_launch(folder / "gone", min_free_disk_mb=1), None).find_violation() is None
 
 
@@ -192,7 +192,7 @@ def test_the_kernel_kills_before_the_machine_suffers(groups: tuple[bool, bool], 
 
 
 def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tuple[bool, bool], folder: Path) -> None:
-    """Without a sandbox, a process with no trace of ours on it is known by the group it is in."""
+    """Without a sandbox, a process without cookie and spool is found by its control group."""
     stranger = "env -i setsid sh -c 'echo $$ > stranger; exec sleep 600' >/dev/null 2>&1 </dev/null & exec sleep 600"
     with running_warden_as(
         find_user("ourselves"), write_launch(folder, "sh", "-c", stranger, processes=50, grace=1)
@@ -236,7 +236,7 @@ def test_a_damaged_note_names_nothing(tmp_path: Path, text: str) -> None:
     assert cgroup.find_leftover_cgroups(str(tmp_path)) == ()
 
 
-def test_nothing_is_made_when_nothing_is_wanted(tmp_path: Path) -> None:
+def test_no_group_is_made_without_a_limit(tmp_path: Path) -> None:
     assert cgroup.create_cgroup("none-wanted", memory_mb=0, processes=0, folder=str(tmp_path)) is None
     assert not (tmp_path / cgroup.GROUPS_FILE).exists()
 
@@ -266,7 +266,7 @@ def test_a_group_that_is_not_below_what_is_mounted_is_not_guessed() -> None:
 
 
 def test_version_2_is_used_beside_our_own_group_where_it_is_delegated(tmp_path: Path) -> None:
-    """The files of a delegated tree, as a person's own systemd lays them out."""
+    """Write the files of a delegated tree, as a user's systemd makes them."""
     slice_ = tmp_path / "user slice"
     (slice_ / "ours.scope").mkdir(parents=True)
     (slice_ / "cgroup.procs").write_text("")
@@ -290,7 +290,7 @@ def test_version_2_without_controllers_handed_down_is_no_place(tmp_path: Path) -
 def test_the_outcome_of_a_sandboxed_attempt_names_its_reason_even_when_it_died_at_once(
     who: SystemUser, folder: Path
 ) -> None:
-    """The kernel's kill may come between two looks: then the last look finds it."""
+    """The kernel may kill between two checks: then the last check finds it."""
     if not (who.is_root and cgroup.probe_cgroups()[0]):
         pytest.skip("only a control group kills by itself")
     run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, "kept = bytearray(b'x') * (400 << 20)", memory_mb=100))

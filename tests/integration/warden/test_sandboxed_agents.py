@@ -1,4 +1,4 @@
-"""Agents in a real box: what they get, how they end, and that nothing of them outlives it. As root and as a user."""
+"""Agents in a real sandbox: what they get, how they end, and that nothing outlives it. As root and as a user."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_inherited_file_does_not_reach_the_agent(folder: Path) -> None:
     assert read_stdout(folder) == f"{THREE}\n"
 
 
-def test_the_environment_is_the_ordered_one(who: SystemUser, folder: Path) -> None:
+def test_the_environment_is_that_of_the_launch_file(who: SystemUser, folder: Path) -> None:
     run_warden_as(who, write_sandboxed_launch(folder, "env", env={"PATH": "/usr/bin:/bin", "NAME": "значение"}))
 
     names = {line.partition("=")[0] for line in read_stdout(folder).splitlines()}
@@ -134,7 +134,7 @@ def test_a_program_that_is_not_in_the_sandbox_is_a_failed_spawn(who: SystemUser,
     assert "cannot run no-such-program-anywhere" in ended["detail"]
 
 
-def test_a_sandbox_that_cannot_be_set_up_is_a_failed_spawn_in_its_own_words(who: SystemUser, folder: Path) -> None:
+def test_a_sandbox_that_cannot_be_set_up_is_a_failed_spawn_with_its_error(who: SystemUser, folder: Path) -> None:
     walls = {
         "argv": [*build_bwrap_argv(folder)[:-1], "--ro-bind", "/no/such/place", "/x", "--"],
         "net": "none",
@@ -172,7 +172,7 @@ def test_a_missing_filter_is_a_failed_spawn(who: SystemUser, folder: Path) -> No
     assert "/no/such/filter" in ended["detail"]
 
 
-def test_something_that_is_not_our_entry_is_never_told_to_go(who: SystemUser, folder: Path) -> None:
+def test_only_our_entry_script_is_sent_go(who: SystemUser, folder: Path) -> None:
     walls = {"argv": ["/bin/sh", "-c", "echo nonsense >&9; exec sleep 600 #"], "net": "none", "seccomp": None}
 
     ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", sandbox=walls))
@@ -191,7 +191,7 @@ def test_a_sandbox_that_never_gets_ready_can_be_cancelled(who: SystemUser, folde
     assert (read_outcome(folder)["reason"], read_outcome(folder)["detail"]) == ("cancelled", "enough")
 
 
-def test_there_is_no_network_behind_the_doors_but_a_loopback_that_is_up(who: SystemUser, folder: Path) -> None:
+def test_inside_there_is_only_a_loopback_network_and_it_is_up(who: SystemUser, folder: Path) -> None:
     look = "tail -n +3 /proc/net/dev; cat /proc/net/route /proc/net/if_inet6"
 
     ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", look, net="doors"))
@@ -202,7 +202,7 @@ def test_there_is_no_network_behind_the_doors_but_a_loopback_that_is_up(who: Sys
     assert "lo" in read_stdout(folder).splitlines()[-1]
 
 
-def test_a_service_of_the_machine_is_not_reachable_behind_the_doors(who: SystemUser, folder: Path) -> None:
+def test_a_service_of_the_machine_is_not_reachable_inside(who: SystemUser, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as service:
         port = service.getsockname()[1]
         run_warden_as(
@@ -231,7 +231,7 @@ def test_an_agent_in_a_sandbox_is_asked_and_may_save_its_work(who: SystemUser, f
     assert (folder / "saved").read_text() == "committed\n"
 
 
-def test_all_in_the_sandbox_are_asked_whatever_session_they_are_in(who: SystemUser, folder: Path) -> None:
+def test_all_processes_in_the_sandbox_get_term_in_every_session(who: SystemUser, folder: Path) -> None:
     (folder / "polite.sh").write_text(POLITE)
     family = "setsid sh polite.sh & trap : TERM; wait; until [ -e saved ]; do sleep 0.05; done"
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", family, grace=60)) as warden:
@@ -259,7 +259,7 @@ def test_an_agent_over_its_time_is_ended(who: SystemUser, folder: Path) -> None:
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
 
-def test_an_agent_that_ends_takes_all_in_its_sandbox_along(who: SystemUser, folder: Path) -> None:
+def test_when_the_agent_ends_everything_in_its_sandbox_ends(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
     leave = f"env -i setsid sh -c 'sleep 600; : {mark}' >/dev/null 2>&1 & echo $! > up; exit 4"
 
@@ -273,7 +273,7 @@ STRANGER = "env -i setsid sh -c 'echo here > stranger; sleep 600; : {mark}' >/de
 
 
 @pytest.mark.parametrize("net", ["none", "doors"])
-def test_a_killed_warden_takes_the_whole_sandbox_along(who: SystemUser, folder: Path, net: str) -> None:
+def test_when_the_warden_is_killed_the_whole_sandbox_ends(who: SystemUser, folder: Path, net: str) -> None:
     """Even a process with no cookie, no spool and its own session, which without a sandbox could not be found."""
     mark = f"mark-{os.urandom(8).hex()}"
     with running_warden_as(
@@ -290,7 +290,7 @@ def test_a_killed_warden_takes_the_whole_sandbox_along(who: SystemUser, folder: 
     assert (ended["reason"], ended["left_running"]) == ("lost", [])
 
 
-def test_a_killed_sandbox_takes_all_inside_along_and_is_recorded(who: SystemUser, folder: Path) -> None:
+def test_when_the_sandbox_is_killed_everything_inside_ends_and_it_is_recorded(who: SystemUser, folder: Path) -> None:
     mark = f"mark-{os.urandom(8).hex()}"
     with running_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", STRANGER.format(mark=mark))) as warden:
         wait_until((folder / "stranger").exists, "the stranger is there")
@@ -314,7 +314,7 @@ def test_setup_steps_run_in_sandboxes_of_their_own(who: SystemUser, folder: Path
     assert int(read_stdout(folder)) < 10  # a number in a namespace of its own
 
 
-def test_a_setup_step_without_its_sandbox_fails_in_plain_words(who: SystemUser, folder: Path) -> None:
+def test_a_setup_step_without_its_sandbox_fails_with_the_reason(who: SystemUser, folder: Path) -> None:
     walls = {"argv": [*build_bwrap_argv(folder)[:-1], "--no-such-option", "--"], "net": "none", "seccomp": None}
 
     ended = run_warden_as(

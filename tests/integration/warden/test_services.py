@@ -1,4 +1,4 @@
-"""Agents behind the watcher and the gateway, under a real warden: no canary, no watcher, no door means no agent."""
+"""Agents behind watcher and gateway, under a real warden: without canary, watcher or listener no agent starts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 
 def watched(folder: Path, hook: str = "", **changes: object) -> dict[str, Any]:
-    """A watch with everything that it needs, where both kinds of users and the sandbox can reach it."""
+    """Build the watch options, in a folder that root, other users and the sandbox can read."""
     watch = build_watch(folder)
     state = Path(watch["policy"]).parent
     for place in (state, *state.rglob("*")):
@@ -62,13 +62,13 @@ def asking(folder: Path) -> tuple[str, str, str]:
     return "sh", "-c", "./hook.sh < question; echo $? $BLUEFLAME_HOOK_PORT"
 
 
-def test_an_agent_in_a_sandbox_asks_the_warden_through_its_door(who: SystemUser, folder: Path) -> None:
+def test_an_agent_in_a_sandbox_reaches_the_hook_server(who: SystemUser, folder: Path) -> None:
     ended = run_warden_as(who, write_sandboxed_launch(folder, *asking(folder), net="doors", watch=watched(folder)))
 
     assert (ended["reason"], ended["detail"], ended["exit_code"]) == ("exited", "", 0)
     assert read_stdout(folder).splitlines()[-1] == f"0 {PORT}"
     assert ended["watch"]["proven"] is True
-    assert ended["watch"]["lines"] == 2  # the canary, and the one question
+    assert ended["watch"]["lines"] == 2  # the canary, and one call
 
 
 def test_without_a_sandbox_the_warden_listens_on_a_free_port(folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_hook_that_is_missing_keeps_the_agent_from_running(who: SystemUser, fo
     assert not (folder / "ran").exists()
 
 
-def test_a_hook_that_refuses_without_asking_anybody_proves_nothing(who: SystemUser, folder: Path) -> None:
+def test_a_hook_that_refuses_without_asking_the_watcher_does_not_count(who: SystemUser, folder: Path) -> None:
     ended = run_warden_as(
         who, write_sandboxed_launch(folder, "true", net="doors", watch=watched(folder, "#!/bin/sh\nexit 2\n"))
     )
@@ -152,7 +152,7 @@ def test_no_socket_of_the_canary_reaches_the_agent(who: SystemUser, folder: Path
 
 
 def test_a_watcher_is_there_while_the_agent_has_its_grace(who: SystemUser, folder: Path) -> None:
-    """What it does to save its work is watched as well."""
+    """What it does after TERM to save its work is watched as well."""
     _, _, ask = asking(folder)
     saves = f"trap '{ask} > late; exit 0' TERM; echo > up; while :; do sleep 0.05; done"
     with running_warden_as(
@@ -183,7 +183,7 @@ def test_a_sandbox_with_a_gateway_reaches_it_and_nothing_past_it(who: SystemUser
     assert read_stdout(folder).startswith("HTTP/1.1 403")
 
 
-def test_every_step_has_its_own_door_to_the_one_gateway(who: SystemUser, folder: Path) -> None:
+def test_every_step_has_its_own_listener_of_the_one_gateway(who: SystemUser, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
     talk = TALK.format(host="example.com:443")
     steps = [{"argv": ["bash", "-c", talk]}, {"argv": ["bash", "-c", talk]}]
@@ -197,7 +197,7 @@ def test_every_step_has_its_own_door_to_the_one_gateway(who: SystemUser, folder:
     assert len((folder / "gateway.jsonl").read_text().splitlines()) == 3
 
 
-def test_the_way_out_is_told_in_the_environment(who: SystemUser, folder: Path) -> None:
+def test_the_gateway_is_named_in_the_environment(who: SystemUser, folder: Path) -> None:
     run_warden_as(who, write_sandboxed_launch(folder, "env", net="doors", gateway={"port": GATEWAY, "hosts": []}))
 
     env = dict(line.split("=", 1) for line in read_stdout(folder).splitlines())
@@ -238,7 +238,7 @@ def test_nothing_of_the_gateway_is_left(who: SystemUser, folder: Path) -> None:
 
 
 def gateways(folder: Path) -> list[int]:
-    """Whoever writes the gateway's log."""
+    """Find the process that writes the gateway's log."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -250,7 +250,7 @@ def gateways(folder: Path) -> list[int]:
     return found
 
 
-def test_whoever_has_the_doors_ports_outside_does_not_matter(who: SystemUser, folder: Path) -> None:
+def test_the_same_ports_may_be_in_use_outside(who: SystemUser, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         watch = watched(folder, port=taken.getsockname()[1])
         ended = run_warden_as(who, write_sandboxed_launch(folder, "true", net="doors", watch=watch))
@@ -258,7 +258,7 @@ def test_whoever_has_the_doors_ports_outside_does_not_matter(who: SystemUser, fo
     assert (ended["reason"], ended["detail"]) == ("exited", "")
 
 
-def test_two_doors_on_one_port_are_refused_before_anything_runs(who: SystemUser, folder: Path) -> None:
+def test_two_listeners_on_one_port_are_refused_before_anything_runs(who: SystemUser, folder: Path) -> None:
     walls: dict[str, Any] = {"watch": watched(folder), "gateway": {"port": PORT, "hosts": []}}
     ended = run_warden_as(who, write_sandboxed_launch(folder, "touch", "ran", net="doors", **walls))
 

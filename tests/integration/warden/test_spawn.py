@@ -1,4 +1,4 @@
-"""start() by itself, as a command in the foreground uses it: open files instead of paths, nobody to note anything."""
+"""start_program as a foreground command uses it: with open files instead of paths, and nothing to record."""
 
 from __future__ import annotations
 

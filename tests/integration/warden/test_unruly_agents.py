@@ -28,15 +28,15 @@ from support.wardens import (
 
 MOST_MEMORY = 150_000_000
 CAP = 32_000_000
-NOBODY = 65_534
+OTHER_UID = 65_534
 BOMBS = 60  # processes of the fork bomb at once
 
-AS_NOBODY = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+AS_OTHER_USER = f"os.setgroups([]); os.setgid({OTHER_UID}); os.setuid({OTHER_UID})\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where an agent without our rights can write, too: pytest's own folders are closed to others."""
+    """Return a folder that an agent of another user can write to; pytest's own folders are closed to others."""
     for parent in (tmp_path, *tmp_path.parents):
         if parent.stat().st_uid == os.getuid() and parent != Path("/"):
             parent.chmod(parent.stat().st_mode | 0o711)
@@ -51,19 +51,19 @@ def python(text: str) -> tuple[str, ...]:
 
 
 def marked(folder: Path) -> list[psutil.Process]:
-    """All processes that work in the attempt's folder: whoever they say they are, their folder gives them away."""
+    """All processes that work in the attempt's folder: found by their folder, whatever their name is."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except psutil.Error:  # gone meanwhile, or not ours to look at
+        except psutil.Error:  # ended meanwhile, or not readable for us
             continue
     return found
 
 
 def peak_memory(pid: int) -> int:
-    """The most that a process has ever had, as the kernel counts it; 0 when it is gone."""
+    """Return the peak memory of a process, as the kernel counts it; 0 when it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -75,7 +75,7 @@ def peak_memory(pid: int) -> int:
 def seen_through(
     folder: Path, *, up: Callable[[], object] | None = None, cancel: bool = False
 ) -> tuple[dict[str, Any], int]:
-    """Run it to its end; gives the outcome and the most memory that the warden took."""
+    """Run it to its end. Return the outcome and the peak memory of the warden."""
     most = 0
     with running_warden(folder) as warden:  # which is measured while it lives: afterwards its children would count, too
         if up is not None:
@@ -117,9 +117,9 @@ while True:
 
 
 def bomb(folder: Path, apart: str) -> Path:
-    """Root is above the limit on processes, so that the bomb of a root is nobody's."""
+    """The limit on processes does not hold for root, so that as root the fork bomb runs as another user."""
     if os.getuid() == 0:
-        text, taken = AS_NOBODY, sum(p.uids().real == NOBODY for p in psutil.process_iter(["uids"]))
+        text, taken = AS_OTHER_USER, sum(p.uids().real == OTHER_UID for p in psutil.process_iter(["uids"]))
     else:
         text, taken = "", int(os.popen("ps -L -u $(id -u) --no-headers | wc -l").read())
     return write_launch(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
@@ -133,7 +133,7 @@ def test_a_fork_bomb_is_bounded_and_ended_to_the_last(folder: Path, apart: str) 
     assert most < MOST_MEMORY
 
 
-def test_a_fork_bomb_ends_at_the_time_limit_without_anybody_asking(folder: Path) -> None:
+def test_a_fork_bomb_ends_at_the_time_limit(folder: Path) -> None:
     bomb(folder, "os.setsid()")
     launch = (folder / "launch.json").read_text().replace('"timeout": 60', '"timeout": 1')
     (folder / "launch.json").write_text(launch)

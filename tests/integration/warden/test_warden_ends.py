@@ -1,4 +1,4 @@
-"""An attempt that has to be ended, and wardens that meet the world's worst: nothing is ever left running."""
+"""Attempts that have to be ended, and wardens that are killed or have a full disk: nothing is left running."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def cancelled(folder: Path, *up: str) -> dict[str, Any]:
-    """Run until everybody has written their pid, then cancel; nobody of them may be left."""
+    """Run until all processes have written their pids, then cancel; none of them may be left."""
     with running_warden(folder) as warden:
         family = [read_pid(folder / name) for name in up]
         (folder / "cancel").write_text("{}")
@@ -97,7 +97,7 @@ def test_grandchildren_with_a_session_of_their_own_are_ended(folder: Path) -> No
 
 
 @pytest.mark.verification(37)
-def test_a_grandchild_that_keeps_the_output_open_does_not_hold_us_up(folder: Path) -> None:
+def test_a_grandchild_that_keeps_the_output_open_does_not_block_the_warden(folder: Path) -> None:
     ended = run_warden(write_launch(folder, "sh", "-c", "sleep 600 & echo $! > keeper; echo done"))
 
     assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
@@ -121,7 +121,7 @@ def test_a_silent_agent_is_ended(folder: Path) -> None:
     assert (ended["reason"], ended["signal"]) == ("silent", signal.SIGTERM)
 
 
-def test_every_word_breaks_the_silence(tmp_path: Path) -> None:
+def test_any_output_ends_the_silence(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path))
     spool.grew_at -= 1000
     spool.update_size()
@@ -201,8 +201,8 @@ def test_a_warden_is_deaf_to_a_closed_terminal(folder: Path, number: signal.Sign
     assert read_outcome(folder)["exit_code"] == 5
 
 
-def test_a_warden_outlives_whoever_started_it(folder: Path) -> None:
-    """The parent is killed at once and takes its end of the pipes along; a prototype died of the broken pipe."""
+def test_a_warden_outlives_the_process_that_started_it(folder: Path) -> None:
+    """The parent is killed, which closes its end of the pipes; a prototype died of the broken pipe."""
     write_launch(folder, "sh", "-c", "touch up; while ! [ -e go ]; do sleep 0.01; done; exit 6")
     parent = (
         "import subprocess, sys, time\n"
@@ -220,7 +220,7 @@ def test_a_warden_outlives_whoever_started_it(folder: Path) -> None:
     wait_until(lambda: not is_alive(int((folder / "lock").read_text().split()[0])), "the warden is gone")
 
 
-def test_a_killed_warden_takes_its_agent_along(folder: Path) -> None:
+def test_when_the_warden_is_killed_its_agent_ends(folder: Path) -> None:
     with start_warden(
         write_launch(folder, "sh", "-c", "trap '' TERM HUP; echo $$ > agent; while :; do sleep 0.05; done")
     ) as warden:
@@ -231,7 +231,7 @@ def test_a_killed_warden_takes_its_agent_along(folder: Path) -> None:
 
 
 @pytest.mark.verification(34)
-def test_after_a_killed_warden_the_next_one_clears_up_and_says_lost(folder: Path) -> None:
+def test_after_a_killed_warden_the_next_one_cleans_up_and_records_lost(folder: Path) -> None:
     family = "\n".join(
         [
             "cat > deaf.sh <<'X'",
@@ -267,7 +267,7 @@ def test_after_a_killed_warden_the_next_one_clears_up_and_says_lost(folder: Path
 
 @pytest.mark.verification(34)
 def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
-    """The record names a living process, but not with its start time: that one is somebody else."""
+    """The record names a living process, but not with its start time: that is another process."""
     write_launch(folder, "touch", "ran")
     (folder / "started").write_text('{"cookie": "0123456789abcdef", "pid": 1, "at": 5.0}')
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
@@ -295,12 +295,12 @@ def test_a_damaged_start_mark_still_means_that_it_was_started(folder: Path, star
 
 
 def test_an_outcome_that_cannot_be_written_is_tried_again(folder: Path) -> None:
-    """A folder stands where the draft goes, as good as a full disk: the warden waits until it is gone."""
+    """A folder in place of the draft fails like a full disk: the warden retries until it is gone."""
     write_launch(folder, "true")
     (folder / "outcome.draft").mkdir()
     with running_warden(folder) as warden:
         wait_until(lambda: read_state(folder) == "ended", "it ended")
-        time.sleep(0.2)  # some tries in vain
+        time.sleep(0.2)  # some failed tries
         assert warden.poll() is None
         (folder / "outcome.draft").rmdir()
         assert warden.wait(20) == 0
@@ -309,7 +309,7 @@ def test_an_outcome_that_cannot_be_written_is_tried_again(folder: Path) -> None:
 
 
 def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
-    """A file size limit of nothing new: what was reserved in time is enough for the outcome."""
+    """With a file size limit that allows no growth, the reserved space is enough for the outcome."""
     if os.geteuid() != 0:
         pytest.skip("needs a small disk of its own")
     disk = tmp_path / "disk"
@@ -339,7 +339,7 @@ def test_a_folder_removed_under_a_running_attempt_ends_with_it(folder: Path) -> 
     with start_warden(folder) as warden:
         agent = read_agent_pid(folder)
         read_pid(folder / "agent")
-        wait_until(lambda: gone(folder), "its folder is removed")  # the warden may be writing in it just now
+        wait_until(lambda: gone(folder), "its folder is removed")  # the warden may still be writing to it
         (folder.parent / "keep").unlink()
         assert warden.wait(20) == 74
 

@@ -84,7 +84,7 @@ def test_a_missing_folder_is_a_failed_spawn(folder: Path) -> None:
         ('{"attempt": "x", "argv": ["true"], "cwd": "/", "limits": {"as": 5}}', "limits: as is not one of"),
     ],
 )
-def test_an_order_that_cannot_be_read_starts_nothing(folder: Path, launch: str, reported: str) -> None:
+def test_an_unreadable_launch_file_starts_nothing(folder: Path, launch: str, reported: str) -> None:
     folder.mkdir(parents=True)
     (folder / "launch.json").write_text(launch)
 
@@ -94,7 +94,7 @@ def test_an_order_that_cannot_be_read_starts_nothing(folder: Path, launch: str, 
     assert reported in ended["detail"]
 
 
-def test_an_agent_gets_the_ordered_environment_and_nothing_else(folder: Path) -> None:
+def test_an_agent_gets_the_environment_of_the_launch_file_only(folder: Path) -> None:
     run_warden(write_launch(folder, "env", env={"PATH": "/usr/bin:/bin", "ИМЯ": "значение"}))
 
     names = {line.partition("=")[0] for line in (folder / "stdout.log").read_text().splitlines()}
@@ -236,7 +236,7 @@ def test_many_wardens_at_once_start_one_agent(folder: Path) -> None:
     assert read_outcome(folder)["exit_code"] == 0
 
 
-def test_the_status_says_how_it_stands(folder: Path) -> None:
+def test_the_status_file_has_the_current_state(folder: Path) -> None:
     write_launch(folder, "sh", "-c", "echo hello; while ! [ -e go ]; do sleep 0.01; done")
 
     def status() -> dict[str, object]:
@@ -259,14 +259,14 @@ def test_a_hint_is_given_at_the_end(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "hint").exists()
 
 
-def test_a_warden_without_a_folder_says_how_it_is_used() -> None:
+def test_a_warden_without_a_folder_prints_its_usage() -> None:
     done = subprocess.run([sys.executable, "-m", "blueflame.warden"], capture_output=True, text=True, check=False)
 
     assert done.returncode == 64
     assert "usage" in done.stderr
 
 
-def test_a_folder_that_does_not_exist_is_told_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_and_not_created(tmp_path: Path) -> None:
     with start_warden(tmp_path / "nowhere", stderr=subprocess.PIPE) as warden:
         assert warden.stderr is not None
         assert b"nowhere" in warden.stderr.read()
@@ -275,7 +275,7 @@ def test_a_folder_that_does_not_exist_is_told_and_not_made(tmp_path: Path) -> No
 
 
 def test_a_warden_is_small(folder: Path) -> None:
-    """Its memory, not its speed: a figure of a busy machine says nothing about us."""
+    """Memory only: timings on a busy machine would tell nothing about the warden."""
     write_launch(folder, "sh", "-c", "while ! [ -e go ]; do sleep 0.01; done")
     with running_warden(folder) as warden:
         wait_until((folder / "agent.json").exists, "the agent runs")

@@ -1,4 +1,4 @@
-"""What comes on the warden's stdin: once, whole, and never repeated in a complaint."""
+"""Credentials on the warden's stdin: read once, whole, and never repeated in an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_secrets_are_taken_once() -> None:
     os.close(handle)
 
 
-def test_nobody_who_spoke_is_nothing_told() -> None:
+def test_a_closed_stdin_means_no_secrets() -> None:
     closed = ear(b"")
     os.close(closed)
 

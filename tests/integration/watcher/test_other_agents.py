@@ -1,4 +1,4 @@
-"""A real watcher asked in the words of other agents: judged by the same policy, written down in the policy's words."""
+"""A real watcher with the dialects of other agents: judged by the same policy, recorded with the policy's names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_patch_of_codex_is_judged_file_by_file_and_allowed_as_a_whole(repo: Pa
     assert lines[0]["digest"] == compute_input_digest({"file_path": f"{repo}/src/a.py"})
 
 
-def test_gemini_is_understood_in_its_own_words_after_the_canary_in_ours(repo: Path) -> None:
+def test_calls_of_gemini_are_understood_after_the_canary(repo: Path) -> None:
     (repo / "src").mkdir(exist_ok=True)
     with run_hook_server(repo, dialect="gemini") as watch:
         early = asked(watch, "read_file", {"file_path": "src/a.py"}, event="BeforeTool")

@@ -1,4 +1,4 @@
-"""The watcher's server as hooks and others meet it: what it allows, what it writes down, what it does not fall for."""
+"""The hook server with hooks and other clients: what it allows, what it records, which tricks it refuses."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def test_a_malformed_call_is_refused_and_recorded(repo: Path, body: bytes) -> No
     assert watch.server.problem == ""
 
 
-def test_policy_check_refuses_malformed_calls_with_the_words_of_the_hook_server(repo: Path) -> None:
-    """Both run one parser; `policy check` only stands in for a missing event and folder."""
+def test_policy_check_refuses_malformed_calls_with_the_message_of_the_hook_server(repo: Path) -> None:
+    """Both run one parser; `policy check` only fills in a missing event and folder."""
     bodies = [body for name, body in MALFORMED_CALLS.items() if name not in ("nothing", "no folder")]
     (repo / "blueflame.yaml").write_text("schema_version: 2\nproject: {name: x}\n")
     command = [sys.executable, "-c", MAIN, "policy", "check"]
@@ -244,7 +244,7 @@ def test_a_client_that_does_not_read_delays_no_other(repo: Path) -> None:
             assert watch.ask("Read")["permissionDecision"] == "deny"
 
 
-def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
+def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_continues(
     repo: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def buggy(call: ToolCall) -> Decision:

@@ -1,4 +1,4 @@
-"""Scripted agents under a real warden that watches them: what they ask, what is written down, what comes of it."""
+"""Scripted agents under a real, watching warden: their calls, the audit log, and how the attempt ends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_good_agent_is_watched_from_the_canary_to_the_end(repo: Path) -> None:
     assert (repo / "src" / "a.py").read_text() == "x\n"
 
 
-def test_an_agent_that_is_refused_goes_on_and_one_that_defies_is_known(repo: Path) -> None:
+def test_a_refused_agent_continues_and_one_that_disobeys_is_detected(repo: Path) -> None:
     ended = worked(repo, "[write: {path: .env, text: x}, {write: {path: b.secret, text: x}, rogue: true}]")
 
     assert not (repo / ".env").exists()

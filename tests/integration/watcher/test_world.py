@@ -40,7 +40,7 @@ def test_links_are_followed_also_above_what_is_not_there(top: Path, tmp_path: Pa
     assert world.resolve(f"{top}//src/./x/") == f"{top}/src/x"
 
 
-def test_a_climb_behind_a_link_is_taken_as_the_kernel_takes_it(top: Path, tmp_path: Path) -> None:
+def test_dot_dot_after_a_link_is_resolved_like_the_kernel_does(top: Path, tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (top / "link").symlink_to(tmp_path / "a" / "b")
     assert world_of(top).resolve(f"{top}/link/../x") == f"{tmp_path}/a/x"
@@ -76,7 +76,7 @@ def test_an_unreadable_path_resolves_to_nothing(top: Path) -> None:
     (top / "closed").chmod(0o700)
 
 
-def test_links_that_depend_on_who_looks_are_not_followed(top: Path) -> None:
+def test_links_that_depend_on_the_process_are_not_followed(top: Path) -> None:
     (top / "cwd").symlink_to("/proc/self/cwd")
     (top / "fd").symlink_to("/dev/fd/0")
     assert world_of(top).resolve(f"{top}/cwd/x") == "/proc/self/cwd/x"
@@ -123,7 +123,7 @@ def test_a_path_is_resolved_as_python_resolves_it(
     try:
         (top / path).stat()
     except FileNotFoundError:
-        return  # of what is not there everybody has an opinion of their own; that it stays inside is another law
+        return  # implementations differ for missing paths; that the result stays inside is another test
     except OSError:
         assert found == NOWHERE or not os.path.lexists(found)
         return
@@ -186,7 +186,7 @@ def test_deep_nesting_is_unreadable_or_read_but_never_a_crash(top: Path, command
 
 
 def test_a_large_command_is_read_without_getting_stuck(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_world, "PARSE_TIMEOUT", 60.0)  # a busy machine is not what this is about
+    monkeypatch.setattr(policy_world, "PARSE_TIMEOUT", 60.0)  # a busy machine must not fail this test
     many = "\n".join(f"echo line {n}" for n in range(5_000))
     assert len(world_of(top).parse(many)["Stmts"]) == 5_000
     text = "cat <<'EOF'\n" + "x" * 500_000 + "\nEOF"
@@ -241,7 +241,7 @@ def open_handles() -> int:
 
 
 def counting_parser(tmp_path: Path) -> tuple[str, Path]:
-    """The real one, with a note of each time it is started."""
+    """Write a wrapper of the real shfmt that notes each start."""
     notes = tmp_path / "notes"
     script = f"import os, sys\nopen({str(notes)!r}, 'a').write('x')\nos.execv({find_shfmt()!r}, sys.argv)"
     return fake_parser(tmp_path, script), notes
@@ -270,12 +270,12 @@ def test_the_oldest_trees_are_forgotten_by_number_and_by_size(
     parser, notes = counting_parser(tmp_path)
     monkeypatch.setattr(policy_world, "MAX_CACHED_TREES", 2)
     world = LocalWorld(str(top), shfmt=parser)
-    for command in ("a", "b", "a", "c", "a"):  # b goes, a was used since
+    for command in ("a", "b", "a", "c", "a"):  # b is dropped: a was used since
         world.parse(command)
     assert len(notes.read_text()) == 3
     world.parse("b")
     assert len(notes.read_text()) == 4
-    monkeypatch.setattr(policy_world, "MAX_CACHED_BYTES", 4)  # nothing is that small
+    monkeypatch.setattr(policy_world, "MAX_CACHED_BYTES", 4)  # no tree is that small
     fresh = LocalWorld(str(top), shfmt=parser)
     fresh.parse("a")
     fresh.parse("a")
