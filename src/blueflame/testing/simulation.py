@@ -16,7 +16,9 @@ from typing import Any
 from blueflame.model.attempt import BLAMELESS, MERGER, PLANNER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (
+    AttemptCancelled,
     AttemptEnded,
+    AttemptStalled,
     AttemptStarted,
     BaseMoved,
     ChangesetBuilt,
@@ -33,8 +35,10 @@ from blueflame.model.event import (
     OrchestratorStarted,
     OrchestratorStopped,
     PlanFailed,
+    ProceedRequested,
     RuntimeResumed,
     SessionOpened,
+    StopRequested,
     VerdictGiven,
     WaveStarted,
 )
@@ -61,10 +65,12 @@ from blueflame.session.gates.questions import answer_error
 from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
-from blueflame.testing.simulated_messages import SimulatedMessage
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 
 SIMULATED_DAY = "2026-11-15"
+
+SimulatedMessage = Callable[[Session], Sequence[Event]]
+"""A request from another terminal, turned into events when it arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +343,25 @@ def simulate_session(
 ) -> Simulation:
     """Simulate a whole session."""
     return Simulation(outcomes, [build_opening(workflow=workflow, limits=limits)], agents=agents).run()
+
+
+def request_stop(session: Session, *, now: bool = False) -> Sequence[Event]:
+    """Stop the session."""
+    cancels = [AttemptCancelled(attempt=name, reason="stopped by a person") for name in session.live]
+    return [StopRequested(reason="stopped by a person", now=now), *cancels]
+
+
+def request_proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
+    """Proceed with the finished tasks."""
+    if not session.cycle_open:
+        return ()
+    cancels = [AttemptCancelled(attempt=name, reason="left behind") for name in session.live if kill]
+    return [ProceedRequested(by="a person", kill=kill), *cancels]
+
+
+def report_stalls(session: Session) -> Sequence[Event]:
+    """Report that every live agent has been silent for a while."""
+    return [AttemptStalled(attempt=name, seconds=300.0) for name in session.live]
 
 
 def _format_tip(attempt: Attempt) -> str:

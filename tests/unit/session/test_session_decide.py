@@ -24,8 +24,7 @@ from blueflame.session.effects import (
 )
 from blueflame.session.replay import apply_event
 from blueflame.session.state import HookDue
-from blueflame.testing.simulated_messages import request_stop
-from blueflame.testing.simulation import Simulation, build_opening
+from blueflame.testing.simulation import Simulation, build_opening, request_stop
 from support.session_examples import FLOW, Outcomes, begun, events, reported, task
 
 CAPACITY = Capacity(agents=99)

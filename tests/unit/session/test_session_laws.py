@@ -35,9 +35,16 @@ from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import can_claim
 from blueflame.session.state import Session
-from blueflame.testing.simulated_messages import SimulatedMessage, report_stalls, request_proceed, request_stop
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
-from blueflame.testing.simulation import SIMULATED_DAY, Simulation, build_opening
+from blueflame.testing.simulation import (
+    SIMULATED_DAY,
+    SimulatedMessage,
+    Simulation,
+    build_opening,
+    report_stalls,
+    request_proceed,
+    request_stop,
+)
 from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
 
 MOST_STEPS = 5_000

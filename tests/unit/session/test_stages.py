@@ -17,9 +17,8 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import TaskState
-from blueflame.testing.simulated_messages import request_proceed, request_stop
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
-from blueflame.testing.simulation import Simulation
+from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import (
     BARRIER,
     FLOW,

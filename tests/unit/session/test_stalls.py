@@ -25,8 +25,7 @@ from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.retries import WARDEN_FIRST, is_stall_due
 from blueflame.session.state import Session
-from blueflame.testing.simulated_messages import request_proceed, request_stop
-from blueflame.testing.simulation import Simulation
+from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import SINGLE, Outcomes, begun, events, moves, states, task
 
 WORKER = "ses-20261115-120000.task-001.worker.1"

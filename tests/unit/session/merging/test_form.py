@@ -5,8 +5,7 @@ from blueflame.model.event import ChangesetsFormed, GateOpened, Landed
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.task import TaskState
-from blueflame.testing.simulated_messages import request_proceed
-from blueflame.testing.simulation import Simulation
+from blueflame.testing.simulation import Simulation, request_proceed
 from support.session_examples import BARRIER, FLOW, Outcomes, begun, events, reported, states, task
 
 
