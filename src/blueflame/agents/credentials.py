@@ -38,8 +38,8 @@ class Vendor:
     address: str
     address_variables: tuple[str, ...]
     keys: tuple[tuple[str, str], ...]  # variable -> how it is sent
-    login: Callable[[Mapping[str, str], Path], tuple[str, str, str] | None]  # auth, value, file
     how: str
+    login: Callable[[Mapping[str, str], Path], tuple[str, str, str] | None] | None = None  # auth, value, file
 
 
 def _find_claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
@@ -58,10 +58,6 @@ def _find_codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str,
         return None
     key = found.get("OPENAI_API_KEY") if isinstance(found, dict) else None
     return ("bearer", key, "") if isinstance(key, str) and key else None
-
-
-def _find_no_login(_environ: Mapping[str, str], _home: Path) -> None:
-    return None
 
 
 VENDORS: Mapping[str, Vendor] = {
@@ -87,7 +83,6 @@ VENDORS: Mapping[str, Vendor] = {
         address="https://generativelanguage.googleapis.com",
         address_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
         keys=(("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
-        login=_find_no_login,
         how="set GEMINI_API_KEY (a Google login cannot be used here)",
     ),
 }
@@ -106,7 +101,7 @@ def find_access(api: str, runtime: str, options: Mapping[str, Any], environ: Map
         for name, auth in vendor.keys:
             if value := environ.get(name, "").strip():
                 return Access(upstream=upstream, auth=auth, value=_check_header_value(value, name), origin=name)
-    if source in ("auto", "login") and (login := vendor.login(environ, home)) is not None:
+    if source in ("auto", "login") and vendor.login and (login := vendor.login(environ, home)) is not None:
         auth, value, file = login
         return Access(upstream=upstream, auth=auth, value=value, file=file, origin=file or "your login")
     raise Refused(

@@ -290,10 +290,18 @@ def parse_json_line(line: str, parse: Callable[[Mapping[str, Any]], Iterable[Sig
     return tuple(parse(message))
 
 
-def parse_action(message: Mapping[str, Any]) -> ObservedCall:
-    """Parse an `action`, as our own agent programs print it: the scripted player and the ACP client."""
-    tool, target, call, digest = (str(message.get(name, "")) for name in ("tool", "target", "call", "digest"))
-    return ObservedCall(tool, target, call, digest, message.get("denied") is True)
+def parse_own_message(message: Mapping[str, Any]) -> Signal:
+    """Parse what both our own agent programs print, the scripted player and the ACP client."""
+    match message.get("type"):
+        case "say":
+            return TextOutput(str(message.get("text", "")))
+        case "action":
+            tool, target, call, digest = (str(message.get(name, "")) for name in ("tool", "target", "call", "digest"))
+            return ObservedCall(tool, target, call, digest, message.get("denied") is True)
+        case "error":
+            return OutputProblem(str(message.get("text", "an error without a text")))
+        case kind:
+            return OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")
 
 
 def parse_error_message(error: object) -> str:

@@ -22,12 +22,10 @@ from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
     AgentBrief,
     AgentLaunch,
-    OutputProblem,
     RunResult,
     Signal,
-    TextOutput,
-    parse_action,
     parse_json_line,
+    parse_own_message,
 )
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
@@ -162,15 +160,8 @@ def _find_library_paths() -> tuple[Path, ...]:
 
 def parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
     """Parse one message of our client."""
-    match message.get("type"):
-        case "say":
-            yield TextOutput(str(message.get("text", "")))
-        case "action":
-            yield parse_action(message)
-        case "error":
-            yield OutputProblem(str(message.get("text", "an error without a text")))
-        case "finished":
-            failure, detail = str(message.get("failure") or ""), str(message.get("detail") or "")
-            yield RunResult(failure=failure, detail=detail[:MAX_DETAIL_CHARS], in_words=True)
-        case kind:
-            yield OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")
+    if message.get("type") != "finished":
+        yield parse_own_message(message)
+        return
+    failure, detail = str(message.get("failure") or ""), str(message.get("detail") or "")
+    yield RunResult(failure=failure, detail=detail[:MAX_DETAIL_CHARS], in_words=True)

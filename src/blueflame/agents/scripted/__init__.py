@@ -19,8 +19,8 @@ from blueflame.agents.runtime import (
     StructuredOutput,
     TextOutput,
     UsageReport,
-    parse_action,
     parse_json_line,
+    parse_own_message,
 )
 from blueflame.agents.scripted import player
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
@@ -28,7 +28,7 @@ from blueflame.agents.scripted.steps import TOKEN_FIELDS
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
-from blueflame.system.files import build_file_error
+from blueflame.system.files import write_atomically
 
 LEDGER_VARIABLE = "BLUEFLAME_LEDGER"
 
@@ -44,13 +44,9 @@ class ScriptedRuntime:
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = directory / "program.json"
         content = {"attempt": brief.attempt, "watched": brief.watched, "steps": build_attempt_steps(self.script, brief)}
-        draft = directory / "program.json.draft"
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(content), encoding="utf-8")
-            draft.replace(program)  # after a crash it is written again, while the first launch's agent may read it
-        except OSError as e:
-            raise build_file_error("write the agent's program", program, e) from e
+        write_atomically(
+            program, json.dumps(content)
+        )  # the agent of an earlier launch may be reading it
         # Imported as a single module, not as part of the package, which would load much more.
         folder = Path(player.__file__).parent
         argv = build_python_command("player", (folder,), program)
@@ -81,18 +77,12 @@ def _build_environment(brief: AgentBrief) -> dict[str, str]:
 
 def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
     match message.get("type"):
-        case "say":
-            yield TextOutput(str(message.get("text", "")))
-        case "action":
-            yield parse_action(message)
         case "usage":
             yield _parse_usage(message)
-        case "error":
-            yield OutputProblem(str(message.get("text", "an error without a text")))
         case "result":
             yield from _parse_result(message)
-        case kind:
-            yield OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")
+        case _:
+            yield parse_own_message(message)
 
 
 def _parse_usage(message: Mapping[str, Any]) -> Signal:
