@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import re
 
-from blueflame.text.strict_json import check_keys, read_absolute_path, read_integer, read_object, read_string
+from blueflame.text.strict_json import (
+    check_keys,
+    read_absolute_path,
+    read_choice,
+    read_integer,
+    read_object,
+    read_string,
+)
 
 TYPE_CHECKING = False  # the typing module alone would cost every attempt some 8 ms
 if TYPE_CHECKING:
@@ -61,9 +68,7 @@ class GatewayOptions:
 
 def read_options(folder: str, gateway: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> GatewayOptions:
     """Read and check. Raises ValueError: a gateway with unknown options must not start."""
-    unknown = sorted(set(gateway) - set(KEYS))
-    if unknown:
-        raise ValueError(f"gateway: {unknown[0]!r} is not one of {', '.join(KEYS)}")
+    check_keys(gateway, KEYS, "gateway")
     hosts = gateway.get("hosts", [])
     if not isinstance(hosts, list | tuple) or len(hosts) > MAX_RULES:
         raise ValueError(f"gateway: hosts must be a list of at most {MAX_RULES} host names, not {hosts!r:.80}")
@@ -161,7 +166,7 @@ class ProviderApi:
         check_keys(read, ("upstream", "auth", "secret", "file"), what)
         self.name = name
         self.upstream = Upstream(read.get("upstream"), f"{what}: upstream")
-        self.auth = _read_choice(read.get("auth"), AUTHS, f"{what}: auth")
+        self.auth = read_choice(read.get("auth"), AUTHS, f"{what}: auth")
         self.file = read_absolute_path(read["file"], f"{what}: file") if read.get("file") else ""
         wanted = read_string(read.get("secret", ""), f"{what}: secret")
         self.secret = secrets.get(wanted, "") if wanted else ""
@@ -185,7 +190,7 @@ class BudgetLimit:
         read = read_object(value, "gateway: model: budgets")
         check_keys(read, ("name", "unit", "limit"), "gateway: model: budgets")
         self.name = read_string(read.get("name"), "gateway: model: budgets: name")
-        self.unit = _read_choice(read.get("unit"), UNITS, f"gateway: model: budgets: {self.name}: unit")
+        self.unit = read_choice(read.get("unit"), UNITS, f"gateway: model: budgets: {self.name}: unit")
         self.limit = read_integer(read.get("limit"), f"gateway: model: budgets: {self.name}: limit")
 
 
@@ -225,12 +230,6 @@ def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOption
         return ModelOptions(read_object(value, "gateway: model"), secrets)
     except TypeError as e:
         raise ValueError(str(e)) from e
-
-
-def _read_choice(value: object, known: tuple[str, ...], what: str) -> str:
-    if value not in known:
-        raise ValueError(f"{what} is {value!r:.80}, not one of {', '.join(known)}")
-    return str(value)
 
 
 def _read_apis(value: object, secrets: Mapping[str, str], *, replayed: bool) -> dict[str, ProviderApi]:

@@ -39,6 +39,12 @@ def read_string(value: object, what: str) -> str:
     return value
 
 
+def read_choice(value: object, known: tuple[str, ...], what: str) -> str:
+    if value not in known:
+        raise ValueError(f"{what} is {value!r:.80}, not one of {', '.join(known)}")
+    return str(value)
+
+
 def read_absolute_path(value: object, what: str) -> str:
     if not read_string(value, what).startswith("/"):
         raise ValueError(f"{what} must be an absolute path, not {value!r:.80}")

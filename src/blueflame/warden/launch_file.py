@@ -10,6 +10,7 @@ import resource
 from blueflame.text.strict_json import (
     check_keys,
     read_absolute_path,
+    read_choice,
     read_integer,
     read_object,
     read_string,
@@ -119,9 +120,7 @@ class SandboxOptions:
         check_keys(read, ("argv", "seccomp", "net"), "sandbox")
         self.argv = read_strings(read.get("argv"), "sandbox: argv")
         self.seccomp = "" if read.get("seccomp") is None else read_absolute_path(read["seccomp"], "sandbox: seccomp")
-        self.net = str(read.get("net"))
-        if self.net not in NETWORKS:
-            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETWORKS)}")
+        self.net = read_choice(read.get("net"), NETWORKS, "sandbox: net")
 
 
 def parse_sandbox(value: object) -> SandboxOptions | None:
@@ -138,8 +137,7 @@ def parse_watch(value: object) -> dict[str, Any] | None:
     for name in WATCH_TEXT_KEYS:
         read_string(read.get(name), f"watch: {name}")
     read_absolute_path(read["hook"], "watch: hook")
-    if read.get("dialect", DIALECTS[0]) not in DIALECTS:
-        raise ValueError(f"watch: dialect is {read['dialect']!r:.80}, not one of {', '.join(DIALECTS)}")
+    read_choice(read.get("dialect", DIALECTS[0]), DIALECTS, "watch: dialect")
     mounts = read_object(read.get("mounts", {}), "watch: mounts")
     for inside, outside in mounts.items():
         read_absolute_path(inside, "watch: mounts")

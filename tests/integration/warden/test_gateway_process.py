@@ -1,4 +1,4 @@
-"""The gateway's process: nobody's child, nobody's heir, and gone when its warden is."""
+"""The gateway's process: not a child of the warden, without its files, and ended when the warden ends."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ for door in doors:
 below = [member.pid for member in list_descendants({os.getpid()})]
 still = ctypes.c_int()
 ctypes.CDLL(None).prctl(37, ctypes.byref(still), 0, 0, 0)
-told = {"adopts": bool(still.value), "pid": gateway.pid, "ports": ports, "below": below,
+state = {"adopts": bool(still.value), "pid": gateway.pid, "ports": ports, "below": below,
         "closed": [door.fileno() for door in doors],
         "heavy": sorted({"asyncio", "ssl", "typing", "dataclasses"} & set(sys.modules)), "problem": gateway.problem}
-print(json.dumps(told), flush=True)
+print(json.dumps(state), flush=True)
 for line in sys.stdin:
     if line == "close\\n":
         gateway.close()
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 class Warden:
-    """A small program that starts a gateway as the warden does, and obeys."""
+    """Run a small program that starts a gateway as the warden does, and takes commands."""
 
     def __init__(self, folder: Path, upstream: int, adopts: str) -> None:
         folder.mkdir(parents=True)
@@ -124,7 +124,7 @@ def heard(plug: socket.socket) -> bytes:
         return b"".join(parts)
 
 
-def test_it_serves_every_door_it_is_given(warden: Warden) -> None:
+def test_it_serves_every_listener_it_is_given(warden: Warden) -> None:
     for door in (0, 1):
         plug = warden.call(door)
         plug.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -144,7 +144,7 @@ def test_it_is_not_below_its_warden_which_stays_light(warden: Warden) -> None:
 def test_it_has_no_file_of_its_warden(warden: Warden, folder: Path) -> None:
     plug = warden.call()
     plug.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    heard(plug)  # now it has all the files that it will ever have
+    heard(plug)  # now it has opened all its files
 
     opened = Path(f"/proc/{warden.pid}/fd")
     wait_until(lambda: len(list(opened.iterdir())) <= 10, "the call is over")
@@ -155,7 +155,7 @@ def test_it_has_no_file_of_its_warden(warden: Warden, folder: Path) -> None:
         ["/dev/null", *[str(folder / "gateway.log")] * 2, str(folder / "gateway.jsonl")]
     )
     sockets = [name for name in files.values() if name.startswith("socket:")]
-    assert len(sockets) == 5  # the control socket, two doors, and the pair by which asyncio wakes itself
+    assert len(sockets) == 5  # the control socket, two listeners, and the pair by which asyncio wakes itself
     assert Path(f"/proc/{warden.pid}/cwd").readlink() == Path("/")
 
 
@@ -173,7 +173,7 @@ def test_it_hears_signals_as_any_other_process(warden: Warden) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_its_warden_whatever_ended_that(warden: Warden, number: signal.Signals) -> None:
+def test_it_ends_with_its_warden_however_that_ended(warden: Warden, number: signal.Signals) -> None:
     if number == signal.SIGTERM:
         assert warden.process.stdin is not None
         warden.process.stdin.close()  # it ends by itself
@@ -215,7 +215,7 @@ def test_when_it_is_closed_its_record_is_complete_and_nothing_of_it_runs(
     far.close()
 
 
-def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> None:
+def test_its_death_is_reported_as_a_problem(warden: Warden, folder: Path) -> None:
     os.kill(warden.pid, signal.SIGKILL)
 
     assert warden.obey("problem") == f"it ended by itself (see {folder}/gateway.log)"
@@ -232,12 +232,12 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
             "'http://example.org/' in sandbox.allowed_hosts is not a host",
         ),
         ({"hosts": "example.org"}, "hosts must be a list"),
-        ({"hosts": [], "budget": 3}, "'budget' is not one of"),
+        ({"hosts": [], "budget": 3}, "budget is not one of"),
         ({"hosts": [], "allow_private": "yes"}, "allow_private must be true or false"),
         ({"hosts": ["example.org:70000"]}, "there is no port 70000"),
     ],
 )
-def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dict[str, Any], reported: str) -> None:
+def test_unknown_options_start_nothing(tmp_path: Path, orders: dict[str, Any], reported: str) -> None:
     from blueflame.warden.gateway_process import start_gateway
 
     with pytest.raises(ValueError, match=reported):
@@ -245,7 +245,7 @@ def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dic
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_it_cannot_write_to_is_told_at_once(tmp_path: Path) -> None:
+def test_a_folder_it_cannot_write_to_is_reported_at_once(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.gateway_process import start_gateway; "
         "start_gateway(sys.argv[2], {'hosts': []})"
