@@ -44,9 +44,7 @@ class ScriptedRuntime:
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = directory / "program.json"
         content = {"attempt": brief.attempt, "watched": brief.watched, "steps": build_attempt_steps(self.script, brief)}
-        write_atomically(
-            program, json.dumps(content)
-        )  # the agent of an earlier launch may be reading it
+        write_atomically(program, json.dumps(content))  # the agent of an earlier launch may be reading it
         # Imported as a single module, not as part of the package, which would load much more.
         folder = Path(player.__file__).parent
         argv = build_python_command("player", (folder,), program)
