@@ -1,25 +1,26 @@
-"""What is looked at when an agent is gone: whether it was watched, what it left, and what its result breaks."""
+"""Inspect an ended attempt: whether every call was watched, what it left behind, which rules its result breaks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from blueflame.agents.runtime import AgentOutput
 from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
 from blueflame.git.repository import list_tree_files
-from blueflame.git.results import CollectedResult, list_changes
+from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.status import parse_status
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
-from blueflame.model.attempt import WORKER, Attempt
-from blueflame.model.errors import GitFailed
+from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.errors import GitFailed, UsageError, WorldError
+from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
+from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
@@ -30,15 +31,88 @@ FINGERPRINT_FILE = "untouched.json"
 MAX_SHOWN_GAPS = 5
 
 
-def find_audit_gaps(
-    context: SessionContext, attempt: Attempt, outcome: ProcessOutcome, gathered: AgentOutput
-) -> tuple[str, ...]:
+def inspect_commits(
+    context: SessionContext,
+    finished: FinishedAttempt,
+    find_more: Callable[[str], Iterable[Violation]] = lambda _tip: (),
+) -> AttemptOutcome:
+    """Fetch and keep the attempt's commits whatever they contain, then judge the attempt by them.
+
+    `find_more` gives further violations, by the last commit.
+    """
+    try:
+        found = _fetch_commits(context, finished)
+        left = read_leftovers(context, finished)
+        gaps = find_audit_gaps(context, finished)
+        broken: tuple[Violation, ...] = ()
+        if isinstance(found, CollectedResult):
+            broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
+    except (WorldError, UsageError) as error:  # what cannot be checked has failed, never passed
+        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
+    tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
+    ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
+    last_text = finished.gathered.text if ending is Ending.PASSED else describe_ending(finished)
+    return AttemptOutcome(
+        ending=ending,
+        notes=_join_notes(format_gaps(gaps), last_text, describe_leftovers(left) if left else ""),
+        base=finished.base,
+        tip=tip,
+        commits=len(commits),
+        subject=commits[-1].subject if commits else "",
+        violations=broken,
+    )
+
+
+def _fetch_commits(context: SessionContext, finished: FinishedAttempt) -> CollectedResult | NoResult:
+    attempt = finished.attempt
+    assert attempt.branch is not None, f"{attempt.id} has no branch"
+    checkout = context.paths.checkout(attempt.agent_id)
+    ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
+    return collect_result(context.repo, checkout, branch=attempt.branch, base=finished.base, ref=ref)
+
+
+def judge_output(
+    finished: FinishedAttempt, gaps: Sequence[str], violations: tuple[Violation, ...] = ()
+) -> AttemptOutcome:
+    """Judge an attempt that commits nothing, by its structured output."""
+    return AttemptOutcome(
+        ending=judge_finished(finished, gaps, violations=violations),
+        notes=_join_notes(format_gaps(gaps), describe_ending(finished)),
+        base=finished.base,
+        output=finished.gathered.output,
+        violations=violations,
+    )
+
+
+def judge_finished(
+    finished: FinishedAttempt, gaps: Sequence[str], *, violations: Sequence[Violation], commits: int = 0
+) -> Ending:
+    facts = AttemptFacts(
+        role=finished.attempt.role,
+        reason=finished.outcome.reason.value,
+        exit_code=finished.outcome.exit_code,
+        signal=finished.outcome.signal,
+        commits=commits,
+        violations=len(violations),
+        has_output=finished.gathered.output is not None,
+        unwatched=len(gaps),
+        failure=finished.failure,
+    )
+    return judge_attempt(facts)
+
+
+def _join_notes(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
     """Reasons to doubt that every tool call of the agent was checked; empty when it was."""
-    if outcome.reason is not ExitReason.EXITED:
+    if finished.outcome.reason is not ExitReason.EXITED:
         return ()
-    audit = read_audit(context.paths.audit(attempt.agent_id))
+    audit = read_audit(context.paths.audit(finished.attempt.agent_id))
+    gathered = finished.gathered
     return (
-        *_check_watch(outcome, audit.last),
+        *_check_watch(finished.outcome, audit.last),
         *audit.findings,
         *find_unaudited_calls(gathered.calls, audit.lines, unread=gathered.is_incomplete),
     )
@@ -50,16 +124,18 @@ def _check_watch(outcome: ProcessOutcome, last: str) -> Iterator[str]:
     elif outcome.watch.get("problem"):
         yield str(outcome.watch["problem"])
     elif outcome.watch.get("last") != last:
-        yield "the audit log does not end where its warden left it: lines were added or taken away"
+        yield "the audit log does not end where its warden left it: lines were added or removed"
 
 
 def format_gaps(gaps: Sequence[str]) -> str:
+    if not gaps:
+        return ""
     more = f"\n... and {len(gaps) - MAX_SHOWN_GAPS} more" if len(gaps) > MAX_SHOWN_GAPS else ""
     return "not every call was watched:\n" + "\n".join(gaps[:MAX_SHOWN_GAPS]) + more
 
 
 def summarize_audit(context: SessionContext, session: Session, task: str) -> str:
-    """What the worker of the result under review tried to do, for the reviewer."""
+    """Summarize for the reviewer the calls of the worker whose result is reviewed."""
     n = session.attempts_on.get((task, WORKER), 0)
     record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
     if record is None:
@@ -75,7 +151,7 @@ def save_fingerprint(context: SessionContext, attempt: Attempt) -> None:
 
 
 def compare_fingerprint(context: SessionContext, attempt: Attempt) -> tuple[Violation, ...]:
-    """What changed in our own repository since then, and must not."""
+    """Return forbidden changes of our own repository since `save_fingerprint`."""
     saved = context.engine.read_file(attempt.id, FINGERPRINT_FILE)
     if saved is None:  # an attempt of a version that saved none
         return ()
@@ -87,30 +163,27 @@ def compare_fingerprint(context: SessionContext, attempt: Attempt) -> tuple[Viol
     return find_tampering(before, take_fingerprint(context.repo))
 
 
-def read_leftovers(context: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
-    """None where git status was not run: without a sandbox, or for an agent that was ended."""
-    after = context.engine.read_file(attempt.id, "survey-after")
+def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftovers | None:
+    """Return uncommitted files; None where git status was not run: without a sandbox, or for an agent we ended."""
+    name = finished.attempt.id
+    after = context.engine.read_file(name, "survey-after")
     if after is None:
-        if context.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
+        if context.settings.sandbox.level == "off" or finished.outcome.reason is not ExitReason.EXITED:
             return None
         raise GitFailed("git status in the sandbox gave no answer: what the agent left there is unknown")
-    before = context.engine.read_file(attempt.id, "survey-before")
+    before = context.engine.read_file(name, "survey-before")
     return parse_status(after) if before is None else parse_status(after).subtract(parse_status(before))
 
 
-def format_leftovers(left: Leftovers | None) -> str:
-    return describe_leftovers(left) if left else ""
-
-
 def find_violations(
-    context: SessionContext, handed: FinishedAttempt, found: CollectedResult, left: Leftovers | None
+    context: SessionContext, finished: FinishedAttempt, found: CollectedResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    """The third wall, on the pinned commits, by the very policy that the watcher went by."""
-    policy = load_policy(context.engine.mirror(handed.attempt.id) / "policy.json")
-    secrets, base = context.settings.validation.secrets, handed.base
+    """The third wall: check the pinned commits against the policy file that the watcher used."""
+    policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
+    secrets, base = context.settings.validation.secrets, finished.base
     also = (
         *scan_result(context.repo, base, found.tip, secrets),
-        *compare_fingerprint(context, handed.attempt),
+        *compare_fingerprint(context, finished.attempt),
         *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return check_result(
@@ -123,7 +196,7 @@ def find_violations(
         commit_pattern=policy.commit_pattern,
         naming_style=policy.naming_style,
         naming_globs=policy.naming_globs.written,
-        require_tests=policy.require_tests and handed.attempt.role == WORKER,
+        require_tests=policy.require_tests and finished.attempt.role == WORKER,
         source_patterns=policy.source_patterns.written,
         test_patterns=policy.test_patterns.written,
         expected_binaries=policy.expected_binaries.written,
@@ -133,7 +206,8 @@ def find_violations(
     )
 
 
-def describe_ending(outcome: ProcessOutcome, gathered: AgentOutput) -> str:
+def describe_ending(finished: FinishedAttempt) -> str:
+    outcome, gathered = finished.outcome, finished.gathered
     last = gathered.result.detail if gathered.result is not None else ""
     parts = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
-    return "\n".join(part for part in parts if part) or gathered.text
+    return _join_notes(*parts) or gathered.text

@@ -1,4 +1,4 @@
-"""A conflict and its merger agent: it gets the conflict alone, and what it makes of it passes the same walls."""
+"""A merger gets one conflict to resolve; its result passes the same walls as that of a worker."""
 
 from __future__ import annotations
 
@@ -7,39 +7,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.checks.leftovers import Leftovers
 from blueflame.checks.merge_losses import find_leftover_markers, format_conflicts
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.blobs import read_files_at
 from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
-from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes
+from blueflame.git.results import list_changes
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
-from blueflame.model.errors import UsageError, WorldError
+from blueflame.model.errors import WorldError
 from blueflame.model.event import ConflictResolved, Event
-from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
-from blueflame.orchestrator.attempts.inspect_result import (
-    describe_ending,
-    find_audit_gaps,
-    find_violations,
-    format_gaps,
-    format_leftovers,
-    read_leftovers,
-)
+from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
-from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
 
 def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
-    """The merge as far as git gets, as a commit: the files in conflict have markers in them."""
+    """Commit the merge as far as git gets: the files in conflict have markers in them."""
     conflict = find_conflict(session, changeset)
     outcome = trial_merge(repo, conflict.ours, conflict.theirs)
     if not isinstance(outcome, MergeConflict):
@@ -87,47 +77,32 @@ def _describe_branch(repo: Repository, session: Session, name: str) -> MergeBran
 
 
 async def read_merger(
-    context: SessionContext, session: Session, handed: FinishedAttempt
+    context: SessionContext, session: Session, finished: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
-    """Judged like a worker: by what it committed. Only when it says itself that it cannot be done is it believed."""
-    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    """Judge a merger by its commits, like a worker. Its verdict counts only when it reports that it cannot be done."""
+    attempt, gathered = finished.attempt, finished.gathered
     try:
         conflict = find_conflict(session, attempt.subject)
-        found = await asyncio.to_thread(_fetch_result, context, attempt, base)
-        left = await asyncio.to_thread(read_leftovers, context, attempt, outcome)
-        gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_find_violations, context, handed, conflict, found, left)
-    except (WorldError, UsageError) as error:  # what cannot be checked has failed, never passed
-        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
-    tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
-    facts = AttemptFacts(
-        role=attempt.role,
-        reason=outcome.reason.value,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
-        commits=count,
-        violations=len(broken),
-        unwatched=len(gaps),
-        failure=handed.failure,
-    )
-    verdict = _read_verdict(gathered.output, attempt.agent_id)
-    words = describe_ending(outcome, gathered)
-    notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
-    ended = AttemptOutcome(
-        ending=judge_attempt(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken
-    )
+    except WorldError as error:
+        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base), []
+
+    def find_more(tip: str) -> Iterator[Violation]:
+        yield from _find_changes_elsewhere(context.repo, finished.base, tip, conflict)
+        yield from _find_markers(context.repo, tip, conflict)
+
+    ended = await asyncio.to_thread(inspect_commits, context, finished, find_more)
     if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
         return ended, []
+    verdict = _read_verdict(gathered.output, attempt.agent_id)
     if verdict is not None and verdict.status is VerdictStatus.FAIL and ended.ending in CAN_DECLINE:
         ended = replace(ended, ending=Ending.PASSED, output=gathered.output)
         return ended, [give_task_back(session, attempt.subject, conflict, _format_refusal(verdict))]
-    if ended.ending is not Ending.PASSED or tip is None:
+    if ended.ending is not Ending.PASSED or ended.tip is None:
         return ended, []
-    ours = await asyncio.to_thread(find_tree, context.repo, conflict.ours)
     resolution = Resolution(
-        ours=ours,
+        ours=await asyncio.to_thread(find_tree, context.repo, conflict.ours),
         theirs=conflict.theirs,
-        commit=tip,
+        commit=ended.tip,
         by=attempt.agent_id,
         notes=truncate_text(verdict.notes if verdict else gathered.text, MAX_NOTES_CHARS),
         paths=conflict.paths,
@@ -151,32 +126,8 @@ def _read_verdict(output: Mapping[str, object] | None, by: str) -> Verdict | Non
         return None
 
 
-def _fetch_result(context: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
-    assert attempt.branch is not None, f"{attempt.id} has no branch"
-    checkout = context.paths.checkout(attempt.agent_id)
-    ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
-    return collect_result(context.repo, checkout, branch=attempt.branch, base=base, ref=ref)
-
-
-def _find_violations(
-    context: SessionContext,
-    handed: FinishedAttempt,
-    conflict: Conflict,
-    found: CollectedResult | NoResult,
-    left: Leftovers | None,
-) -> tuple[Violation, ...]:
-    if isinstance(found, NoResult):
-        return ()
-    rules = find_violations(context, handed, found, left)
-    more = (
-        *_find_changes_elsewhere(context.repo, handed.base, found.tip, conflict),
-        *_find_markers(context.repo, found.tip, conflict),
-    )
-    return tuple(dict.fromkeys((*rules, *more)))
-
-
 def _find_changes_elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Iterator[Violation]:
-    """Whatever the configuration says of scopes: a merger changes files in conflict, and no others."""
+    """A merger changes only files in conflict, even where the configuration does not enforce scopes."""
     for change in list_changes(repo, base, tip):
         for path in change.paths:
             if path not in conflict.paths:

@@ -1,4 +1,4 @@
-"""The plan stage: the planner's prompt, and its plan."""
+"""The plan stage: the prompt of a planner, and its plan."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
-from blueflame.orchestrator.attempts.inspect_result import describe_ending, find_audit_gaps, format_gaps
+from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judge_output
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
-from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
 from blueflame.text.sanitize import shorten_line
 
 
 def is_interactive(context: SessionContext, attempt: Attempt) -> bool:
-    """Whether it talks with a person: it is meant to, and there is one."""
+    """Whether the planner talks with a person: it is configured so, and a person is at the terminal."""
     return attempt.interactive and context.converse is not None
 
 
@@ -48,7 +47,7 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
 
 
 def _draw_code_map(context: SessionContext, base: str) -> str:
-    """A help, not a need: a planner can read the repository itself."""
+    """Optional: without it, a planner reads the repository itself."""
     budget = context.settings.memory.codebase_tokens
     try:
         return format_code_map(survey_code(context.repo, base), budget) if budget else ""
@@ -61,32 +60,22 @@ def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...
     found = context.memory.recall(
         context.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
     )
-    missing = (f"(not all that is known of earlier sessions could be read: {shorten_line(found.note, 200)})",)
+    missing = (f"(some lessons of earlier sessions could not be read: {shorten_line(found.note, 200)})",)
     return (*found.lines, *(missing if found.note else ()))
 
 
 async def read_planner(
-    context: SessionContext, session: Session, handed: FinishedAttempt
+    context: SessionContext, session: Session, finished: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
-    attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
-    gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
-    facts = AttemptFacts(
-        role=attempt.role,
-        reason=outcome.reason.value,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
-        has_output=gathered.output is not None,
-        unwatched=len(gaps),
-        failure=handed.failure,
-    )
-    ending = judge_attempt(facts)
-    notes = format_gaps(gaps) if gaps else describe_ending(outcome, gathered)
-    ended = AttemptOutcome(ending=ending, notes=notes, base=handed.base, output=gathered.output)
-    if ending is Ending.PASSED:
+    attempt = finished.attempt
+    gaps = await asyncio.to_thread(find_audit_gaps, context, finished)
+    ended = judge_output(finished, gaps)
+    if ended.ending is Ending.PASSED:
         return _propose_plan(session, attempt, ended)
-    if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much
+    if ended.ending in (Ending.CANCELLED, Ending.LOST):  # not a failed plan: session/ decides when to give up
         return ended, []
-    return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
+    reason = f"{ended.ending.value.replace('_', ' ')}: {ended.notes}".strip(": ")
+    return ended, [PlanFailed(round=attempt.n, reason=reason)]
 
 
 def _propose_plan(session: Session, attempt: Attempt, ended: AttemptOutcome) -> tuple[AttemptOutcome, Sequence[Event]]:

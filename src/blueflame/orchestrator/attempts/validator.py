@@ -1,4 +1,4 @@
-"""The validate stage: checks first, then a reviewer. Exit codes count; a reviewer only adds to them."""
+"""The validate stage: checks first, then a reviewer, who cannot overrule a failed check."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from blueflame.model.event import Checked, Event, VerdictGiven
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.check_commit import check_commit
 from blueflame.orchestrator.attempts.inspect_result import (
-    describe_ending,
     find_audit_gaps,
-    format_gaps,
+    judge_output,
     read_leftovers,
     summarize_audit,
 )
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
-from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.effects import DiagnoseTask
 from blueflame.session.state import Session
 
@@ -68,41 +66,28 @@ def list_file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange
 
 
 async def read_validator(
-    context: SessionContext, _session: Session, handed: FinishedAttempt
+    context: SessionContext, _session: Session, finished: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
-    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    attempt, base = finished.attempt, finished.base
     try:
-        gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_find_reviewer_changes, context, handed)
+        gaps = await asyncio.to_thread(find_audit_gaps, context, finished)
+        broken = await asyncio.to_thread(_find_reviewer_changes, context, finished)
     except GitFailed as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
-    facts = AttemptFacts(
-        role=attempt.role,
-        reason=outcome.reason.value,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
-        has_output=gathered.output is not None,
-        violations=len(broken),
-        unwatched=len(gaps),
-        failure=handed.failure,
-    )
-    notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", describe_ending(outcome, gathered)) if part)
-    ended = AttemptOutcome(
-        ending=judge_attempt(facts), notes=notes, base=base, output=gathered.output, violations=broken
-    )
+    ended = judge_output(finished, gaps, broken)
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:
-        verdict = parse_verdict(gathered.output, by=attempt.agent_id)
+        verdict = parse_verdict(ended.output, by=attempt.agent_id)
     except VerdictError as error:
         return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
 
 
-def _find_reviewer_changes(context: SessionContext, handed: FinishedAttempt) -> tuple[Violation, ...]:
-    """A reviewer that changes what it reviews has reviewed something else."""
-    left = read_leftovers(context, handed.attempt, handed.outcome)
+def _find_reviewer_changes(context: SessionContext, finished: FinishedAttempt) -> tuple[Violation, ...]:
+    """Changes that a reviewer made: its verdict is then about something else than the result."""
+    left = read_leftovers(context, finished)
     if left is None:
         return ()
-    head = read_checkout_head(context.paths.checkout(handed.attempt.agent_id))
-    return find_validator_changes(left, head=head, expected=handed.base)
+    head = read_checkout_head(context.paths.checkout(finished.attempt.agent_id))
+    return find_validator_changes(left, head=head, expected=finished.base)
