@@ -147,7 +147,7 @@ def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypat
     (attempt,) = stage.look()[0].live
     outcome = stage.root / ".blueflame" / "attempts" / attempt / "outcome.json"
     outcome.write_text("half of an ou")
-    with pytest.raises(StatusUnknown, match=r"cannot tell how attempt .* stands.*blueflame resume"):
+    with pytest.raises(StatusUnknown, match=r"the status of attempt .* is unknown.*blueflame resume"):
         stage.resume()
     assert list(stage.look()[0].live) == [attempt]
     outcome.unlink()

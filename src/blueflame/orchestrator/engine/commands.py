@@ -1,7 +1,7 @@
-"""Commands of ours that may hang: diagnostics, setup, a person's hooks. They run under a warden like any attempt.
+"""Run checks, setup commands and user hooks under a warden, like attempts.
 
-So they end with all their children at their time limit even when we are gone, and an orchestrator that starts again
-finds what became of them instead of running them twice.
+So they end at their time limit with all their children even when the orchestrator is gone, and the next orchestrator
+finds their results instead of running them twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blueflame.orchestrator.engine.interface import (
     Walls,
 )
 
-MAX_TRIES = 5  # under new names, when its warden was killed again and again
+MAX_TRIES = 5  # when its warden was killed each time
 EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
 EXIT_NOT_STARTED = 127
@@ -29,7 +29,7 @@ EXIT_NOT_STARTED = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A line for the shell. `name` begins with the session and is the key under which it runs at most once."""
+    """A line for the shell. `name` begins with the session; a name runs at most once."""
 
     name: str
     text: str
@@ -37,21 +37,21 @@ class Command:
     env: Mapping[str, str]
     timeout: float
     stdin: str = ""
-    wall: Callable[[Path], Walls] | None = None  # puts up its walls, given the folder that is its own; None: none
+    wall: Callable[[Path], Walls] | None = None  # builds its walls, given its folder; None: no walls
 
 
 class CommandResult(NamedTuple):
     exit_code: int
     seconds: float
     timed_out: bool
-    attempt: str  # under which the engine has its log: both outputs in the order in which they came
+    attempt: str  # its id in the engine; the log has stdout and stderr in order
 
 
 async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
-    """Run it to its end, or find the end that it had; None when it was cancelled."""
+    """Run it, or find the result of an earlier run; None when it was cancelled."""
     n = 1
     for _try in range(MAX_TRIES):
-        while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
+        while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # stops do not count as tries
             n += 1
         name = f"{command.name}.{n}"
         await engine.submit(_build_spec(command, name, engine.stage(name)))
@@ -59,13 +59,14 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
         if outcome.reason is ExitReason.CANCELLED:
             return None
         if outcome.reason is not ExitReason.LOST:
-            return _build_result(outcome)
-    raise ProcessFailed(f"{command.text!r} was ended from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
+            timed_out = outcome.reason is ExitReason.TIMEOUT
+            return CommandResult(_find_exit_code(outcome), outcome.seconds, timed_out, outcome.attempt)
+    raise ProcessFailed(f"{command.text!r} was killed from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
 
 
-def _was_stopped_or_lost(standing: object) -> bool:
-    """Ended by a stop or lost with its warden, in an earlier life of ours: it is run again under a new name."""
-    return isinstance(standing, EndedWith) and standing.outcome.reason in (ExitReason.CANCELLED, ExitReason.LOST)
+def _was_stopped_or_lost(status: object) -> bool:
+    """Whether an earlier run was stopped or lost with its warden: then it runs again under a new name."""
+    return isinstance(status, EndedWith) and status.outcome.reason in (ExitReason.CANCELLED, ExitReason.LOST)
 
 
 def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
@@ -82,14 +83,8 @@ def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
     )
 
 
-def _build_result(outcome: ProcessOutcome) -> CommandResult:
-    return CommandResult(
-        _find_exit_code(outcome), outcome.seconds, outcome.reason is ExitReason.TIMEOUT, outcome.attempt
-    )
-
-
 def _find_exit_code(outcome: ProcessOutcome) -> int:
-    """As a shell reports it; what we ended has failed, even if it exits with 0 at the last moment."""
+    """As a shell reports it; a command that we ended has failed, even if it exits with 0 in the end."""
     if outcome.reason is ExitReason.SPAWN_FAILED:
         return EXIT_NOT_STARTED
     if outcome.signal is not None:

@@ -1,4 +1,4 @@
-"""Run the diagnostic commands ourselves: only an exit code that we saw counts."""
+"""Run the diagnostic commands; only their exit codes count."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CHECK_OUTPUT_BYTES = 8000
 
 
 async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
-    """In the given order, one after the other (they share a checkout, and often a port or a cache), all of them:
-    who fixes a result wants to see everything at once. None when they were stopped.
+    """Run all of them, so that every failure is reported at once; None when they were stopped.
 
-    `like` says where, how long and under which name; a number is added to the name for each.
+    One after the other, since they share a checkout and often a port or a cache. `like` gives folder, timeout and the
+    beginning of the name.
     """
     checks: list[Check] = []
     for n, line in enumerate(lines, start=1):

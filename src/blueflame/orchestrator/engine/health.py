@@ -13,7 +13,6 @@ from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptStatus,
-    ChangeHint,
     EndedWith,
     Lost,
     Queued,
@@ -22,10 +21,8 @@ from blueflame.orchestrator.engine.interface import (
 )
 from blueflame.telemetry.progress import ProgressReader
 
-MAX_BYTES_PER_PROBE = (
-    8 * 1024 * 1024
-)  # bytes of new output that one visit reads; a flood is caught up with visit by visit
-WARDEN_MARGIN_SECONDS = 15.0  # seconds after its time is up in which a warden must have ended an agent
+MAX_BYTES_PER_PROBE = 8 * 1024 * 1024  # of new output; the rest is read by the next probes
+WARDEN_MARGIN_SECONDS = 15.0  # after its time is up, a warden must end an agent within this
 
 
 class HealthMonitor:
@@ -35,47 +32,45 @@ class HealthMonitor:
         self._engine = engine
         self._limits = limits
         self.heartbeat = limits.heartbeat_interval
-        self._listener = ProgressReader(runtimes)
+        self._reader = ProgressReader(runtimes)
 
     async def probe(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, HealthReport]:
-        """By attempt id. Of those that have ended nothing more is looked up."""
-        living = {record.attempt.id: record for record in records if record.live}
-        found = {
+        """Return the health of each live attempt, by its id."""
+        live = {record.attempt.id: record for record in records if record.live}
+        reports = {
             name: assess_health(record, await self._engine.inspect(name), self._limits, now=now)
-            for name, record in living.items()
+            for name, record in live.items()
         }
-        return await asyncio.to_thread(self._listen, living, found)
+        return await asyncio.to_thread(self._add_progress, live, reports)
 
-    def hints(self) -> AsyncIterator[ChangeHint]:
-        """Something happened to one of them: look again."""
+    def hints(self) -> AsyncIterator[str]:
+        """Ids of attempts to which something happened."""
         return self._engine.events()
 
-    def _listen(
-        self, living: Mapping[str, AttemptRecord], found: Mapping[str, HealthReport]
+    def _add_progress(
+        self, live: Mapping[str, AttemptRecord], reports: Mapping[str, HealthReport]
     ) -> Mapping[str, HealthReport]:
-        self._listener.keep_only(living)
-        return {name: self._with_words(record, found[name]) for name, record in living.items()}
-
-    def _with_words(self, record: AttemptRecord, checkup: HealthReport) -> HealthReport:
-        heard = self._listener.read_progress(
-            record.attempt, self._engine.mirror(record.attempt.id), most=MAX_BYTES_PER_PROBE
-        )
-        return replace(checkup, said=heard.said, spend=heard.spend)
+        self._reader.keep_only(live)
+        found = {
+            name: self._reader.read_progress(record.attempt, self._engine.mirror(name), most=MAX_BYTES_PER_PROBE)
+            for name, record in live.items()
+        }
+        return {name: replace(reports[name], said=each.said, spend=each.spend) for name, each in found.items()}
 
 
-def assess_health(record: AttemptRecord, standing: AttemptStatus, limits: LimitSettings, *, now: float) -> HealthReport:
-    match standing:
+def assess_health(record: AttemptRecord, status: AttemptStatus, limits: LimitSettings, *, now: float) -> HealthReport:
+    match status:
         case Running():
-            return _assess_running(record, standing, limits, now)
+            return _assess_running(record, status, limits, now)
         case EndedWith(outcome):
-            return HealthReport(state=Health.ENDED, why=f"{outcome.reason}: its result is yet to be collected")
+            return HealthReport(state=Health.ENDED, why=f"{outcome.reason}: its result is not collected yet")
         case Lost():
             return HealthReport(state=Health.LOST, why="its warden is gone; the next orchestrator records the loss")
         case Unknown(why):
             return HealthReport(state=Health.UNKNOWN, why=why)
         case Queued():
             if record.started_at is not None:
-                return HealthReport(state=Health.LOST, why="nothing of it is left in its folder")
+                return HealthReport(state=Health.LOST, why="its folder is empty or was removed")
             return HealthReport(state=Health.STARTING)
 
 
@@ -96,11 +91,11 @@ def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, 
     if running.state == "ended":
         return _detect_stuck(Health.ENDED, "its warden has not recorded the end", in_state_for)
     if running.state == "stopping":
-        return _detect_stuck(Health.STOPPING, "it was to be ended", in_state_for - limits.kill_grace)
+        return _detect_stuck(Health.STOPPING, "it was asked to end", in_state_for - limits.kill_grace)
     if running.state != "working":
         return (Health.STOPPING if record.cancel_reason else Health.STARTING), ""
-    if running.parked and not record.cancel_reason:  # its time and its silence do not count meanwhile
-        return Health.PARKED, str(running.parked.get("reason") or "its model cannot be had for now")
+    if running.parked and not record.cancel_reason:  # neither the timeout nor the stall timeout runs meanwhile
+        return Health.PARKED, str(running.parked.get("reason") or "its model is unavailable")
     overdue = in_state_for - running.held - record.attempt.timeout if record.attempt.timeout else 0.0
     if overdue > WARDEN_MARGIN_SECONDS:
         return _detect_stuck(Health.WORKING, "its time is up", overdue)
@@ -113,7 +108,7 @@ def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, 
 
 
 def _detect_stuck(state: Health, what: str, seconds: float) -> tuple[Health, str]:
-    """A warden that is late may hang: then nothing supervises its agent."""
+    """Report a warden that is late as unknown: it may hang, and then nothing supervises its agent."""
     if seconds > WARDEN_MARGIN_SECONDS:
-        return Health.UNKNOWN, f"{what} since {seconds:.0f} s, and its warden does not answer"
+        return Health.UNKNOWN, f"{what} for {seconds:.0f} s, and its warden does not react"
     return state, ""

@@ -1,7 +1,7 @@
-"""Attempts on this machine, each under a warden process that outlives us.
+"""Run attempts on this machine, each under a warden process that outlives the orchestrator.
 
-An attempt's folder is the whole truth about it: the kernel frees `lock` when its warden dies, `started` says that it
-was started, `outcome.json` how it ended. So a fresh engine after a crash knows as much as the one that was killed.
+An attempt's folder holds its whole state: the kernel frees `lock` when the warden dies, `started` exists once it was
+started, `outcome.json` says how it ended. So after a crash a new engine knows as much as the one that was killed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
-    ChangeHint,
     EndedWith,
-    EngineCapabilities,
     ExitReason,
     LogTail,
     Lost,
@@ -49,27 +47,22 @@ WARDEN_CODE = (
 )
 WARDEN_ENVIRONMENT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # whom the gateway trusts when it asks a model's provider
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # certificates with which the gateway verifies a model's provider
 )
-MAX_STARTS = (
-    5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
-)
+MAX_STARTS = 5  # of a warden that dies before it can record anything: then the machine is at fault, not the agent
 PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
-MAX_UNKNOWN_SECONDS = 60.0  # seconds in all that a wait bears with not knowing; a person has to look then
+MAX_UNKNOWN_SECONDS = 60.0  # seconds in all; then a person must act
 
 
 class LocalEngine:
-    """The verbs of `orchestrator/engine/interface.AttemptEngine`."""
+    """Implements `orchestrator/engine/interface.AttemptEngine`."""
 
     def __init__(self, state_dir: Path) -> None:
         self._attempts = state_dir / "attempts"
         self._signals = state_dir / "signals" / "attempts"
         self._started: dict[str, ProcessIdentity] = {}
-        self._secrets: dict[str, Mapping[str, str]] = {}  # for a second start, while we live
-
-    def capabilities(self) -> EngineCapabilities:
-        return EngineCapabilities()
+        self._secrets: dict[str, Mapping[str, str]] = {}  # for a second start of a warden
 
     def stage(self, attempt: str) -> Path:
         return self._folder(attempt)
@@ -109,23 +102,23 @@ class LocalEngine:
             raise InternalError(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
         return self._attempts / attempt
 
-    async def submit(self, order: AttemptSpec) -> None:
-        folder = self._folder(order.attempt)
-        now = self._look(order.attempt)
-        if isinstance(now, EndedWith | Running) or self._is_starting(order.attempt):
+    async def submit(self, spec: AttemptSpec) -> None:
+        folder = self._folder(spec.attempt)
+        now = self._look(spec.attempt)
+        if isinstance(now, EndedWith | Running) or self._is_starting(spec.attempt):
             return
         if not isinstance(now, Lost):
-            _write_launch(folder, order, signals=self._signals)
-        if order.secrets:
-            self._secrets[order.attempt] = order.secrets
-        self._start_warden(order.attempt)
+            _write_launch(folder, spec, signals=self._signals)
+        if spec.secrets:
+            self._secrets[spec.attempt] = spec.secrets
+        self._start_warden(spec.attempt)
 
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
-        wish = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
+        request = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
         now = self._look(attempt)
         if isinstance(now, EndedWith):
             return
-        _write_file(self._folder(attempt) / "cancel", json.dumps(wish))
+        _write_file(self._folder(attempt) / "cancel", json.dumps(request))
         if isinstance(now, Lost):
             self._start_warden(attempt)
 
@@ -152,23 +145,23 @@ class LocalEngine:
                     starts += await self._attend(attempt, starts)
                 case Unknown():
                     if doubted > MAX_UNKNOWN_SECONDS:
-                        way_on = "Nothing was ended or started; fix it, then run 'blueflame resume'"
-                        raise StatusUnknown(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
+                        fix = "Nothing was ended or started; fix it, then run 'blueflame resume'"
+                        raise StatusUnknown(f"the status of attempt {attempt} is unknown: {now.why}. {fix}")
                     await asyncio.sleep(pause)
                     doubted += pause
                     pause = min(pause * 2, MAX_PAUSE_SECONDS)
         self._secrets.pop(attempt, None)
         return now.outcome
 
-    async def events(self) -> AsyncGenerator[ChangeHint, None]:
+    async def events(self) -> AsyncGenerator[str, None]:
         from blueflame.system.wakeups import watch_wakeups
 
         async for names in watch_wakeups(self._signals):
             for name in sorted(names):
-                yield ChangeHint(name)
+                yield name
 
     async def _attend(self, attempt: str, starts: int) -> int:
-        """Nobody watches over it: wait for the warden that is on its way, or send one. Tells how many were sent."""
+        """It has no warden: wait for one that is starting, or start one. Return how many were started."""
         coming = self._started.get(attempt)
         if coming is not None and read_process_state(coming) is not Alive.DEAD:
             await wait_until_gone(coming.pid, coming.start_time)
@@ -193,33 +186,33 @@ class LocalEngine:
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
         env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
         secrets = self._secrets.get(attempt)
-        told = json.dumps(dict(secrets)).encode() if secrets else b""
-        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", stdin=told)
+        data = json.dumps(dict(secrets)).encode() if secrets else b""
+        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", stdin=data)
         known = read_identity(pid)
         if known is not None:
             self._started[attempt] = known
 
     def _look(self, attempt: str) -> AttemptStatus:
-        """`started`, then the lock, then the outcome: in this order no move of a warden can be misread.
+        """Read `started`, then the lock, then the outcome: in this order no step of a warden can be misread.
 
-        A warden takes the lock, then marks the start, then records the outcome, then lets go of the lock.
+        A warden takes the lock, marks the start, records the outcome, and releases the lock.
         """
         folder = self._folder(attempt)
         try:
             started = (folder / "started").exists()
-            card = flock.read_lock_holder(folder / "lock")
+            note = flock.read_lock_holder(folder / "lock")
             outcome = read_outcome(folder)
         except (WorldError, OSError) as e:
             return Unknown(str(e))
         if outcome is not None:
             return EndedWith(outcome)
-        if card is not None:
-            return _build_running(folder, card)
+        if note is not None:
+            return _build_running(folder, note)
         return Lost() if started else Queued()
 
 
 def read_outcome(folder: Path) -> ProcessOutcome | None:
-    """None while there is none."""
+    """Return None while the attempt has not ended."""
     path = folder / "outcome.json"
     try:
         found = json.loads(path.read_bytes())
@@ -239,30 +232,23 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
     return ProcessOutcome(
         attempt=found["attempt"],
         reason=ExitReason(found["reason"]),
-        stage=found["stage"],
-        step=found["step"],
         exit_code=found["exit_code"],
         signal=found["signal"],
         detail=found["detail"],
         cause=found.get("cause", ""),
-        started_at=found["started_at"],
-        ended_at=found["ended_at"],
         seconds=found["seconds"],
-        cpu_seconds=found["rusage"]["cpu"],
-        max_rss=found["rusage"]["max_rss"],
         setup_output=found["setup_output"],
-        left_running=tuple(found["left_running"]),
         watch=found.get("watch", {}),
     )
 
 
-def _build_running(folder: Path, card: str) -> Running | Unknown:
-    words = card.split()
+def _build_running(folder: Path, note: str) -> Running | Unknown:
+    words = note.split()
     if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
-        return Unknown(f"{folder / 'lock'} is held, but does not say by whom (yet)")
+        return Unknown(f"{folder / 'lock'} is held, but does not name its holder yet")
     pid, start_time = int(words[0]), float(words[1])
     status = read_json_object(folder / "status.json")
-    if status.get("pid") != pid:  # of an earlier warden, or not written yet
+    if status.get("pid") != pid:  # from an earlier warden, or not written yet
         status = {}
     return Running(
         pid=pid,
@@ -278,24 +264,24 @@ def _build_running(folder: Path, card: str) -> Running | Unknown:
     )
 
 
-def _write_launch(folder: Path, order: AttemptSpec, *, signals: Path) -> None:
+def _write_launch(folder: Path, spec: AttemptSpec, *, signals: Path) -> None:
     signals.mkdir(parents=True, exist_ok=True)
     prompt = folder / "prompt.txt"
-    _write_file(prompt, order.prompt)
+    _write_file(prompt, spec.prompt)
     launch = {
-        "attempt": order.attempt,
-        "argv": list(order.argv),
-        "env": dict(order.env),
-        "cwd": order.cwd,
+        "attempt": spec.attempt,
+        "argv": list(spec.argv),
+        "env": dict(spec.env),
+        "cwd": spec.cwd,
         "stdin": str(prompt),
-        "setup": [_format_step(step) for step in order.setup],
-        "timeout": order.timeout,
-        "silence": order.silence,
-        "max_output": order.max_output,
-        "grace": order.grace,
-        "limits": dict(order.limits),
-        "signal": str(signals / order.attempt),
-        **order.walls,
+        "setup": [_format_step(step) for step in spec.setup],
+        "timeout": spec.timeout,
+        "silence": spec.silence,
+        "max_output": spec.max_output,
+        "grace": spec.grace,
+        "limits": dict(spec.limits),
+        "signal": str(signals / spec.attempt),
+        **spec.walls,
     }
     _write_file(folder / "launch.json", json.dumps(launch, indent=1, sort_keys=True))
 
@@ -306,7 +292,7 @@ def _format_step(step: SetupStep) -> Mapping[str, Any]:
 
 
 def _write_file(path: Path, text: str) -> None:
-    """Whole or not at all. Not forced to the disk: after a power cut the order is given again from the journal."""
+    """Write atomically, without fsync: after a power cut the attempt is submitted again from the journal."""
     draft = path.with_name(f"{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which orchestrator and which commands run in a repository, read from locks and files by any terminal."""
+"""Find the orchestrator and the commands that run in a repository, from locks and files; for any terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorPresence:
-    """Who holds the repository's lock, since when, and when it last gave a sign of life."""
+    """The process that holds the repository's lock, since when, and its last sign of life."""
 
     pid: int | None  # None: the lock has no note yet
     since: float | None
@@ -23,20 +23,20 @@ class OrchestratorPresence:
     heartbeat: float
 
     def is_late(self, now: float) -> bool:
-        """It should have been heard of by now, even if nothing happened."""
+        """Whether it has missed its heartbeats: they come even if nothing happens."""
         return now - self.last_sign > MAX_MISSED_HEARTBEATS * self.heartbeat + HEARTBEAT_MARGIN_SECONDS
 
 
 def read_presence(places: StatePaths, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
-    """None when no orchestrator runs. Each event and each heartbeat (it renews agents.json) is a sign of life."""
+    """Return None when no orchestrator runs. Events and heartbeats (which rewrite agents.json) are signs of life."""
     held = flock.read_lock_holder(places.lock)
     if held is None:
         return None
-    card = flock.parse_lock_note(held)
-    signs = (last_event, read_modified_at(places.agents_file), card.since if card else 0.0)
+    note = flock.parse_lock_note(held)
+    signs = (last_event, read_modified_at(places.agents_file), note.since if note else 0.0)
     return OrchestratorPresence(
-        pid=card.pid if card else None,
-        since=card.since if card else None,
+        pid=note.pid if note else None,
+        since=note.since if note else None,
         last_sign=max(signs),
         heartbeat=heartbeat,
     )
@@ -56,20 +56,17 @@ class RunningCommand:
 async def find_running_commands(
     engine: AttemptEngine, session: str, agents: Collection[str]
 ) -> tuple[RunningCommand, ...]:
-    """All that runs for the session and is no agent's attempt."""
+    """Return everything that runs for the session except its agents."""
     found = []
     for name in await engine.live(session):
-        standing = None if name in agents else await engine.inspect(name)
-        if isinstance(standing, Running):
-            found.append(_build_running_command(name.removeprefix(f"{session}."), standing))
+        status = None if name in agents else await engine.inspect(name)
+        if isinstance(status, Running):
+            command = RunningCommand(
+                name=name.removeprefix(f"{session}."),
+                pid=status.agent_pid,
+                warden_pid=status.pid,
+                since=status.since,
+                last_output=status.last_output,
+            )
+            found.append(command)
     return tuple(found)
-
-
-def _build_running_command(name: str, running: Running) -> RunningCommand:
-    return RunningCommand(
-        name=name,
-        pid=running.agent_pid,
-        warden_pid=running.pid,
-        since=running.since,
-        last_output=running.last_output,
-    )
