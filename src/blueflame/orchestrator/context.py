@@ -1,4 +1,4 @@
-"""What a session works with, built in wiring.py. Every effect gets it; nothing else reaches the world."""
+"""What a session works with, built in wiring.py and given to every effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from blueflame.system.layout import ProjectPaths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """Where the model's answers are kept, or where they come from instead of a model."""
+    """The folder in which model answers are recorded, or from which they are replayed."""
 
     record: Path | None = None
     replay: Path | None = None
@@ -32,7 +32,7 @@ NO_CASSETTE = Cassette()
 
 
 ConnectTerminal: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
-"""Connects the person's terminal with the agent's, whose folder it gets; until the agent ends or the person leaves."""
+"""Connects the person's terminal to that of an agent, by its folder, until the agent ends or the person leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +49,27 @@ class SessionContext:
     find_tools: Callable[[], Toolchains]  # slow, and needed only with a sandbox
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY
-    converse: ConnectTerminal | None = None  # None: there is no person at a terminal, and planners plan in one shot
+    converse: ConnectTerminal | None = None  # None: no person at a terminal, planners plan alone
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]
-"""How an effect tells of something before it is over."""
+"""Records events of an effect that is still running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAttempt:
-    """What an attempt leaves in our hands when its process is gone."""
+    """An attempt whose process has ended, with its output, before it is judged."""
 
     attempt: Attempt
     base: str
     outcome: ProcessOutcome
     gathered: AgentOutput
-    finishes: bool = False  # its program always has a last word
+    reports_end: bool = False  # its program always prints a result at the end
 
     @property
     def failure(self) -> str:
-        """How its own program says that it failed, in a word of session/attempt_verdict; "" when it does not."""
+        """The failure that its program reports, as session/attempt_verdict names it; "" for none."""
         last = self.gathered.result
         if last is not None:
             return last.failure
-        return "error" if self.finishes else ""
+        return "error" if self.reports_end else ""

@@ -1,4 +1,4 @@
-"""Running the diagnostics on one pinned commit, in a clean checkout that is thrown away."""
+"""Run the diagnostics on one pinned commit, in a clean checkout that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -19,28 +19,38 @@ from blueflame.orchestrator.engine.interface import Queued
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
 
-MIN_TIMEOUT_SECONDS = 0.1  # seconds; 0 would mean no limit at all
+MIN_TIMEOUT_SECONDS = 0.1  # 0 would mean no limit
 
 
 async def check_commit(
     context: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
 ) -> tuple[Check, ...] | None:
-    """The worktree's own setup, then every diagnostic command; a setup that fails is a red check.
+    """Run the worktree's setup, then every diagnostic command; a setup that fails is a red check.
 
-    None when a stop ended it. Commands that an earlier orchestrator started are found again by their names; `again`
-    gives them others, so that they really run once more.
+    None when a stop ended it. Commands that an earlier orchestrator started are found by their names; `again` gives
+    them new names, so that they run once more.
     """
     lines = session.limits.checks
     if not lines:
         return ()
     name = f"{subject}-{sha[:12]}" + ("-again" if again else "")
     async with _open_scratch(context, f"{session.id}.{name}", context.paths.checkout(f"check-{name}"), sha) as checkout:
+        variables = build_worktree_variables(
+            root=context.repo.root,
+            worktree=checkout,
+            branch="",
+            session=session.id,
+            task=subject,
+            base_branch=session.base_branch,
+            agent="checks",
+            role="checks",
+        )
         command = Command(
             name=f"{session.id}.{name}.check",
             text="",
             cwd=checkout,
             env={},
-            wall=build_command_walls(context, checkout, _build_environment(context, session, checkout, subject)),
+            wall=build_command_walls(context, checkout, variables),
             timeout=context.settings.validation.validator_diagnostics.timeout,
         )
         setup = await _run_setup(context, replace(command, name=f"{session.id}.{name}.setup"))
@@ -50,7 +60,7 @@ async def check_commit(
 
 
 async def _run_setup(context: SessionContext, like: Command) -> tuple[Check, ...] | None:
-    """Up to the first that fails; the time limit is for all of them together."""
+    """Run up to the first that fails; the time limit is for all of them together."""
     left = context.settings.worktree.setup_timeout
     done: list[Check] = []
     for n, line in enumerate(context.settings.worktree.setup, start=1):
@@ -67,10 +77,10 @@ async def _run_setup(context: SessionContext, like: Command) -> tuple[Check, ...
 
 @asynccontextmanager
 async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
-    """Made and removed in a thread: a large tree must not hold the loop up.
+    """Make and remove a checkout in a thread: a large tree must not block the loop.
 
-    One in which commands were started before a crash is used as it is. One that a stop interrupts stays: its commands
-    may still be in it, and `blueflame resume` or `cleanup` take care of it.
+    One in which commands were started before a crash is used again. One that a stop interrupts stays, since its
+    commands may still use it; `blueflame resume` or `cleanup` remove it.
     """
     if not await _is_in_use(context, stem):
         await asyncio.to_thread(remove_checkout, path)
@@ -83,16 +93,3 @@ async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str
 async def _is_in_use(context: SessionContext, stem: str) -> bool:
     first = [f"{stem}.{kind}-01.1" for kind in ("setup", "check")]
     return any([not isinstance(await context.engine.inspect(name), Queued) for name in first])
-
-
-def _build_environment(context: SessionContext, session: Session, checkout: Path, subject: str) -> dict[str, str]:
-    return build_worktree_variables(
-        root=context.repo.root,
-        worktree=checkout,
-        branch="",
-        session=session.id,
-        task=subject,
-        base_branch=session.base_branch,
-        agent="checks",
-        role="checks",
-    )

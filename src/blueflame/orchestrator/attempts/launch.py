@@ -1,4 +1,4 @@
-"""What the engine runs for an attempt: program, prompt, environment, setup and limits."""
+"""Build what the engine runs for an attempt: program, prompt, environment, setup and limits."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ PROMPT_BUILDERS = {
 }
 WRITING_ROLES = (WORKER, MERGER)
 BLOCKS_PER_SLOT = 5
-MAX_SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
-SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
+MAX_SLOTS = 9  # 8 workers at most; with large blocks each has fewer of them, but no two share one
+SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # prints each command before its output
 
 
 def build_spec(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AttemptSpec:
@@ -50,12 +50,28 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         gateway=f"http://127.0.0.1:{port}",
         token=token,
     )
+    timed_as_planned = brief.interactive == attempt.interactive  # else no person is here for an interactive planner
+    limits = context.settings.limits
+    # the warden ends silent agents only where limits.on_stall says so; else watchers/stalls reports them
+    ends_silent = limits.on_stall == KILL and not brief.interactive
     launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
-    places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
-    door = build_model_access(context, attempt, launch, port=port, token=token, places=places) if launch.apis else None
-    variables = _build_environment(context, session, attempt, checkout, ports)
+    access = None
+    if launch.apis:
+        places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
+        access = build_model_access(context, attempt, launch, port=port, token=token, places=places)
+    variables = build_worktree_variables(
+        root=context.repo.root,
+        worktree=checkout,
+        branch=attempt.branch or "",
+        session=session.id,
+        task=attempt.subject,
+        base_branch=session.base_branch,
+        agent=attempt.agent_id,
+        role=attempt.role,
+        ports=ports,
+    )
     walls = build_agent_walls(
-        context, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
+        context, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, access=access
     )
     return AttemptSpec(
         attempt=attempt.id,
@@ -66,26 +82,15 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         cwd=str(checkout),
         prompt=launch.stdin,
         setup=_build_setup(context) if attempt.role in WRITING_ROLES else (),
-        timeout=_find_timeout(session, attempt, brief),
-        silence=0.0 if brief.interactive else _find_silence_limit(context),
-        grace=context.settings.limits.kill_grace,
-        secrets=door.secrets if door else {},
+        timeout=attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role),
+        silence=limits.stall_timeout if ends_silent else 0.0,
+        grace=limits.kill_grace,
+        secrets=access.secrets if access else {},
     )
 
 
-def _find_timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> float:
-    """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
-    return attempt.timeout if brief.interactive == attempt.interactive else session.limits.get_timeout(attempt.role)
-
-
-def _find_silence_limit(context: SessionContext) -> float:
-    """Only where silence is ended without asking does the warden see to it; else we watch and tell."""
-    limits = context.settings.limits
-    return limits.stall_timeout if limits.on_stall == KILL else 0.0
-
-
 def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
-    """One step, because the time limit is for all commands together; each still has its own shell."""
+    """One step, because the commands share one time limit; each still has its own shell."""
     worktree = context.settings.worktree
     if not worktree.setup:
         return ()
@@ -120,24 +125,8 @@ def _build_brief(context: SessionContext, session: Session, attempt: Attempt, ch
     )
 
 
-def _build_environment(
-    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, ports: range | None
-) -> dict[str, str]:
-    return build_worktree_variables(
-        root=context.repo.root,
-        worktree=checkout,
-        branch=attempt.branch or "",
-        session=session.id,
-        task=attempt.subject,
-        base_branch=session.base_branch,
-        agent=attempt.agent_id,
-        role=attempt.role,
-        ports=ports,
-    )
-
-
 def _reserve_ports(context: SessionContext, attempt: Attempt) -> range | None:
-    """Each slot has its own region; within it the first block in which no process listens."""
+    """Each slot has its own range of blocks; take the first block on whose ports no process listens."""
     size = context.settings.worktree.ports_per_worktree
     if not size or attempt.role not in WRITING_ROLES:
         return None

@@ -1,4 +1,4 @@
-"""An agent's way to its model: which provider, with which credential, at what price, and how far it may go."""
+"""An agent's access to its model: the provider, the credential, the prices and the budgets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from blueflame.agents.credentials import Access, find_access, find_home
 from blueflame.agents.runtime import AgentLaunch
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
-from blueflame.model.spend import Budget
 from blueflame.orchestrator.context import SessionContext
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 
 GATEWAY_PORT = LOOPBACK_PORTS[0]
-REPLAY_ACCESS = Access(upstream="http://127.0.0.1:9")  # where a replay would go if it went anywhere
+REPLAY_ACCESS = Access(upstream="http://127.0.0.1:9")  # never contacted: a replay calls no model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAccess:
-    """`orders` for launch.json, `secrets` for the warden's ear only."""
+    """`orders` go into launch.json, `secrets` only through a pipe to the warden."""
 
     port: int
     orders: Mapping[str, Any]
@@ -44,7 +43,7 @@ def find_gateway_port(context: SessionContext) -> int:
 def build_model_access(
     context: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
 ) -> ModelAccess:
-    """Raises Refused when there is no credential to be found."""
+    """Raise Refused when no credential is found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices
     from blueflame.telemetry.observed_prices import read_observed_prices
 
@@ -55,7 +54,7 @@ def build_model_access(
         "runtime": attempt.runtime,
         "token": token,
         "apis": {api: access.build_launch_entry(api) for api, access in accesses.items()},
-        "budgets": list(_list_budgets(attempt)),
+        "budgets": _list_budgets(attempt),
         "warn": limits.warn_threshold,
         "prices": [asdict(row) for row in prices],
         "fallback": asdict(build_fallback_row(prices)),
@@ -81,15 +80,15 @@ def _find_access(context: SessionContext, runtime: str, api: str) -> Access:
 
 def _list_budgets(attempt: Attempt) -> list[dict[str, Any]]:
     given = [("attempt", attempt.budget), *((each.name, each.budget) for each in attempt.ceilings)]
-    return [_format_budget(name, budget) for name, budget in given if not budget.unlimited]
-
-
-def _format_budget(name: str, budget: Budget) -> dict[str, Any]:
-    return {"name": name, "unit": budget.unit.value, "limit": budget.limit}
+    return [
+        {"name": name, "unit": budget.unit.value, "limit": budget.limit}
+        for name, budget in given
+        if not budget.unlimited
+    ]
 
 
 def write_home(home: Path, files: Mapping[str, str]) -> None:
-    """What the agent's program expects in its HOME, before anybody inside has been there."""
+    """Write the files that the agent's program expects in its HOME, before the agent starts."""
     for name, text in files.items():
         path = home / name
         try:

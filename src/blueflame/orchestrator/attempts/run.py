@@ -32,8 +32,8 @@ from blueflame.session.state import Session
 from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
-LAST_OUTPUT_SECONDS = 5.0  # seconds
-MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it holds its lock and has a pid
+LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
+MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
 
 
 async def run_attempt(context: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
@@ -42,7 +42,8 @@ async def run_attempt(context: SessionContext, session: Session, effect: AttendA
     try:
         base = record.base or await _start_attempt(context, session, attempt, emit)
         if await _has_vanished(context, attempt):
-            return [_report_vanished(context, record)]
+            notes = f"{context.engine.locate(attempt.id)} was removed"
+            return [_build_ended(record, Ending.LOST, notes)]
         outcome = await _wait_until_ended(context, session, attempt, emit)
     except StatusUnknown:
         raise  # it may be running: its slot is not free, and its task must not be started again
@@ -64,9 +65,7 @@ async def _wait_until_ended(context: SessionContext, session: Session, attempt: 
     try:
         outcome = await context.engine.wait(attempt.id)
         if talks:
-            await asyncio.wait(
-                {watching}, timeout=LAST_OUTPUT_SECONDS
-            )  # what was shown last is still on its way to the screen
+            await asyncio.wait({watching}, timeout=LAST_OUTPUT_SECONDS)
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
@@ -77,7 +76,7 @@ async def _wait_until_ended(context: SessionContext, session: Session, attempt: 
 
 
 async def _connect_terminal(context: SessionContext, attempt: Attempt, folder: Path) -> None:
-    """Silence at a person's terminal is no stall. Without a person, the agent waits for an attach."""
+    """Connect the person's terminal; without a person, the agent waits for an attach. Its silence is no stall."""
     if context.converse is not None:
         await context.converse(attempt, folder)
 
@@ -95,7 +94,7 @@ async def cancel_attempt(
 
 
 async def _start_attempt(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
-    """The commit it starts from. One that was submitted before a crash is adopted."""
+    """Start the attempt, or adopt one that was submitted before a crash. Return the commit it starts from."""
     checkout = context.paths.checkout(attempt.agent_id)
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
@@ -108,11 +107,11 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
 
 
 async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
-    """Its pid, for people who look; 0 when it was over before anybody could tell. Nothing is decided by it."""
-    for _look in range(MAX_POLLS):
-        standing = await context.engine.inspect(attempt.id)
-        if not isinstance(standing, Queued):
-            return standing.pid if isinstance(standing, Running) else 0
+    """The pid for display, 0 when the attempt ended at once. Nothing is decided by it."""
+    for _poll in range(MAX_POLLS):
+        status = await context.engine.inspect(attempt.id)
+        if not isinstance(status, Queued):
+            return status.pid if isinstance(status, Running) else 0
         await context.clock.sleep(POLL_SECONDS)
     return 0
 
@@ -154,34 +153,29 @@ def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> s
 
 
 async def _roll_back(context: SessionContext, attempt: Attempt) -> None:
-    """What was made for one that never started is taken away again; what cannot be is left to `blueflame cleanup`."""
+    """Remove the checkout of an attempt that never started; what cannot be removed is left to `blueflame cleanup`."""
     if isinstance(await context.engine.inspect(attempt.id), Queued):
         with suppress(WorldError):
             await asyncio.to_thread(_remove_checkout, context, attempt, context.paths.checkout(attempt.agent_id))
 
 
 def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
-    ended = AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.SETUP, str(error)))
+    ended = _build_ended(record, Ending.SETUP, str(error))
     if record.attempt.role != PLANNER:
         return [ended]
-    # a planner that cannot be started is reported, not retried for ever
+    # a planner that cannot be started is reported, not retried endlessly
     return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
 
 
 async def _has_vanished(context: SessionContext, attempt: Attempt) -> bool:
-    """It was submitted, and nothing of it is left: its folder was removed. Never start it a second time."""
-    if not isinstance(await context.engine.inspect(attempt.id), Queued):
-        return False
-    return not context.engine.is_submitted(attempt.id)
+    """Whether it was submitted and its folder was removed since: it must not be started a second time."""
+    status = await context.engine.inspect(attempt.id)
+    return isinstance(status, Queued) and not context.engine.is_submitted(attempt.id)
 
 
-def _report_vanished(context: SessionContext, record: AttemptRecord) -> Event:
-    notes = f"{context.engine.locate(record.attempt.id)} was removed"
-    return AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.LOST, notes))
-
-
-def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOutcome:
-    return AttemptOutcome(ending=ending, notes=notes, base=record.base)
+def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptEnded:
+    outcome = AttemptOutcome(ending=ending, notes=notes, base=record.base)
+    return AttemptEnded(attempt=record.attempt.id, ended=outcome)
 
 
 async def _collect_result(
@@ -189,9 +183,10 @@ async def _collect_result(
 ) -> Sequence[Event]:
     checkout, runtime = context.paths.checkout(attempt.agent_id), context.runtimes[attempt.runtime]
     gathered = await asyncio.to_thread(context.engine.read_output, attempt.id, runtime)
-    finishes = runtime.reports_end
-    handed = FinishedAttempt(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
-    ended, more = await RESULT_READERS[attempt.role](context, session, handed)
+    finished = FinishedAttempt(
+        attempt=attempt, base=base, outcome=outcome, gathered=gathered, reports_end=runtime.reports_end
+    )
+    ended, more = await RESULT_READERS[attempt.role](context, session, finished)
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
@@ -201,7 +196,7 @@ async def _collect_result(
 
 
 def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutput) -> Spend:
-    """As the gateway counted it; what the agent reports counts only where it had no gateway."""
+    """What the attempt cost, by the gateway's count; by the agent's own report only where it had no gateway."""
     folder = context.engine.mirror(attempt.id)
     if not (folder / "usage.jsonl").exists():
         return gathered.spend
@@ -215,6 +210,6 @@ def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutp
 
 
 def _remove_checkout(context: SessionContext, attempt: Attempt, checkout: Path) -> None:
-    """Its commits are fetched. A worker's failed checkout stays, with the ref of its base, for a person."""
+    """Only after its commits were fetched. The checkout of a failed worker is kept for inspection."""
     remove_checkout(checkout)
     delete_refs(context.repo, (_base_ref(attempt),))

@@ -1,4 +1,4 @@
-"""The walls around an agent and around commands that run its code: policy, watcher, sandbox, gateway."""
+"""Build the walls around an agent and around commands that run its code: policy, watcher, sandbox, gateway."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from blueflame.system.layout import make_folder
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 HOOK_PORT = LOOPBACK_PORTS[1]
-TERMINAL_SIZE = {"rows": 40, "columns": 120}  # until a person connects theirs
-MAX_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
+TERMINAL_SIZE = {"rows": 40, "columns": 120}  # until a person attaches
+MAX_FROZEN = 100  # each is a mount; the rest is left to the postcheck
 
 
 def build_agent_walls(
     context: SessionContext, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
-    variables: Mapping[str, str], door: ModelAccess | None = None,
+    variables: Mapping[str, str], access: ModelAccess | None = None,
 ) -> Walls:  # fmt: skip
     folder = context.engine.stage(attempt.id)
     hook = find_hook()
     variables = {**variables, **_build_home_variable(context, folder, launch)}
-    wanted = SandboxRequest(
+    request = SandboxRequest(
         worktree=checkout,
         folder=folder,
         variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
@@ -51,7 +51,7 @@ def build_agent_walls(
         frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
-    spec = build_sandbox(_build_site(context), wanted)
+    spec = build_sandbox(_build_site(context), request)
     prepared = prepare_sandbox(spec, folder)
     policy = build_policy(context, session, attempt, checkout, spec)
     save_policy(policy, folder / "policy.json")
@@ -69,13 +69,13 @@ def build_agent_walls(
     survey = {"survey": list(build_status_argv())} if spec.level is not SandboxLevel.OFF else {}
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
-    return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, door)
+    return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, access)
 
 
 def build_command_walls(
     context: SessionContext, checkout: Path, variables: Mapping[str, str]
 ) -> Callable[[Path], Walls]:
-    """For setup and diagnostics: what they run, agents may have written."""
+    """For setup and diagnostics: they may run code that agents wrote."""
 
     def wall(folder: Path) -> Walls:
         spec = build_sandbox(
@@ -113,7 +113,7 @@ def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
     """A worker has its task's locks, a merger the files in conflict; no other role writes."""
     if attempt.role == MERGER:
         conflict = session.changesets[attempt.subject].conflict
-        assert conflict is not None, f"a merger is sent for {attempt.subject}, which is not in conflict"
+        assert conflict is not None, f"{attempt.subject} has a merger and no conflict"
         return conflict.paths
     record = session.tasks.get(attempt.subject)
     return record.task.file_locks if record and attempt.role == WORKER else None
@@ -127,22 +127,25 @@ def _list_scratch(spec: SandboxSpec) -> tuple[str, ...]:
 
 
 def _build_walls(
-    spec: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], door: ModelAccess | None = None
+    spec: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], access: ModelAccess | None = None
 ) -> Walls:
     hosts = list(spec.hosts) if spec.network is Network.DOORS else []
-    gateway = {"port": door.port if door else GATEWAY_PORT, "hosts": hosts, **({"model": door.orders} if door else {})}
-    out = {"gateway": gateway} if hosts or door else {}
-    return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.build_launch_keys(), **more, **out})
+    keys: dict[str, Any] = {**prepared.build_launch_keys(), **more}
+    if access:
+        keys["gateway"] = {"port": access.port, "hosts": hosts, "model": access.orders}
+    elif hosts:
+        keys["gateway"] = {"port": GATEWAY_PORT, "hosts": hosts}
+    return Walls(env=prepared.env, limits=prepared.limits, keys=keys)
 
 
 def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
-    """Without a sandbox, too, a real agent sees neither the person's settings nor their login."""
+    """A HOME of its own also without a sandbox: a real agent sees neither the person's settings nor their login."""
     bare = context.settings.sandbox.level == "off"
     return {"HOME": find_home(context, folder)} if bare and (launch.apis or launch.home) else {}
 
 
 def find_home(context: SessionContext, folder: Path) -> str:
-    """An agent's HOME as it sees it."""
+    """The HOME of an agent, as seen inside its sandbox."""
     return str(folder / "home") if context.settings.sandbox.level == "off" else choose_home(_build_site(context))
 
 
@@ -159,13 +162,13 @@ def _build_site(context: SessionContext) -> SandboxContext:
 
 
 def _list_frozen(context: SessionContext, base: str, checkout: Path) -> Iterator[str]:
-    """What no agent may touch is held by the kernel, too, where it is there already."""
+    """Blocked files that exist: they are mounted read-only."""
     blocked = Globs(tuple(fold_text(pattern) for pattern in context.settings.permissions.blocked_paths))
     named = (name for name in _list_files(context, base, checkout) if blocked.touches(fold_text(name)))
     yield from islice(named, MAX_FROZEN)
 
 
 def _list_files(context: SessionContext, base: str, checkout: Path) -> Iterable[str]:
-    """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
+    """Tracked files, and untracked ones at the top (.env), before the agent starts."""
     top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
     return dict.fromkeys((*list_tree_files(context.repo, base), *top))
