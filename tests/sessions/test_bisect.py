@@ -38,12 +38,12 @@ class Bench:
 
 
 def examine(bench: Bench, *, retry: bool = True, times: int = 1) -> tuple[Check, ...]:
-    laboratory = CheckRunner(run=bench.run, retry=retry)
+    runner = CheckRunner(run=bench.run, retry=retry)
 
     async def all_of_it() -> tuple[Check, ...]:
         found: tuple[Check, ...] = ()
         for _ in range(times):
-            found = await laboratory.examine(MergeCommit("commit", "tree"))
+            found = await runner.examine(MergeCommit("commit", "tree"))
         return found
 
     return asyncio.run(all_of_it())
@@ -105,12 +105,12 @@ def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: i
         return (check(green="red" not in run_git(repo.root, "grep", "-h", "-e", "red", "-e", "line", commit)),)
 
     async def trace() -> object:
-        scene = MergeInputs(repo, session, record, repo.base_sha)
-        whole = assemble_changeset(scene, "merge")
+        inputs = MergeInputs(repo, session, record, repo.base_sha)
+        whole = assemble_changeset(inputs, "merge")
         assert isinstance(whole, MergeCommit)
-        laboratory = CheckRunner(run=run)
-        checks = await laboratory.examine(whole)
-        return await find_culprit(laboratory, scene, checks)
+        runner = CheckRunner(run=run)
+        checks = await runner.examine(whole)
+        return await find_culprit(runner, inputs, checks)
 
     found = asyncio.run(trace())
     assert isinstance(found, list)

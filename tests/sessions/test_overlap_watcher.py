@@ -96,8 +96,8 @@ def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -
     looks: list[float] = []
 
     class Counting(radar.OverlapWatcher):
-        async def look(self) -> None:
-            await super().look()
+        async def poll(self) -> None:
+            await super().poll()
             if len(self._session.live) == 2:
                 looks.append(time.monotonic())
                 if len(looks) == 3:

@@ -67,9 +67,9 @@ class Scene:
         )
 
     async def until_parked(self) -> RuntimeParked:
-        lookout = LimitWatcher(lambda: self.context, self.session, self.said.extend)
+        watcher = LimitWatcher(lambda: self.context, self.session, self.said.extend)
         while not self.said:
-            await lookout.look(time.time())
+            await watcher.poll(time.time())
             await asyncio.sleep(0.05)
         (result,) = self.said
         assert isinstance(result, RuntimeParked)

@@ -158,23 +158,23 @@ class Sayings:
 
 
 @dataclass
-class Scene:
+class Scenario:
     context: SessionContext
     session: Session
     engine: Sayings
     said: list[Event] = field(default_factory=list)
 
-    def look(self, lookout: LimitWatcher, now: float) -> list[Event]:
+    def poll(self, watcher: LimitWatcher, now: float) -> list[Event]:
         self.said.clear()
-        asyncio.run(lookout.look(now))
+        asyncio.run(watcher.poll(now))
         return list(self.said)
 
-    def lookout(self) -> LimitWatcher:
+    def watcher(self) -> LimitWatcher:
         return LimitWatcher(lambda: self.context, self.session, self.said.extend)
 
 
 @pytest.fixture
-def scene(stage: Stage) -> Scene:
+def scenario(stage: Stage) -> Scenario:
     """Two live agents of one runtime."""
     stage.play(task(1))
     project = stage.project()
@@ -189,47 +189,47 @@ def scene(stage: Stage) -> Scene:
         session.live[name] = attempt
         session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
     engine = Sayings(context.engine)
-    return Scene(replace(context, engine=engine), session, engine)  # type: ignore[arg-type]
+    return Scenario(replace(context, engine=engine), session, engine)  # type: ignore[arg-type]
 
 
 def park(since: float, until: float | None = None, kind: str = "rate_limit") -> Mapping[str, Any]:
     return {"kind": kind, "reason": "429", "since": since, "until": until}
 
 
-def test_agents_that_wait_are_told_of_together_and_once(scene: Scene) -> None:
-    lookout = scene.lookout()
-    assert scene.look(lookout, 100.0) == []
-    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=900.0))
-    (result,) = scene.look(lookout, 101.0)
+def test_agents_that_wait_are_told_of_together_and_once(scenario: Scenario) -> None:
+    watcher = scenario.watcher()
+    assert scenario.poll(watcher, 100.0) == []
+    scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0, until=900.0))
+    (result,) = scenario.poll(watcher, 101.0)
     assert result == RuntimeParked(runtime="scripted", kind="rate_limit", reason="429", until=900.0, agents=2)
-    assert scene.look(lookout, 102.0) == []
-    scene.session.parked["scripted"] = result
-    assert scene.look(lookout, 200.0) == []
-    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=5000.0))
-    assert [event.until for event in scene.look(lookout, 201.0) if isinstance(event, RuntimeParked)] == [5000.0]
+    assert scenario.poll(watcher, 102.0) == []
+    scenario.session.parked["scripted"] = result
+    assert scenario.poll(watcher, 200.0) == []
+    scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0, until=5000.0))
+    assert [event.until for event in scenario.poll(watcher, 201.0) if isinstance(event, RuntimeParked)] == [5000.0]
 
 
-def test_a_moments_hesitation_is_not_told(scene: Scene) -> None:
-    lookout = scene.lookout()
-    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, kind="network"))
-    assert scene.look(lookout, 101.0) == []
-    (result,) = scene.look(lookout, 104.0)
+def test_a_moments_hesitation_is_not_told(scenario: Scenario) -> None:
+    watcher = scenario.watcher()
+    scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0, kind="network"))
+    assert scenario.poll(watcher, 101.0) == []
+    (result,) = scenario.poll(watcher, 104.0)
     assert isinstance(result, RuntimeParked)
     assert (result.kind, result.until) == ("network", None)
 
 
-def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scene: Scene) -> None:
-    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0))
-    scene.session.tried_at["scripted"] = 200.0
-    assert asyncio.run(find_waits(scene.context, scene.session, "scripted", 201.0)) == []
-    assert len(asyncio.run(find_waits(scene.context, scene.session, "scripted", 210.0))) == 2
+def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scenario: Scenario) -> None:
+    scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0))
+    scenario.session.tried_at["scripted"] = 200.0
+    assert asyncio.run(find_waits(scenario.context, scenario.session, "scripted", 201.0)) == []
+    assert len(asyncio.run(find_waits(scenario.context, scenario.session, "scripted", 210.0))) == 2
 
 
-def test_a_rest_after_an_outage_lasts_its_time(scene: Scene) -> None:
+def test_a_rest_after_an_outage_lasts_its_time(scenario: Scenario) -> None:
     parked = RuntimeParked(runtime="scripted", kind="outage", reason="", until=time.time() + 0.2, outages=1)
-    scene.session.parked["scripted"] = parked
+    scenario.session.parked["scripted"] = parked
     (resumed,) = asyncio.run(
-        await_runtime(scene.context, scene.session, AwaitRuntime("scripted"), lambda _events: None)
+        await_runtime(scenario.context, scenario.session, AwaitRuntime("scripted"), lambda _events: None)
     )
     assert time.time() >= (parked.until or 0)
     assert resumed == RuntimeResumed(runtime="scripted", reason="the rest is over")

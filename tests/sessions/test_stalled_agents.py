@@ -192,28 +192,28 @@ def working(**changes: object) -> Running:
 def test_a_clock_that_jumps_is_no_silence() -> None:
     clock = HandClock()
     silence = SilenceTimer(clock)
-    assert silence.length(working(last_output=clock.wall)) == 0
+    assert silence.measure(working(last_output=clock.wall)) == 0
     said = working(last_output=clock.wall, output_bytes=5)
     clock.pass_by(10)
     clock.wall += 3600
-    assert silence.length(said) == 10
+    assert silence.measure(said) == 10
     clock.pass_by(5)
     clock.wall -= 7200
-    assert silence.length(said) == 15
+    assert silence.measure(said) == 15
 
 
 def test_an_agent_met_for_the_first_time_may_have_been_silent_for_long() -> None:
     clock = HandClock()
-    assert SilenceTimer(clock).length(working(last_output=clock.wall - 90)) == 90
-    assert SilenceTimer(clock).length(working(state_since=clock.wall - 30)) == 30
-    assert SilenceTimer(clock).length(working()) == 0
+    assert SilenceTimer(clock).measure(working(last_output=clock.wall - 90)) == 90
+    assert SilenceTimer(clock).measure(working(state_since=clock.wall - 30)) == 30
+    assert SilenceTimer(clock).measure(working()) == 0
 
 
 @pytest.mark.parametrize("state", ["starting", "setup", "stopping", "ended"])
 def test_silence_counts_only_while_it_works(state: str) -> None:
     clock = HandClock()
     silence = SilenceTimer(clock)
-    assert silence.length(working(state=state, state_since=clock.wall - 90)) == 0
+    assert silence.measure(working(state=state, state_since=clock.wall - 90)) == 0
     clock.pass_by(60)
-    assert silence.length(working(state_since=clock.wall - 1)) == 1
-    assert silence.length(Queued()) == 0
+    assert silence.measure(working(state_since=clock.wall - 1)) == 1
+    assert silence.measure(Queued()) == 0

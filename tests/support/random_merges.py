@@ -122,9 +122,7 @@ class MergeWorld(Simulation):
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
     async def _build(self, changeset: str) -> Sequence[Event]:
-        site = BuildSite(
-            repo=self.repo, laboratory=CheckRunner(run=self.check), leaks=lambda _a, _b: (), mode=self.mode
-        )
+        site = BuildSite(repo=self.repo, runner=CheckRunner(run=self.check), leaks=lambda _a, _b: (), mode=self.mode)
         return await build_on_base(site, self.session, changeset, read_branch_head(self.repo, "main"))
 
     async def check(self, commit: str, again: bool) -> tuple[Check, ...]:

@@ -114,9 +114,9 @@ class SessionLoop:
         self._inbox = Inbox(journal, session)
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
-        self._day_book = DailySpend(journal)
-        self._lookout = LimitWatcher(lambda: self.context, session, self.submit)
-        self._radar = OverlapWatcher(lambda: self.context, session, self.submit)
+        self._daily_spend = DailySpend(journal)
+        self._limit_watcher = LimitWatcher(lambda: self.context, session, self.submit)
+        self._overlap_watcher = OverlapWatcher(lambda: self.context, session, self.submit)
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = measure_tree(context.repo, session.base_sha)
 
@@ -125,7 +125,7 @@ class SessionLoop:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                watching = (self._listen(), self._lookout.keep(), self._radar.keep())
+                watching = (self._listen(), self._limit_watcher.keep(), self._overlap_watcher.keep())
                 beside = [group.create_task(task) for task in watching]
                 await self._loop(group)
                 for task in beside:
@@ -269,7 +269,7 @@ class SessionLoop:
         batch: list[JournalEntry] = []
         room = measure_free(self.context.paths.worktrees)
         machine = measure_capacity(self.context.settings, len(self.session.live), room, self._checkout_bytes)
-        self._capacity = self._day_book.add_to_capacity(machine, self.session, now)
+        self._capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
         while events := next_events(self.session, self._capacity):
             batch += [each for cause in events for each in self._apply_all(cause, now)]
         self._keep(before, batch, now)

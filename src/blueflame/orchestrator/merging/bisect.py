@@ -1,4 +1,4 @@
-"""Red on the combined tree: flaky, the base's own fault, or one task's. Each tree is checked at most once."""
+"""Find the cause of red checks on a changeset: flaky, the base, or one task. Each tree is checked at most once."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from blueflame.session.merging.queue import trim_changeset
 
 Checks = tuple[Check, ...]
 RunChecks = Callable[[str, bool], Awaitable[Checks | None]]
-"""Runs the diagnostics on a commit, for the first time or (True) once more; None when a stop ended them."""
+"""Runs the diagnostics on a commit, for the first time or (True) again; None when a stop ended them."""
 
 
 class ChecksStopped(Exception):
-    """A stop ended the checks early: there is no result, and they run again after a resume."""
+    """A stop ended the checks early: there is no result; they run again after a resume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRunner:
-    """Checks commits, and remembers what it has seen of their trees."""
+    """Checks commits, and keeps the results by tree."""
 
     run: RunChecks
     known: dict[str, Checks] = field(default_factory=dict)  # by tree
     retry: bool = True
 
     async def examine(self, made: MergeCommit) -> Checks:
-        """A failed check runs once more; if it passes then, it is flaky."""
+        """Check the commit. A failed check runs once more; if it passes then, it is flaky."""
         if made.tree not in self.known:
-            checks = await self._checked(made.commit, again=False)
+            checks = await self._run(made.commit, again=False)
             if self.retry and _list_failed(checks):
-                checks = _mark_flaky(checks, await self._checked(made.commit, again=True))
+                checks = _mark_flaky(checks, await self._run(made.commit, again=True))
             self.known[made.tree] = checks
         return self.known[made.tree]
 
-    async def _checked(self, commit: str, *, again: bool) -> Checks:
+    async def _run(self, commit: str, *, again: bool) -> Checks:
         checks = await self.run(commit, again)
         if checks is None:
             raise ChecksStopped
@@ -47,7 +47,7 @@ class CheckRunner:
 
 
 def _mark_flaky(first: Checks, second: Checks) -> Checks:
-    """Whatever did not say the same twice about one tree is flaky. A setup that failed has hidden the others."""
+    """Mark checks that differ between two runs on one tree. After a failed setup the first run lacks the others."""
     later = {check.name: check for check in second}
     if {check.name for check in first} != later.keys():
         return tuple(replace(check, flaky=check.passed) for check in second) if not _list_failed(second) else first
@@ -64,17 +64,17 @@ def _list_failed(checks: Checks) -> list[Check]:
     return [check for check in checks if not check.passed]
 
 
-async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Checks) -> Sequence[Event]:
+async def find_culprit(runner: CheckRunner, inputs: MergeInputs, checks: Checks) -> Sequence[Event]:
     """The events after failed checks: the task that causes them goes back, alone; a red base is no task's fault."""
-    session, changeset, base = scene.session, scene.changeset, scene.base
+    session, changeset, base = inputs.session, inputs.changeset, inputs.base
     red = frozenset(check.name for check in _list_failed(checks))
-    ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(find_tree, scene.repo, base)))
-    if _has_failure(ground, red):
+    on_base = await runner.examine(MergeCommit(base, await asyncio.to_thread(find_tree, inputs.repo, base)))
+    if _has_failure(on_base, red):
         where = f"checks are red on {session.base_branch} itself, at {base[:12]}"
         note = f"{where}: {', '.join(sorted(red))}; fix that first"
         return [ChangesetJudged(changeset=changeset.id, choice="skip", note=note)]
-    found = await _bisect_tasks(laboratory, scene, red)
-    if found is None:  # there is no telling whose fault it is
+    found = await _bisect_tasks(runner, inputs, red)
+    if found is None:  # the culprit cannot be determined
         return [trim_changeset(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]
     culprit, shown = found
     where = "on the combined tree"
@@ -83,17 +83,17 @@ async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Chec
     return [trim_changeset(session, changeset.id, (culprit,), _format_reason(shown or checks, where))]
 
 
-async def _bisect_tasks(laboratory: CheckRunner, scene: MergeInputs, red: frozenset[str]) -> tuple[str, Checks] | None:
-    """By halves: with none of its tasks the tree is green, with all of them it is red."""
-    tasks = scene.changeset.tasks
+async def _bisect_tasks(runner: CheckRunner, inputs: MergeInputs, red: frozenset[str]) -> tuple[str, Checks] | None:
+    """Bisect: without its tasks the tree is green, with all of them it is red."""
+    tasks = inputs.changeset.tasks
     green, bad = 0, len(tasks)
     shown: Checks = ()
     while bad - green > 1:
         middle = (green + bad) // 2
-        made = await asyncio.to_thread(trial_merge, scene, tasks[:middle])
+        made = await asyncio.to_thread(trial_merge, inputs, tasks[:middle])
         if made is None:
             return None
-        checks = await laboratory.examine(made)
+        checks = await runner.examine(made)
         if _has_failure(checks, red):
             bad, shown = middle, checks
         else:

@@ -1,4 +1,4 @@
-"""The merge stage: a changeset is built on the newest base in the object store, checked there, shown, and landed."""
+"""The merge stage: build a changeset on the newest base in the object store, check it, land it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from blueflame.text.pull_request import format_pull_request_body, format_pull_re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSite:
-    """Where a changeset is built, and what checks it."""
+    """The repository in which a changeset is built, and how it is checked."""
 
     repo: Repository
-    laboratory: CheckRunner
+    runner: CheckRunner
     leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
     mode: str = "merge"
 
@@ -59,7 +59,7 @@ async def build_changeset(
     known = await asyncio.to_thread(list_known_checks, context.repo, session, changeset)
     site = BuildSite(
         repo=context.repo,
-        laboratory=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
+        runner=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
         leaks=lambda base, commit: scan_changeset(context.repo, base, commit, context.settings.validation.secrets),
         mode=context.settings.landing.mode,
     )
@@ -70,9 +70,9 @@ async def build_changeset(
 
 
 async def build_on_base(site: BuildSite, session: Session, name: str, base: str) -> Sequence[Event]:
-    """What becomes of a changeset on this base: built and green, in conflict, without a culprit, or put off."""
-    scene = MergeInputs(site.repo, session, session.changesets[name], base)
-    made = await asyncio.to_thread(assemble_changeset, scene, site.mode)
+    """Build and check a changeset on this base. It is built, in conflict, trimmed, evicted or skipped."""
+    inputs = MergeInputs(site.repo, session, session.changesets[name], base)
+    made = await asyncio.to_thread(assemble_changeset, inputs, site.mode)
     if isinstance(made, Conflict):
         return [handle_conflict(session, name, made)]
     if isinstance(made, CannotRebase):
@@ -83,21 +83,23 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         listed = "\n".join(str(leak) for leak in leaks)
         return [ChangesetEvicted(changeset=name, reason=f"it would land secrets:\n{listed}")]
     try:
-        checks = await site.laboratory.examine(made)
+        checks = await site.runner.examine(made)
         if not all(check.passed for check in checks):
-            return await find_culprit(site.laboratory, scene, checks)
+            return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
         return []
     files = await asyncio.to_thread(list_file_changes, site.repo, base, made.commit)
     lost = find_losses(
-        await asyncio.to_thread(read_changed_files, site.repo, base, _list_sides(session, scene.changeset), made.commit)
+        await asyncio.to_thread(
+            read_changed_files, site.repo, base, _list_sides(session, inputs.changeset), made.commit
+        )
     )
     built = Build(base=base, commit=made.commit, files=files, checks=checks, losses=lost)
     return [ChangesetBuilt(changeset=name, build=built)]
 
 
 def list_known_checks(repo: Repository, session: Session, changeset: Changeset) -> dict[str, tuple[Check, ...]]:
-    """What a task's own checks have shown of a tree, or those of the last landing, need not be shown again."""
+    """Results by tree, from the tasks' own checks and from the last landing: these trees are not checked again."""
     known: dict[str, tuple[Check, ...]] = {}
     for name in changeset.tasks:
         result = session.tasks[name].result
@@ -117,10 +119,10 @@ def _list_sides(session: Session, changeset: Changeset) -> list[MergeSide]:
 async def land_changeset(
     context: SessionContext, session: Session, effect: LandChangeset, _emit: Emit
 ) -> Sequence[Event]:
-    """Compare and swap: what was shown and approved is what lands, on the base it was built on, or nothing does."""
+    """Land exactly the approved commit, by compare-and-swap from the base it was built on, or nothing."""
     record = session.changesets[effect.changeset]
     build = record.build
-    assert build is not None, f"{effect.changeset} is approved without being built"
+    assert build is not None, f"{effect.changeset} was approved without a build"
     if context.settings.landing.mode == PULL_REQUEST:
         return await asyncio.to_thread(open_pull_request, context, session, record, build)
     done = await asyncio.to_thread(advance_branch, context.repo, session.base_branch, old=build.base, new=build.commit)
@@ -136,7 +138,7 @@ async def land_changeset(
 def open_pull_request(
     context: SessionContext, session: Session, record: ChangesetRecord, build: Build
 ) -> Sequence[Event]:
-    """Again is the same as once. What cannot be pushed is put off, with the reason: its work is kept."""
+    """Idempotent. A changeset that cannot be pushed is skipped with the reason, and its work is kept."""
     landing, changeset = context.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:

@@ -1,6 +1,6 @@
 """Review hints for a changeset: risks, and tests that became weaker.
 
-Worked out once, when the changeset is built, and kept with it, so that its gate has nothing left to read.
+Computed once, when the changeset is built, and stored with it, so that its gate reads nothing from git.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from blueflame.git.results import list_changes
 from blueflame.model.changes import Change, Risk, Weakening
 from blueflame.model.event import ChangesetBuilt, Event
 
-MAX_FILE_BYTES, MAX_TOTAL_BYTES = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
+MAX_FILE_BYTES, MAX_TOTAL_BYTES = 1_000_000, 10_000_000  # of one file, and of all together
 FILE_MODES = ("100644", "100755")
 MAX_HINTS = 200
 
 
 def add_hints(repo: Repository, events: Sequence[Event], *, allow_file: str = "") -> list[Event]:
-    """The same events; to a changeset that was built is added what there is to say about it."""
+    """Return the events, with hints added to each build."""
     return [_add_hints(repo, event, allow_file) if isinstance(event, ChangesetBuilt) else event for event in events]
 
 
 def _add_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> ChangesetBuilt:
-    found, weaker = find_hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
-    return replace(event, build=replace(event.build, risks=found, weakened=weaker))
+    risks, weakened = find_hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
+    return replace(event, build=replace(event.build, risks=risks, weakened=weakened))
 
 
 def find_hints(
@@ -68,7 +68,7 @@ _Texts = Mapping[str, tuple[str | None, str | None]]
 
 
 def _read_texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, list[str]]:
-    """Before and after, by path; and the paths of what is too much to be read."""
+    """The text of each file before and after, by path; and the paths of files that are too large to read."""
     wanted = {
         change.path: (_file_blob(change.old_mode, change.old_blob), _file_blob(change.mode, change.blob))
         for change in changed

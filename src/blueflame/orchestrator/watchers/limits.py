@@ -20,13 +20,13 @@ from blueflame.session.state import Session
 from blueflame.system.clock import LocalDay, find_local_day
 from blueflame.telemetry.usage import UsageTail
 
-MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
-RECORD_SECONDS = 3.0  # seconds within which a reported event is in the session
-MIN_SHIFT_SECONDS = 60.0  # seconds by which the end of a limit must move to be reported again
+MIN_WAIT_SECONDS = 3.0  # shorter waits are not reported
+RECORD_SECONDS = 3.0  # within this time a reported event is in the session
+MIN_SHIFT_SECONDS = 60.0  # the end of a limit must move by this to be reported again
 
 
 class LimitWatcher:
-    """One per orchestrator. An event is in the session soon after; until then it is not reported again."""
+    """One per orchestrator. What it has reported is not reported again while the event is being recorded."""
 
     def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._context = context
@@ -38,55 +38,55 @@ class LimitWatcher:
         self._day = ""
 
     async def keep(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             clock = self._context().clock
             await clock.sleep(POLL_SECONDS)
-            with suppress(WorldError):  # a folder that cannot be read now: the next look is soon
-                await self.look(clock.now())
+            with suppress(WorldError):  # a folder that cannot be read now is read with the next poll
+                await self.poll(clock.now())
 
-    async def look(self, now: float) -> None:
-        events: list[Event] = [*self._near_budgets(), *[event async for event in self._parked(now)]]
+    async def poll(self, now: float) -> None:
+        events: list[Event] = [*self._check_budgets(), *[event async for event in self._check_runtimes(now)]]
         if events or self._is_new_day(now):
             self._emit(events)
 
     def _is_new_day(self, now: float) -> bool:
-        """What waits for tomorrow's budget has to be woken."""
+        """On a new day, work that waits for the daily budget goes on."""
         before, self._day = self._day, find_local_day(now).date
         return before not in ("", self._day)
 
-    async def _parked(self, now: float) -> AsyncIterator[Event]:
+    async def _check_runtimes(self, now: float) -> AsyncIterator[Event]:
         session = self._session
         runtimes = {attempt.runtime for attempt in session.live.values()} | set(session.limits.role_runtimes.values())
         for runtime in sorted(runtimes):
             found = await find_waits(self._context(), session, runtime, now)
             if found and self._is_news(runtime, found, now):
                 self._reported_at[runtime] = now
-                yield build_parked_event(runtime, found, self._how_many(runtime, found))
+                yield build_parked_event(runtime, found, self._count_waiting(runtime, found))
 
-    def _how_many(self, runtime: str, found: list[RateLimitWait]) -> int:
-        """An account's limit stops all who use it, at their next call at the latest."""
-        if any(park.kind == RATE_LIMIT for park in found):
+    def _count_waiting(self, runtime: str, found: list[RateLimitWait]) -> int:
+        """A rate limit of the account stops all agents that use it, at their next call at the latest."""
+        if any(wait.kind == RATE_LIMIT for wait in found):
             return sum(attempt.runtime == runtime for attempt in self._session.live.values())
         return len(found)
 
     def _is_news(self, runtime: str, found: list[RateLimitWait], now: float) -> bool:
-        """A moment's hesitation of the provider is none."""
+        """Whether to report the wait; short ones are not."""
         known = self._session.parked.get(runtime)
         if known is None:
-            long = any(max(now, park.until or now) - park.since >= MIN_WAIT_SECONDS for park in found)
+            long = any(max(now, wait.until or now) - wait.since >= MIN_WAIT_SECONDS for wait in found)
             return long and not 0 <= now - self._reported_at.get(runtime, float("-inf")) < RECORD_SECONDS
-        later = [park.until for park in found if park.kind == RATE_LIMIT and park.until is not None]
+        later = [wait.until for wait in found if wait.kind == RATE_LIMIT and wait.until is not None]
         return bool(later) and not known.outages and max(later) > (known.until or 0.0) + MIN_SHIFT_SECONDS
 
-    def _near_budgets(self) -> Iterator[Event]:
+    def _check_budgets(self) -> Iterator[Event]:
         live = self._session.live
         self._meters = {name: meter for name, meter in self._meters.items() if name in live}
         for name, attempt in live.items():
             if name not in self._warned and not self._session.attempts[name].near_budget:
-                yield from self._nears(attempt)
+                yield from self._check_budget(attempt)
 
-    def _nears(self, attempt: Attempt) -> Iterator[Event]:
+    def _check_budget(self, attempt: Attempt) -> Iterator[Event]:
         context = self._context()
         meter = self._meters.setdefault(attempt.id, UsageTail(context.engine.mirror(attempt.id)))
         meter.read_new()
@@ -106,7 +106,7 @@ class LimitWatcher:
 
 
 class DailySpend:
-    """Other sessions stand still while this one is carried on, so their part is read once a day."""
+    """What all sessions have spent today. No other session runs meanwhile, so their part is read once a day."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -114,14 +114,14 @@ class DailySpend:
         self._others = NO_SPEND
 
     def add_to_capacity(self, capacity: Capacity, session: Session, now: float) -> Capacity:
-        """The capacity with today's spend; unchanged without a daily budget."""
+        """Return the capacity with today's spend; unchanged without a daily budget."""
         if session.limits.day_budget.unlimited:
             return capacity
         day = find_local_day(now)
-        spend = self._of_others(day, session.id) + session.sum_spend_since(day.began_at)
+        spend = self._read_others(day, session.id) + session.sum_spend_since(day.began_at)
         return replace(capacity, day=day.date, day_spend=spend)
 
-    def _of_others(self, day: LocalDay, session: str) -> Spend:
+    def _read_others(self, day: LocalDay, session: str) -> Spend:
         if self._read_on != day.date:
             self._others = self._journal.spent_since(day.began_at, without=session)
             self._read_on = day.date

@@ -1,13 +1,13 @@
-"""Find out whether a runtime's model is available, from the gateways' status and the file that they share.
+"""Find out whether the model of a runtime is available, from the gateways' status and their shared file.
 
-Nothing is kept in memory: after a crash the next orchestrator reads the same files.
+No state is kept: after a crash the next orchestrator reads the same files.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from blueflame.session.rate_limits import OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.files import build_file_error
 
-POLL_SECONDS = 1.0  # seconds
-RETRY_SECONDS = 5.0  # seconds
-STALE_SECONDS = 60.0  # a shared wait without an end expires, when no agent waits
+POLL_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+STALE_SECONDS = 60.0  # then a shared wait without an end expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +42,16 @@ async def await_runtime(
         resting = parked.outages > 0 and parked.until is not None and now < parked.until
         if not resting and not await find_waits(context, session, effect.runtime, now):
             remove_shared_wait(context.paths.parked(effect.runtime))
-            return [RuntimeResumed(runtime=effect.runtime, reason=_format_end(parked))]
+            reason = "the rest is over" if parked.outages else "no agent waits for it any more"
+            return [RuntimeResumed(runtime=effect.runtime, reason=reason)]
         await context.clock.sleep(POLL_SECONDS)
     return []
 
 
-def _format_end(parked: RuntimeParked) -> str:
-    return "the rest is over" if parked.outages else "no agent waits for it any more"
-
-
 async def find_waits(context: SessionContext, session: Session, runtime: str, now: float) -> list[RateLimitWait]:
-    """What holds the runtime up: what its agents say, else the word that one of them has left.
+    """Return why the runtime waits: from its agents, else from the shared file.
 
-    Right after a person chose to retry, nothing does: waiting agents need a moment to try.
+    Empty right after a person chose to retry: waiting agents need a moment to try.
     """
     if 0 <= now - session.tried_at.get(runtime, float("-inf")) < RETRY_SECONDS:
         return []
@@ -64,22 +61,20 @@ async def find_waits(context: SessionContext, session: Session, runtime: str, no
 
 async def _find_agent_waits(context: SessionContext, session: Session, runtime: str) -> list[RateLimitWait]:
     names = [name for name, attempt in tuple(session.live.items()) if attempt.runtime == runtime]
-    standings = [await context.engine.inspect(name) for name in names]
-    found = (
-        _parse_wait(standing.parked) for standing in standings if isinstance(standing, Running) and standing.parked
-    )
-    return [park for park in found if park is not None]
+    statuses = [await context.engine.inspect(name) for name in names]
+    found = (_parse_wait(status.parked) for status in statuses if isinstance(status, Running) and status.parked)
+    return [wait for wait in found if wait is not None]
 
 
 def read_shared_wait(path: Path, now: float) -> RateLimitWait | None:
-    """The word that the gateways of a runtime share; None when there is none, or when its time is over."""
+    """Read the wait that the gateways of a runtime share; None when there is none or it has expired."""
     try:
-        park = _parse_wait(json.loads(path.read_bytes()))
-    except (OSError, ValueError, RecursionError):  # it is written and removed while we look; the next look is soon
+        wait = _parse_wait(json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError):  # written or removed meanwhile: the next poll reads it
         return None
-    if park is None:
+    if wait is None:
         return None
-    return park if now < (park.until if park.until is not None else park.since + STALE_SECONDS) else None
+    return wait if now < (wait.until if wait.until is not None else wait.since + STALE_SECONDS) else None
 
 
 def _parse_wait(found: object) -> RateLimitWait | None:
@@ -100,7 +95,7 @@ def _parse_time(value: object) -> float | None:
 
 
 def remove_shared_wait(path: Path) -> None:
-    """So that gateways try again now."""
+    """Remove the shared wait, so that gateways try again at once."""
     try:
         path.unlink(missing_ok=True)
     except OSError as e:
@@ -108,12 +103,9 @@ def remove_shared_wait(path: Path) -> None:
 
 
 def build_parked_event(runtime: str, found: Sequence[RateLimitWait], waiting: int) -> RuntimeParked:
-    """One for all who wait: the provider's word goes before a failing connection, the latest end before others."""
-    first = next((park for park in found if park.kind == RATE_LIMIT), found[0])
+    """One event for all waits: a rate limit counts before an outage, the latest end before others."""
+    first = next((wait for wait in found if wait.kind == RATE_LIMIT), found[0])
+    ends = [wait.until for wait in found if wait.kind == first.kind and wait.until is not None]
     return RuntimeParked(
-        runtime=runtime, kind=first.kind, reason=first.reason, until=_find_latest_end(found, first.kind), agents=waiting
+        runtime=runtime, kind=first.kind, reason=first.reason, until=max(ends, default=None), agents=waiting
     )
-
-
-def _find_latest_end(found: Iterable[RateLimitWait], kind: str) -> float | None:
-    return max((park.until for park in found if park.kind == kind and park.until is not None), default=None)

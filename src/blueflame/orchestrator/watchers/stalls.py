@@ -1,4 +1,4 @@
-"""Watch a running agent for silence; what follows is decided in session/stalls."""
+"""Watch a running agent for silence; what follows is decided in session/retries."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from blueflame.session.retries import is_stall_due
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 
-POLLS_PER_TIMEOUT = 4  # within the time that an agent may be silent
+POLLS_PER_TIMEOUT = 4  # within limits.stall_timeout
 
 
 async def watch_for_stall(context: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
-    """Until cancelled. Agents that an earlier orchestrator started are watched over just the same."""
+    """Run until cancelled. Also for agents that an earlier orchestrator started."""
     limits = context.settings.limits
     if not limits.stall_timeout:
         return
     silence = SilenceTimer(context.clock)
     while True:
         await context.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
-        seconds = silence.length(await context.engine.inspect(attempt))
+        seconds = silence.measure(await context.engine.inspect(attempt))
         now = context.clock.now()
         if is_stall_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
             emit([AttemptStalled(attempt=attempt, seconds=round(seconds, 1))])
@@ -34,21 +34,17 @@ class SilenceTimer:
         self._heard: tuple[object, ...] | None = None
         self._since = self._looked_at = clock.monotonic()
 
-    def length(self, standing: AttemptStatus) -> float:
-        """0 while it is made ready, waits for its model or is being ended: there are other limits for that."""
+    def measure(self, status: AttemptStatus) -> float:
+        """Return the seconds of silence; 0 during setup, while it waits for its model and while it is being ended."""
         now = self._clock.monotonic()
-        if not isinstance(standing, Running) or standing.state != "working" or standing.parked:
+        if not isinstance(status, Running) or status.state != "working" or status.parked:
             self._heard, self._since = ("not working",), now
             return 0.0
-        heard = (standing.agent_pid, standing.last_output, standing.output_bytes)
+        heard = (status.agent_pid, status.last_output, status.output_bytes)
         if heard != self._heard:
-            so_far = self._so_far(standing)
+            last_sign = status.last_output or status.state_since
+            so_far = max(0.0, self._clock.now() - last_sign) if last_sign else 0.0
             self._since = now - (so_far if self._heard is None else min(so_far, now - self._looked_at))
             self._heard = heard
         self._looked_at = now
         return now - self._since
-
-    def _so_far(self, running: Running) -> float:
-        """Of an agent that is met for the first time its warden knows when it last spoke."""
-        spoke_at = running.last_output or running.state_since
-        return max(0.0, self._clock.now() - spoke_at) if spoke_at else 0.0
