@@ -1,4 +1,4 @@
-"""The process that runs a session: the loop, its effects, and what works beside them.
+"""The process that runs a session: the loop, its effects, and what runs beside them.
 
 Here: what waits or combines several packages. `loop` decides and records, `attempts` and `merging` do the work,
 `watchers` and `observers` run beside it, `engine` starts processes, `wiring` names the concrete parts, `project` and

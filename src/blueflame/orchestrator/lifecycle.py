@@ -1,4 +1,4 @@
-"""From a request to a session that runs: lock the repository, check, open, execute, abandon."""
+"""Lock the repository, check it, open a session, run it, abandon it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from blueflame.system.layout import STATE_FOLDER
 
 @contextmanager
 def lock_project(project: Project) -> Iterator[Journal]:
-    """Hold the repository's one lock and the journal; a second orchestrator is refused and changes nothing."""
+    """Hold the lock of the repository and open the journal; a second orchestrator is refused and changes nothing."""
     paths = project.paths
     prepare_folders(project)
     try:
@@ -85,8 +85,10 @@ def open_session(
     scripted: bool = False,
     interactive: bool = False,
 ) -> Session:
-    """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
-    no runtime play a script. `interactive`: a person is there to talk with the planner."""
+    """Open a session; with `tasks`, they are the plan and only need approval.
+
+    `scripted`: roles that name no runtime run a script. `interactive`: a person talks with the planner.
+    """
     flow = build_workflow(project.settings, workflow)
     check_repository(project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config)
     now = SystemClock().now()
@@ -104,21 +106,21 @@ def open_session(
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])
     own = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
-    # in one transaction: a session that lost its plan to a crash would ask a planner for another one
+    # in one transaction: after a crash between the two, a planner would be asked for another plan
     return replay(journal.append(name, 0, [opened, *own], now))
 
 
 def build_limits(project: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
-    """The limits of a new session, with what earlier ones cost."""
+    """Build the limits of a new session, with the costs of earlier ones."""
     limits = build_session_limits(project.settings, workflow, scripted=scripted, interactive=interactive)
-    with suppress(MemoryFailed):  # then the estimate shows that nothing is known
+    with suppress(MemoryFailed):  # then the estimate says that no costs are known
         known = build_memory(project.settings, project.paths, os.environ).list_records()
         return replace(limits, figures=learn_figures(known))
     return limits
 
 
 def abandon_session(project: Project, journal: Journal, session: str) -> None:
-    """Close a session for a fresh one: its agents are ended and what they committed is collected."""
+    """End a session to start a new one: its agents are ended and their commits are collected."""
     found = load_session(journal, session)
     reason = "a fresh session was started instead"
     asyncio.run(execute_session(build_context(project, found), journal, found, answerer=NoAnswerer(), stop=reason))
@@ -127,10 +129,10 @@ def abandon_session(project: Project, journal: Journal, session: str) -> None:
 
 
 class NoAnswerer:
-    """Answers no gate: for sessions that are only stopped, which ask nothing."""
+    """Answers no gate: for sessions that are only stopped."""
 
-    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (nobody reads it)
-        raise NoAnswer(f"no one can answer {gate.id}: the session is being stopped")
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (of the protocol)
+        raise NoAnswer(f"{gate.id} cannot be answered: the session is being stopped")
 
 
 def check_runtimes(project: Project, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
@@ -155,7 +157,7 @@ def check_prerequisites(
 
 
 def list_warnings(project: Project) -> tuple[str, ...]:
-    """What a person should know before a session, though it is no reason to refuse it."""
+    """What a person should know before a session; no reason to refuse it."""
     memory, planner = find_memory_problem(project), project.settings.roles[PLANNER].runtime
     return (
         *find_memory_warnings(project.paths, project.settings),
@@ -175,7 +177,7 @@ async def execute_session(
     until: Callable[[Session], bool] = lambda _session: False,
     stop: str = "",
 ) -> Session:
-    """Run the session until it ends or is stopped in order. With `stop` (the reason) it is stopped at once."""
+    """Run the session until it ends or is stopped. With `stop` (the reason) it is stopped at once."""
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
     async with run_observers(context, journal, session, warn) as ours:
         loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
@@ -188,7 +190,7 @@ async def execute_session(
 
 @contextmanager
 def _handle_signals(session_loop: SessionLoop, warn: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C stops in order, the second at once; a closed terminal leaves the agents running."""
+    """The first Ctrl-C asks agents to end, the second kills them; a closed terminal leaves them running."""
     loop = asyncio.get_running_loop()
     asked = 0
 

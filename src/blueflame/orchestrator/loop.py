@@ -1,7 +1,7 @@
-"""The one loop: replay, decide, act, record, again.
+"""The loop of a session: replay, decide, act, record, again.
 
-Effects run as tasks beside the loop and hand their outcomes back; only the loop writes to the journal. What should be
-under way is a function of the session (`effects_due`), so after a crash the same function says what to take up again.
+Effects run as tasks beside the loop and return their outcomes; only the loop writes to the journal. Which effects
+should be under way is a function of the session (`effects_due`), so after a crash the same ones are started again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
-from blueflame.model.limits import Capacity
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.validator import run_diagnostics
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
-from blueflame.orchestrator.inbox import Inbox
+from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
@@ -73,18 +72,19 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     AwaitRuntime: await_runtime,
 }
 
-FIRST_WAKE_SECONDS = 0.3  # seconds
-STOP_MARGIN_SECONDS = 5.0  # seconds: for a warden to hear of a stop, to kill after the grace and to write it down
+FIRST_WAKE_SECONDS = 0.3
+STOP_MARGIN_SECONDS = 5.0  # for a warden to notice a stop, to kill after the grace and to record it
 
 
 class GateAnswerer(Protocol):
-    """Answers gates. May never return: then another face may answer first."""
+    """Answers gates. May never return: another terminal may answer first."""
 
-    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
+        """`objection` is why the last answer was not accepted, or ""."""
 
 
 class Observer(Protocol):
-    """Is called with what was recorded: exports, the live view."""
+    """Called with each batch of events after it was recorded: exports, the live view."""
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
 
@@ -111,38 +111,34 @@ class SessionLoop:
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
-        self._inbox = Inbox(journal, session)
         self._leave_agents = False
-        self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
+        self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
         self._daily_spend = DailySpend(journal)
         self._limit_watcher = LimitWatcher(lambda: self.context, session, self.submit)
         self._overlap_watcher = OverlapWatcher(lambda: self.context, session, self.submit)
-        self._capacity = Capacity(agents=1)
         self._checkout_bytes = measure_tree(context.repo, session.base_sha)
 
     async def run(self, started: OrchestratorStarted) -> None:
-        """Until the session has ended, or was stopped in good order."""
+        """Run until the session has ended or was stopped."""
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                watching = (self._listen(), self._limit_watcher.keep(), self._overlap_watcher.keep())
-                beside = [group.create_task(task) for task in watching]
+                watchers = (self._listen(), self._limit_watcher.keep(), self._overlap_watcher.keep())
+                tasks = [group.create_task(watcher) for watcher in watchers]
                 await self._loop(group)
-                for task in beside:
-                    task.cancel()
-                for task in self._running.values():
+                for task in (*tasks, *self._running.values()):
                     task.cancel()
         except BaseExceptionGroup as group_error:
             raise _find_first_error(group_error) from group_error
         if self.session.stopping and not self._leave_agents:
-            await self._end_commands(now=self.session.stop_now)  # what was started at the last moment
+            await self._end_commands(now=self.session.stop_now)  # those that were started meanwhile
         if self.session.ended:
-            self._take_messages()  # late messages are refused
+            self._take_messages()  # refuses late ones
         else:
             self._record([OrchestratorStopped(reason=self._describe_stop())])
 
     async def _end_commands(self, *, now: bool) -> None:
-        """Checks and hooks that a stop caught under way."""
+        """End the checks and hooks that run when a stop comes."""
         engine, session = self.context.engine, self.session
         names = [name for name in await engine.live(session.id) if name not in session.attempts]
         for name in names:
@@ -153,11 +149,11 @@ class SessionLoop:
                     await engine.wait(name)
 
     def _find_stop_timeout(self, *, now: bool) -> float:
-        """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
+        """How long a stop waits for what it asked to end: a warden may hang."""
         return STOP_MARGIN_SECONDS if now else self.context.settings.limits.kill_grace + STOP_MARGIN_SECONDS
 
     def _give_up_waiting(self) -> None:
-        """Stop waiting for agents that were asked to end; the others may finish."""
+        """Stop waiting for agents that were asked to end."""
         if all(self.session.attempts[name].cancel_reason for name in self.session.live):
             self._leave_agents = True
             self._wake.set()
@@ -165,13 +161,13 @@ class SessionLoop:
     def _describe_stop(self) -> str:
         session = self.session
         if not session.stopping:
-            return "the part that was asked for is done"
+            return "the requested part is done"
         left = [session.attempts[name] for name in session.live]
         late = ", ".join(record.attempt.agent_id for record in left if record.cancel_reason)
         return session.stopping + (f"; {late} did not end in time" if late else "")
 
     def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:
-        """Stop new work; ask the agents to end unless they are to be left alone. A second call hurries."""
+        """Stop new work and ask the agents to end, unless `leave_agents`. `now` kills them."""
         self._leave_agents = leave_agents
         events: list[Event] = [StopRequested(reason=reason, now=now)]
         if not leave_agents:
@@ -201,14 +197,14 @@ class SessionLoop:
         return bool(session.stopping) and (self._leave_agents or not ending)
 
     def _stop_commands(self, group: asyncio.TaskGroup) -> None:
-        """At the same time as the agents, so that a stop does not wait for one after the other."""
+        """End commands at the same time as the agents, so that a stop does not wait for both in turn."""
         now = self.session.stop_now
         if self.session.stopping and not self._leave_agents and now not in self._ending:
             self._ending[now] = group.create_task(self._end_commands(now=now))
             self._ending[now].add_done_callback(lambda _task: self._wake.set())
 
     def _take_outcomes(self) -> None:
-        """An effect is forgotten only after its outcome is recorded, else it would be started again."""
+        """Record outcomes, then drop their effects: in the other order they would be started again."""
         outcomes, self._outcomes = self._outcomes, []
         finished, self._finished = self._finished, []
         for events in outcomes:
@@ -217,22 +213,22 @@ class SessionLoop:
             self._running.pop(effect, None)
 
     def _take_messages(self) -> None:
-        for message in self._inbox.waiting():
-            reply = self._inbox.judge(self.session, message)
-            settlement = MessageSettlement(message.id, not reply.refused, reply.words)
-            if reply.refused:
+        for message in self._journal.waiting(self.session.id):
+            decision = decide_message(self.session, message)
+            settlement = MessageSettlement(message.id, not decision.refused, decision.reply)
+            if decision.refused:
                 self._journal.settle(*settlement)
             else:
-                self._leave_agents = reply.leave_agents or self._leave_agents
-                self._record(reply.events, settles=[settlement])
+                self._leave_agents = decision.leave_agents or self._leave_agents
+                self._record(decision.events, settles=[settlement])
 
     def _record(self, events: Iterable[Event], settles: Sequence[MessageSettlement] = ()) -> None:
-        """All of an outcome and what follows from it in one piece: after a crash, half of it would be lost for ever.
+        """Append an outcome with all its consequences in one transaction: after a crash, the rest would be lost.
 
-        A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
+        A planner that has ended is not asked for its plan again, nor a reviewer for its verdict.
         """
         now, before = self.context.clock.now(), self.session.seq
-        self._keep(before, [each for event in events for each in self._apply_all(event, now)], now, settles)
+        self._append(before, [each for event in events for each in self._apply_all(event, now)], now, settles)
 
     def _apply_all(self, cause: Event, now: float) -> Iterator[JournalEntry]:
         for event in tuple(consequences_of(self.session, cause, now)):
@@ -240,16 +236,17 @@ class SessionLoop:
             apply_event(self.session, recorded)
             yield recorded
 
-    def _keep(
+    def _append(
         self, before: int, batch: Sequence[JournalEntry], now: float, settles: Sequence[MessageSettlement] = ()
     ) -> None:
-        """Durably, before anything is done about it."""
+        """Write the batch durably before anything reacts to it."""
         if not batch:
             return
         self._journal.append(self.session.id, before, [each.event for each in batch], now, settles=settles)
         for each in batch:
             self._react_to(each)
-        self._show(batch)
+        for observer in self._observers:
+            observer.see(self.session, batch)
 
     def _react_to(self, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, StopRequested):
@@ -259,24 +256,20 @@ class SessionLoop:
             remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
             settings = load_settings(self.context.paths, self.session.id, recorded.event.digest)
-            assert settings is not None, "a configuration is kept before anybody is asked about it"
+            assert settings is not None, "a configuration is saved before its gate is opened"
             self.context = replace(self.context, settings=settings, runtimes=self.context.make_runtimes(settings))
 
     def _decide(self) -> None:
-        """Decisions are worked out one upon the other and written in one go, before any effect starts."""
+        """Apply decisions until there are none, and append them in one transaction before any effect starts."""
         now = self.context.clock.now()
         before = self.session.seq
         batch: list[JournalEntry] = []
-        room = measure_free(self.context.paths.worktrees)
-        machine = measure_capacity(self.context.settings, len(self.session.live), room, self._checkout_bytes)
-        self._capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
-        while events := next_events(self.session, self._capacity):
+        free = measure_free(self.context.paths.worktrees)
+        machine = measure_capacity(self.context.settings, len(self.session.live), free, self._checkout_bytes)
+        capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
+        while events := next_events(self.session, capacity):
             batch += [each for cause in events for each in self._apply_all(cause, now)]
-        self._keep(before, batch, now)
-
-    def _show(self, recorded: Sequence[JournalEntry]) -> None:
-        for observer in self._observers:
-            observer.see(self.session, recorded)
+        self._append(before, batch, now)
 
     def _start_effects(self, group: asyncio.TaskGroup) -> None:
         for effect in effects_due(self.session):
@@ -305,7 +298,7 @@ class SessionLoop:
         self._wake.set()
 
     async def _ask(self, name: str) -> Sequence[Event]:
-        """One question at a time: a person has one terminal."""
+        """Ask one gate at a time: a person has one terminal."""
         async with self._asking:
             wrong = ""
             while (gate := self.session.open_gates.get(name)) is not None:
@@ -325,7 +318,7 @@ class SessionLoop:
 
 
 def _find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one that matters: of several effects that failed together, the first that is not a group itself."""
+    """The first error of the group that is not itself a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,6 +1,6 @@
-"""One repository with its configuration, known by the path of the configuration file.
+"""A repository with its configuration, identified by the configuration file.
 
-Nothing is loaded before it is used: commands that only read the journal need `state`, and never the settings.
+Everything is loaded on first use: commands that only read the journal use `state`, and never load the settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Project:
 
     @cached_property
     def loaded(self) -> LoadedConfig:
-        """The configuration; raises ConfigError with every problem it has."""
+        """The configuration; raises ConfigError with every problem in it."""
         from blueflame.config.load import load_config
 
         return load_config(self.config)
@@ -43,7 +43,7 @@ class Project:
 
     @cached_property
     def state(self) -> StatePaths:
-        """The state folder. Git and the settings are asked only where the configuration file is not at the root."""
+        """The state folder. Git and the settings are read only where the configuration file is not at the root."""
         folder = resolve_repo_folder(self.config, ".")
         at_root = (folder / ".git").exists() and not may_name_repo(self.config)
         return StatePaths(folder if at_root else self.repo.root)
@@ -58,10 +58,10 @@ class Project:
         )
 
     def check(self) -> None:
-        """Load the configuration and open the repository now; raises what is wrong with them."""
+        """Load the configuration and open the repository; raise what is wrong with them."""
         self.paths  # noqa: B018 (the property does it)
 
 
 def open_project(config: Path | None = None, *, start: Path | None = None) -> Project:
-    """The project of the given configuration file, or of the nearest one above `start`."""
+    """Open the project of the given configuration file, or of the nearest one above `start`."""
     return Project(find_config(start or Path.cwd(), config))

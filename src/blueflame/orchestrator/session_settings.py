@@ -1,4 +1,4 @@
-"""The configuration that a session was opened with, kept by its digest: a resume does not pick up another one."""
+"""The configuration that a session was opened with, saved by its digest: a resume uses the same one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def save_settings(state: StatePaths, session: str, settings: Settings) -> None:
 
 
 def load_settings(state: StatePaths, session: str, digest: str) -> Settings | None:
-    """None when they were not saved; damaged ones are an error, not a reason to take others."""
+    """Return None when they were not saved; damaged ones are an error."""
     path = state.session_config(session, digest)
     try:
         text = path.read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def load_settings(state: StatePaths, session: str, digest: str) -> Settings | No
 
 
 def find_settings(project: Project, session: Session) -> Settings:
-    """The settings that the session runs with; the file's own where nothing was saved."""
+    """Return the settings that the session runs with; those of the file where none were saved."""
     if project.loaded.digest == session.config_digest:
         return project.settings
     return load_settings(project.state, session.id, session.config_digest) or project.settings

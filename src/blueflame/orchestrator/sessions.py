@@ -1,6 +1,6 @@
-"""Sessions as any process sees them: read from the journal, asked through its inbox.
+"""Read sessions from the journal, and send messages to them, from any process.
 
-What only reads imports this and `project`, and no engine, runtime or setting.
+Read-only commands import this and `project`, and no engine, runtime or setting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_journal(project: Project) -> Iterator[Journal]:
-    """The journal, to read; UsageError when no session was ever started."""
+    """Open the journal for reading; UsageError when no session was ever started."""
     state = project.state
     if not state.journal.exists():
         raise UsageError(f"nothing has been run in {state.root} yet: start with 'blueflame run --task \"...\"'")
@@ -32,12 +32,12 @@ def open_journal(project: Project) -> Iterator[Journal]:
 
 
 def find_unfinished(journal: Journal) -> SessionInfo | None:
-    """The newest session that has not ended."""
+    """Return the newest session that has not ended."""
     return next((info for info in journal.sessions() if info.ended is None), None)
 
 
 def find_session(journal: Journal, wanted: str | None) -> str:
-    """The session of that id (or its beginning), else the newest."""
+    """Return the id of the session with that id or prefix; without one, of the newest."""
     sessions = journal.sessions()
     if not sessions:
         raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
@@ -57,7 +57,7 @@ def load_session(journal: Journal, session: str) -> Session:
 
 
 def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, object]) -> int:
-    """Put a message into the inbox and wake the orchestrator; without one the message waits. Returns its id."""
+    """Send a message and wake the orchestrator; if none runs, the message waits. Return its id."""
     from blueflame.system.wakeups import send_wakeup
 
     with Journal.open(project.state.journal) as journal:
@@ -67,13 +67,13 @@ def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, 
 
 
 def find_running_pid(project: Project) -> int | None:
-    """The pid of the orchestrator that runs in this repository."""
+    """Return the pid of the orchestrator that runs in this repository."""
     held = flock.read_lock_holder(project.state.lock)
     return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
 
 
 def find_orchestrator(project: Project, session: Session) -> OrchestratorPresence | None:
-    """The orchestrator that runs in this repository, with its last sign of life."""
+    """Return the orchestrator that runs in this repository, with its last sign of life."""
     if flock.read_lock_holder(project.state.lock) is None:
         return None
     from blueflame.orchestrator.engine.presence import read_presence

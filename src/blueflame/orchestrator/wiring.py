@@ -1,7 +1,6 @@
-"""The composition root: which engine, runtimes, memory and observers a session gets.
+"""Choose the engine, runtimes, memory and observers of a session.
 
-The only module that names them. A second engine, a second memory or another observer is a line here and a module of
-its own; nothing else changes.
+The only module that names them: a second engine or another observer is a module of its own and a line here.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from blueflame.telemetry.activity import ActivityTracker
 def build_context(
     project: Project, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE
 ) -> SessionContext:
-    """Everything a session works with, from the configuration it was opened with."""
+    """Build what a session works with, from the configuration it was opened with."""
     settings = find_settings(project, session)
     names = session.limits.role_runtimes.values()
 
@@ -73,7 +72,7 @@ def build_context(
 async def run_observers(
     context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
 ) -> AsyncIterator[tuple[Observer, ...]]:
-    """What works beside the loop of every session: exports, memory, notifications."""
+    """Run the observers of every session: exports, memory, notifications."""
     monitor = HealthMonitor(context.engine, context.runtimes, context.settings.limits)
     async with (
         run_notifications(context.settings.notifications, context.repo.root, context.environ, warn) as notifications,
@@ -100,7 +99,7 @@ def build_runtime_set(
 
 
 def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
-    """Runtimes that can read the output of the session's agents, whatever these were started with."""
+    """Build runtimes that can read the output of all the session's agents."""
     used = {record.attempt.runtime for record in session.attempts.values()}
     names = sorted(used | set(session.limits.role_runtimes.values()))
     settings = find_settings(project, session)
@@ -110,12 +109,12 @@ def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
 
 
 def build_follower(project: Project, session: Session) -> ActivityTracker:
-    """Follows what the session's agents do, from any terminal."""
+    """Build what follows the session's agents, for any terminal."""
     return ActivityTracker(build_readers(project, session), build_engine(project).mirror, project.state.audit)
 
 
 def probe_agents(project: Project, session: Session) -> Mapping[str, HealthReport]:
-    """The health of the session's running agents, from any terminal."""
+    """Return the health of the session's running agents, for any terminal."""
     records = [session.attempts[name] for name in session.live]
     limits = find_settings(project, session).limits
     monitor = HealthMonitor(build_engine(project), build_readers(project, session), limits)
@@ -123,7 +122,7 @@ def probe_agents(project: Project, session: Session) -> Mapping[str, HealthRepor
 
 
 def list_running_commands(project: Project, session: Session) -> tuple[RunningCommand, ...]:
-    """Checks and hooks that run now."""
+    """List the checks and hooks that run now."""
     return asyncio.run(find_running_commands(build_engine(project), session.id, session.attempts))
 
 
@@ -132,10 +131,10 @@ def find_attempt_folder(project: Project, attempt: str) -> Path:
 
 
 def open_memory(project: Project) -> BuiltInMemory:
-    """The first copy of what is remembered here, whatever mirrors it has."""
+    """Open the built-in memory, also where Beads mirrors it."""
     return build_builtin(project.settings, project.paths)
 
 
 def find_memory_problem(project: Project) -> str:
-    """Why sessions are not remembered as configured; "" when they are."""
+    """Why the configured memory cannot be used; "" when it can."""
     return describe_memory_problem(project.settings, project.paths, os.environ)
