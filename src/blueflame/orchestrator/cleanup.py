@@ -1,4 +1,4 @@
-"""What sessions leave behind, and taking it away: never a commit that is nowhere else, unless a person says so."""
+"""Find and remove what sessions leave behind; commits that are on no branch only when a person asks for it."""
 
 from __future__ import annotations
 
@@ -41,42 +41,42 @@ class Leftover:
 def find_leftovers(
     repo: Repository, places: ProjectPaths, journal: Journal, *, now: float, max_age: float, at_work: bool
 ) -> tuple[Leftover, ...]:
-    """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
-    checkouts = list_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
+    """Find leftovers, in a stable order. Unfinished sessions lose only the checkouts of ended attempts."""
+    checkouts = list_checkouts(places.worktrees)  # read before the journal: one made meanwhile is not listed
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
     old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
     return (
         *_find_idle_checkouts(checkouts, sessions, at_work=at_work),
-        *(
+        *(  # of attempts, checks and hooks
             _build_leftover(LeftoverKind.FOLDER, path, session.id)
             for session in old
-            for path in _list_attempt_folders(places, session)
+            for path in sorted(places.attempts.glob(f"{session.id}.*"))
         ),
         *(
             _build_leftover(LeftoverKind.LOGS, path, session.id)
             for session in old
-            for path in _list_log_folders(places, session)
+            for path in _list_logs(places, session)
         ),
         *_find_stale_refs(repo, {session.id for session in sessions if not session.ended}),
     )
 
 
 def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftover, ...]:
-    """Checkouts of ended sessions, or of none. Those of an unfinished session are kept for inspection."""
+    """Find checkouts of ended or unknown sessions. Those of an unfinished session are kept for inspection."""
     checkouts = list_checkouts(places.worktrees)
     if not checkouts:
         return ()
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
-    going_on = {session.id for session in sessions if not session.ended}
+    unfinished = {session.id for session in sessions if not session.ended}
     return tuple(
-        each for each in _find_idle_checkouts(checkouts, sessions, at_work=False) if each.session not in going_on
+        each for each in _find_idle_checkouts(checkouts, sessions, at_work=False) if each.session not in unfinished
     )
 
 
 def _find_idle_checkouts(
     checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool
 ) -> Iterator[Leftover]:
-    """A running orchestrator also has checkouts that belong to no agent: it runs the checks in them."""
+    """Checkouts that nothing uses. `at_work`: the running orchestrator uses those of no agent for checks."""
     busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
     owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
     for path in checkouts:
@@ -91,33 +91,28 @@ def _build_leftover(kind: LeftoverKind, path: Path, session: str) -> Leftover:
 def measure_size(path: Path) -> int:
     try:
         return sum(file.lstat().st_size for file in path.rglob("*")) if path.is_dir() else path.lstat().st_size
-    except OSError:  # something is being removed while we count
+    except OSError:  # a file was removed meanwhile
         return 0
 
 
-def _list_attempt_folders(places: ProjectPaths, session: Session) -> Iterator[Path]:
-    """Of its attempts, and of the checks and hooks that ran for it."""
-    return iter(sorted(places.attempts.glob(f"{session.id}.*")))
-
-
-def _list_log_folders(places: ProjectPaths, session: Session) -> Iterator[Path]:
+def _list_logs(places: ProjectPaths, session: Session) -> Iterator[Path]:
     audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
     kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
     return (path for path in kept if path.exists())
 
 
-def _find_stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
+def _find_stale_refs(repo: Repository, unfinished: Collection[str]) -> Iterator[Leftover]:
     found = list_refs(repo, "refs/blueflame/")
-    lonely = _find_unmerged(repo, {sha for name, sha in found.items() if name.startswith(AGENT_REFS)})
+    unmerged = _find_unmerged(repo, {sha for name, sha in found.items() if name.startswith(AGENT_REFS)})
     for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
-        if session not in going_on:
-            loses = name.startswith(AGENT_REFS) and sha in lonely
-            yield Leftover(kind=LeftoverKind.UNMERGED if loses else LeftoverKind.REF, name=name, session=session)
+        if session not in unfinished:
+            is_last = name.startswith(AGENT_REFS) and sha in unmerged
+            yield Leftover(kind=LeftoverKind.UNMERGED if is_last else LeftoverKind.REF, name=name, session=session)
 
 
 def _find_unmerged(repo: Repository, commits: Collection[str]) -> frozenset[str]:
-    """Of these commits, the ones that no branch of the person's reaches: one walk, however many there are."""
+    """Those of the commits that no branch, remote or tag reaches; with one call of git."""
     if not commits:
         return frozenset()
     args = ("rev-list", "--stdin", "--not", "--branches", "--remotes", "--tags")

@@ -1,4 +1,4 @@
-"""The account of a session: every attempt, with what the journal says it cost or what its meter says now."""
+"""The costs of a session: one entry per attempt, from the journal or, while it runs, from its usage log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blueflame.telemetry.usage import read_metered_usage
 def list_costs(
     session: Session, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool = True
 ) -> tuple[CostEntry, ...]:
-    """In the order in which they were intended. Without `models` the meters of ended attempts are not read."""
+    """Return the costs in the order of the attempts. Without `models` the usage logs of ended attempts are not read."""
     records = sorted(session.attempts.values(), key=lambda record: (record.intended_at, record.attempt.id))
     return tuple(_build_entry(record, attempts, checkups, now=now, models=models) for record in records)
 

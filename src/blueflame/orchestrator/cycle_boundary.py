@@ -42,7 +42,7 @@ async def cross_boundary(
 
 
 def _read_edit(context: SessionContext, session: Session) -> Event | None:
-    """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
+    """The person's edit of the tasks file; None when there is none or it is out of date."""
     found = read_edited_tasks(context.paths.tasks_file)
     if found is None:
         return None
@@ -62,13 +62,13 @@ def _read_edit(context: SessionContext, session: Session) -> Event | None:
 
 
 def _find_line(found: EditedTasksFile, problem: str) -> str:
-    """Where the task begins that a problem is about."""
+    """The line of the task that a problem names."""
     named = next((name for name in found.lines if name in problem), None)
     return f":{found.lines[named]}" if named else ""
 
 
 def _detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:
-    """None while the file says what the session runs with, or says what a person has already looked at."""
+    """None while the file is the session's configuration, or one that a person has already decided on."""
     try:
         loaded = context.read_config()
         scripted = "scripted" in session.limits.role_runtimes.values()

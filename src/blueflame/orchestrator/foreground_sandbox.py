@@ -1,4 +1,4 @@
-"""A command of the person's behind the same walls as an agent, in the foreground: their terminal, its exit code."""
+"""Run a person's command in the sandbox of an agent, in the foreground, with their terminal (`blueflame sandbox`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from blueflame.warden.process_tree import LINUX, adopt_orphans, list_descendants
 from blueflame.warden.resource_limits import ResourceMonitor
 from blueflame.warden.spawn import ChildProcess, start_program
 
-POLL_SECONDS = 0.25  # seconds between two looks at memory, processes and disk
+POLL_SECONDS = 0.25  # between two checks of memory, processes and disk
 GRACE_SECONDS = 5.0
 SIGNAL_EXIT_BASE = 128
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -41,7 +41,7 @@ HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSite:
-    """Where a command is to run. `main` is the repository whose agent's checkout it is; None for a person's own."""
+    """Where a command runs. `main` is the main repository if this is an agent's checkout; None for a person's own."""
 
     checkout: PersonCheckout
     cwd: Path
@@ -54,7 +54,7 @@ class CommandSite:
 def build_site(
     checkout: PersonCheckout, cwd: Path, settings: Settings | None, main: PersonCheckout | None
 ) -> CommandSite:
-    """Without a configuration the defaults hold: no network, the default limits, the default blocked paths."""
+    """Without a configuration the defaults apply: no network, the default limits and blocked paths."""
     permissions = settings.permissions if settings else PermissionSettings()
     repository = main or checkout
     worktrees = repository.root / Path(settings.project.worktree_dir).expanduser() if settings else None
@@ -71,7 +71,7 @@ def build_site(
 
 
 def find_sandbox_problems(level: str) -> tuple[SandboxProblem, ...]:
-    """What keeps this machine from holding a level."""
+    """Why this machine does not support a level."""
     return find_problems(level, cgroup.probe_cgroups)
 
 
@@ -80,7 +80,7 @@ def find_highest_level() -> SandboxLevel:
 
 
 def build_command_sandbox(site: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
-    """The sandbox that a command gets there; `folder` is where its private places are."""
+    """Build the sandbox of a command; `folder` holds its private folders."""
     repository = site.main or site.checkout
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
     context = SandboxContext(
@@ -94,7 +94,7 @@ def build_command_sandbox(site: CommandSite, folder: Path, hosts: Sequence[str] 
     of_git = site.main is None and site.checkout.git is not None
     seen = find_protected_files(site.checkout.root, site.blocked, of_git=of_git)
     sandbox = build_sandbox(context, _build_request(site, folder, hosts, seen))
-    note = "the checkout is too large to be searched as a whole for what is blocked in it"
+    note = "the checkout is too large: not all of it was searched for blocked paths"
     return sandbox if seen.whole else replace(sandbox, notes=(*sandbox.notes, note))
 
 
@@ -116,7 +116,7 @@ def _build_request(site: CommandSite, folder: Path, hosts: Sequence[str], seen: 
         worktree=checkout.root,
         folder=folder,
         hosts=hosts,
-        variables={"GIT_OPTIONAL_LOCKS": "0"},  # its .git is read-only: a mere question must not want to write there
+        variables={"GIT_OPTIONAL_LOCKS": "0"},  # its .git is read-only: git status must not write there
         shown=[place for place in (checkout.git, checkout.common) if place is not None],
         frozen=_exclude_folders(seen.frozen, within),
         hidden=(*_exclude_folders(seen.hidden, within), *within),
@@ -129,11 +129,11 @@ def _exclude_folders(names: Sequence[str], folders: Sequence[str]) -> tuple[str,
 
 
 def run_in_sandbox(site: CommandSite, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
-    """Its exit code, or 128 and its signal's number, as shells say it."""
+    """Run it and return its exit code, or 128 plus the number of its signal."""
     problems = find_sandbox_problems(site.sandbox.level)
     if problems:
-        words = (f"  - {problem.words}" for problem in problems)
-        raise Refused("\n".join([f"level {site.sandbox.level} cannot be held on this machine:", *words]))
+        lines = (f"  - {problem.words}" for problem in problems)
+        raise Refused("\n".join([f"level {site.sandbox.level} is not supported on this machine:", *lines]))
     with make_temporary_folder() as folder:
         sandbox = build_command_sandbox(site, folder, hosts)
         launch = _build_launch(sandbox, prepare_sandbox(sandbox, folder), argv, site.cwd)
@@ -198,7 +198,7 @@ def _create_cgroup(launch: LaunchFile, folder: Path) -> cgroup.Cgroup | None:
 
 @contextmanager
 def _block_signals() -> Iterator[None]:
-    """Signals wait until we ask for them: nothing of ours is interrupted halfway, and none is lost."""
+    """Signals stay pending until `_wait_for_signal`: none interrupts us, and none is lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
     try:
         yield
@@ -220,7 +220,7 @@ def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
             raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
         heard = _wait_for_signal(POLL_SECONDS)
         if heard is not None and heard != signal.SIGCHLD:
-            if heard in STOP_SIGNALS and give_up is not None:  # asked twice: do not wait any longer
+            if heard in STOP_SIGNALS and give_up is not None:  # the second one: do not wait any longer
                 return SIGNAL_EXIT_BASE + heard
             give_up = time.monotonic() + GRACE_SECONDS if heard in STOP_SIGNALS else give_up
             _forward_signal(child, heard)
@@ -241,7 +241,7 @@ def _wait_for_signal(seconds: float) -> int | None:
 
 
 def _forward_signal(child: ChildProcess, number: int) -> None:
-    """To the command and its group, as a terminal would; bubblewrap itself would die of it, and all with it."""
+    """Send it to the command's process group, as a terminal would; bubblewrap would die of it and end everything."""
     if not child.sandboxed or not LINUX:
         signal_group(child.pid, signal.Signals(number))
         return

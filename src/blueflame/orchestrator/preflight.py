@@ -1,4 +1,4 @@
-"""What must be true before a session starts; every reason at once."""
+"""Check what must be true before a session starts; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_repository(
 
 
 def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
-    """One list with every reason, so that they can be fixed at once."""
+    """Raise Refused with every reason, if there are any."""
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
 
@@ -34,7 +34,7 @@ def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
 def find_blockers(
     repo: Repository, places: ProjectPaths, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> Iterator[str]:
-    """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is no dirt."""
+    """`config` is the file in use: while it is untracked, as after `blueflame init`, the checkout counts as clean."""
     yield from () if allow_dirty else _check_clean(repo, places, config)
     yield from _check_disk(repo, places, settings)
     yield from _check_writable(places)
@@ -43,7 +43,7 @@ def find_blockers(
 
 
 def find_memory_warnings(places: ProjectPaths, settings: Settings) -> Iterator[str]:
-    """What is no reason to refuse, and good to know before the first agent is paid."""
+    """Warn when memory is short: no reason to refuse, but to be known before agents cost money."""
     concurrency = settings.concurrency
     free, each = measure_free(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
     if concurrency.adaptive and free < each * concurrency.development:
@@ -54,7 +54,7 @@ def find_memory_warnings(places: ProjectPaths, settings: Settings) -> Iterator[s
 
 
 def _check_sandbox(settings: Settings) -> Iterator[str]:
-    """A wall that is missing stops the work instead of waving it through."""
+    """Without its sandbox, a session does not start."""
     level = settings.sandbox.level
     for problem in find_sandbox_problems(level):
         yield f"the sandbox cannot hold level {level}: {problem.words}"
@@ -101,7 +101,7 @@ def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> I
 
 
 def _check_writable(places: ProjectPaths) -> Iterator[str]:
-    """Tried where the folder is or would be made, and nothing is left there: a look must change nothing."""
+    """Tried with a temporary file in the nearest existing folder, so that a check changes nothing."""
     try:
         nearest = next(folder for folder in (places.worktrees, *places.worktrees.parents) if folder.exists())
         with tempfile.TemporaryFile(dir=nearest):

@@ -1,4 +1,4 @@
-"""Who plays which role: runtimes made ready from the configuration, and why agents could not be started."""
+"""The runtimes that the roles of a configuration use, and why agents could not be started."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from blueflame.session.runtime_support import find_unsupported_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSet:
-    """`script` plays every role that names no runtime; with a `replay` no model is called, so no key is needed."""
+    """`script` runs every role that names no runtime; with a `replay` no model is called, so no key is needed."""
 
     settings: Settings
     config: Path
@@ -41,12 +41,12 @@ class RuntimeSet:
     replay: Path | None = None
 
     def runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
-        """Each runtime that a role asks for, ready to use; one that this version lacks is refused."""
+        """Build each runtime that a role uses; raise Refused for one that this version lacks."""
         default = choose_default_runtime(self.settings, scripted=self.script is not None)
-        return self._made({role.runtime or default for role in self.settings.roles.values()} | set(also))
+        return self._build({role.runtime or default for role in self.settings.roles.values()} | set(also))
 
     def usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
-        """As above, and refused with every reason when agents of this workflow could not be started."""
+        """As above; raise Refused with every reason why agents of this workflow could not be started."""
         reasons = self.reasons(workflow)
         if reasons:
             raise Refused("agents cannot be started: " + "; ".join(reasons))
@@ -58,17 +58,17 @@ class RuntimeSet:
             made = self.runtimes()
         except Refused as reason:
             return (str(reason),)
-        cast = self._cast(workflow)
-        names = sorted(set(cast.values()))
+        by_role = self._choose_runtimes(workflow)
+        names = sorted(set(by_role.values()))
         problems = (f"{name}: {problem}" for name in names for problem in made[name].find_problems())
         return (
             *problems,
-            *find_unsupported_settings(self.settings, cast),
+            *find_unsupported_settings(self.settings, by_role),
             *(() if self.replay else self.find_missing_credentials(names)),
         )
 
     def find_missing_credentials(self, names: Iterable[str]) -> Iterator[str]:
-        """Runtimes that have nothing to show their model's provider, and what to do about it."""
+        """Why runtimes have no credential for their model, and what to do about it."""
         for name in names:
             kind = RUNTIMES.get(find_runtime_kind(self.settings, name))
             for api in kind.apis if kind else ():
@@ -78,18 +78,20 @@ class RuntimeSet:
                     yield str(reason)
 
     def at_work(self) -> Mapping[str, Runtime | None]:
-        """What a session of the default workflow would use; None for a runtime that this version lacks."""
+        """The runtimes of the default workflow; None for one that this version lacks."""
         name = self.settings.planning.workflow
-        names = sorted(set(self._cast(Workflow(name=name, stages=list_stages(self.settings, name))).values()))
+        names = sorted(
+            set(self._choose_runtimes(Workflow(name=name, stages=list_stages(self.settings, name))).values())
+        )
         known = {each for each in names if find_runtime_kind(self.settings, each) in RUNTIMES}
-        return {**dict.fromkeys(names), **self._made(known)}
+        return {**dict.fromkeys(names), **self._build(known)}
 
     def find_known_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
-        """The plan, if it is known without asking anybody: scripted planners always say the same."""
+        """The plan, if it is known without running a planner: a scripted one always answers the same."""
         paths = self.settings.permissions.allowed_paths
         if not workflow.has_stage("plan"):
             return (build_single_task(request, paths),)
-        planner = self.runtimes().get(self._cast(workflow)[PLANNER])
+        planner = self.runtimes().get(self._choose_runtimes(workflow)[PLANNER])
         if not isinstance(planner, ScriptedRuntime):
             return None
         brief = AgentBrief(
@@ -107,22 +109,23 @@ class RuntimeSet:
         plans = [step["output"] for step in build_attempt_steps(planner.script, brief) if step["do"] == "answer"]
         return parse_tasks(plans[-1]) if plans else None
 
-    def _cast(self, workflow: Workflow) -> Mapping[str, str]:
+    def _choose_runtimes(self, workflow: Workflow) -> Mapping[str, str]:
         limits = build_session_limits(self.settings, workflow.name, scripted=self.script is not None)
         return {role: limits.get_runtime(role) for role in list_required_roles(workflow)}
 
-    def _made(self, names: Iterable[str]) -> Mapping[str, Runtime]:
+    def _build(self, names: Iterable[str]) -> Mapping[str, Runtime]:
         kinds = {name: find_runtime_kind(self.settings, name) for name in sorted(names)}
         lacking = [name for name, kind in kinds.items() if kind not in RUNTIMES]
         if lacking:
             raise Refused(
                 f"the runtime {', '.join(lacking)} is not in this version of Blue Flame; it has: "
-                f"{', '.join(RUNTIMES)}. Change roles.<role>.runtime in the configuration, or say with "
-                "runtimes.<name>.kind what drives it"
+                f"{', '.join(RUNTIMES)}. Change roles.<role>.runtime in the configuration, or set "
+                "runtimes.<name>.kind to one of them"
             )
         root = self.config.parent
         return {
-            name: build_runtime(kind, {**self._options(name), **self._beside()}, root) for name, kind in kinds.items()
+            name: build_runtime(kind, {**self._options(name), **self._list_common_options()}, root)
+            for name, kind in kinds.items()
         }
 
     def _options(self, runtime: str) -> Mapping[str, object]:
@@ -132,9 +135,9 @@ class RuntimeSet:
             options["script"] = str(self.script.absolute())
         return options
 
-    def _beside(self) -> Mapping[str, object]:
-        """What a runtime gets besides its own settings: the plugin with the skills, where plugins may not be, and
-        which configuration a command of ours needs to find the session again."""
+    def _list_common_options(self) -> Mapping[str, object]:
+        """Options besides a runtime's own settings: the plugin with the skills, the repository, and the configuration
+        with which a command of ours finds the session."""
         skills = self.settings.superpowers
         plugin = skills.plugin if skills.enabled else None
         return {"repo": str(self.repo), "superpowers": plugin, "config": str(self.config)}

@@ -1,4 +1,4 @@
-"""Taking one landing back: a new commit on the base branch that reverts it, made and moved like a landing."""
+"""Undo a landing: a new commit on the base branch reverts it, landed by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ TRAILER = "Blue-Flame-Undo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reversal:
-    """What taking a landing back would do."""
+    """What undoing a landing would do."""
 
     changeset: str
     title: str
     group: str
     tasks: tuple[str, ...]
     branch: str
-    head: str  # where the branch is
-    commit: str  # what it would be moved to; the same when the reverting commit is there already
+    head: str  # the commit of the branch
+    commit: str  # the reverting commit; the same as `head` when it is on the branch already
     leaning: tuple[str, ...] = ()  # changesets that landed later and build on it
 
 
 def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
-    """Refuses with words: not landed, gone from the branch, or later work stands on it."""
+    """Plan it; raise Refused when it has not landed, is not on the branch, or later work changed the same places."""
     record = _find_landed(session, changeset)
     before, after = _find_landed_range(record)
     head = read_branch_head(repo, session.base_branch)
@@ -44,11 +44,11 @@ def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
     )
     if isinstance(made, MergeConflict):
         raise Refused(
-            f"{changeset} cannot be taken back: later work on {session.base_branch} changed the same places "
+            f"{changeset} cannot be undone: later work on {session.base_branch} changed the same places "
             f"({', '.join(made.paths)}); undo that first, or revert {after[:12]} by hand"
         )
     if made != head and find_tree(repo, made) == find_tree(repo, head):
-        raise Refused(f"nothing of {changeset} is left on {session.base_branch}: there is nothing to take back")
+        raise Refused(f"nothing of {changeset} is left on {session.base_branch}: there is nothing to undo")
     return Reversal(
         changeset=changeset,
         title=record.changeset.title,
@@ -62,13 +62,13 @@ def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
 
 
 def undo_landing(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone:
-    """By compare-and-swap, with a clean checkout brought along; a dirty one is not touched."""
+    """Move the branch by compare-and-swap and update a clean checkout; a dirty one is not touched."""
     done = advance_branch(repo, reversal.branch, old=reversal.head, new=reversal.commit)
     if isinstance(done, Dirty):
         paths = f" ({', '.join(done.paths[:10])})" if done.paths else ""
         raise Refused(f"nothing was changed: {done.reason}{paths}")
     if not isinstance(done, Advanced):
-        raise Refused(f"{reversal.branch} moved to {done.found[:12]} meanwhile, and nothing was changed: try again")
+        raise Refused(f"{reversal.branch} moved to {done.found[:12]} meanwhile: nothing was changed. Try again")
     return LandingUndone(changeset=reversal.changeset, before=reversal.head, after=reversal.commit, by=by)
 
 
@@ -85,12 +85,12 @@ def _find_landed(session: Session, changeset: str) -> ChangesetRecord:
 
 
 def _find_landed_range(record: ChangesetRecord) -> tuple[str, str]:
-    assert record.build is not None, f"{record.changeset.id} landed without being built"
+    assert record.build is not None, f"{record.changeset.id} landed without a build"
     return record.build.base, record.landed_as or record.build.commit
 
 
 def _find_earlier_undo(repo: Repository, session: Session, changeset: str, after: str, head: str) -> str | None:
-    """The branch was moved and we were gone before that was written down: then only the note is missing."""
+    """A crash may come after the branch moved and before the event was recorded: then only the event is missing."""
     wanted = f"{TRAILER}: {session.id} {changeset}"
     args = ("log", "-1", "--format=%H", "--fixed-strings", f"--grep={wanted}", f"{after}..{head}", "--")
     return head if run_git(repo.root, *args).strip() else None
@@ -113,7 +113,7 @@ def _format_message(session: Session, record: ChangesetRecord) -> str:
         [
             f"revert({','.join(changeset.tasks)}): {changeset.title}",
             "",
-            f"This takes back {changeset.id}, which landed as {after}.",
+            f"This reverts {changeset.id}, which landed as {after}.",
             "",
             *titles,
             "",

@@ -38,7 +38,7 @@ async def call_hook(context: SessionContext, session: Session, effect: RunHook, 
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 
-def _build_occasion(session: Session) -> hooks.HookContext:
+def _build_hook_context(session: Session) -> hooks.HookContext:
     return hooks.HookContext(
         session=session.id,
         cycle=session.cycle,
@@ -51,20 +51,20 @@ def _build_occasion(session: Session) -> hooks.HookContext:
 
 def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
     return hooks.build_post_plan_payload(
-        _build_occasion(session), [session.tasks[name].task for name in session.unfinished]
+        _build_hook_context(session), [session.tasks[name].task for name in session.unfinished]
     )
 
 
 def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
     names = (due.subject,) if due.subject else session.list_in_state(TaskState.DONE)
-    return hooks.build_pre_validation_payload(_build_occasion(session), [session.tasks[name] for name in names])
+    return hooks.build_pre_validation_payload(_build_hook_context(session), [session.tasks[name] for name in names])
 
 
 def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
     record = session.changesets[due.subject]
-    assert record.build is not None, f"{due.subject} landed without being built"
+    assert record.build is not None, f"{due.subject} landed without a build"
     return hooks.build_post_merge_payload(
-        _build_occasion(session),
+        _build_hook_context(session),
         record.changeset,
         before=record.build.base,
         after=record.landed_as or record.build.commit,
@@ -76,7 +76,7 @@ def _build_on_failure(session: Session, due: HookDue) -> dict[str, Any]:
     n = session.attempts_on.get((due.subject, WORKER), 0)
     last = session.attempts.get(build_attempt_id(session.id, due.subject, WORKER, n))
     return hooks.build_on_failure_payload(
-        _build_occasion(session), session.tasks[due.subject], last.ended if last else None
+        _build_hook_context(session), session.tasks[due.subject], last.ended if last else None
     )
 
 
@@ -89,13 +89,13 @@ PAYLOADS: Mapping[str, Callable[[Session, HookDue], dict[str, Any]]] = {
 
 
 def format_hook_input(payload: Mapping[str, Any]) -> str:
-    """One line of JSON; a file name that is not text is shown as well as it can be."""
+    """One line of JSON; bytes of a file name that are not UTF-8 are replaced."""
     text = json.dumps(payload, ensure_ascii=False, sort_keys=True)
     return text.encode("utf-8", "replace").decode() + "\n"
 
 
 def build_hook_environment(base: Mapping[str, str], payload: Mapping[str, Any], *, root: Path) -> dict[str, str]:
-    """The person's own environment, for it is their command; only what would point git elsewhere is left out."""
+    """The person's own environment, since it is their command, without variables that redirect git."""
     own = {name: value for name, value in base.items() if not name.startswith("GIT_")}
     return own | {
         "BLUEFLAME_ROOT": str(root),

@@ -36,14 +36,14 @@ def waiting() -> Simulation:
     return played(Story(task(1), answers={"plan": None}))
 
 
-async def delivering(courier: NotificationQueue, during: Callable[[], Awaitable[None]]) -> None:
-    task = asyncio.create_task(courier.keep_up())
+async def delivering(queue: NotificationQueue, during: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.create_task(queue.keep_up())
     await during()
-    courier.leave()
+    queue.leave()
     await task
 
 
-def courier_of(reported: Outcomes, **given: Any) -> NotificationQueue:  # noqa: ANN401
+def queue_of(reported: Outcomes, **given: Any) -> NotificationQueue:  # noqa: ANN401
     return NotificationQueue(
         "desk", settings(**given), lambda each, more: reported.append((each.words, more)), lambda _text: None
     )
@@ -59,18 +59,18 @@ def test_several_within_the_window_become_one_message() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
-        courier = courier_of(reported, throttle="0.2s")
+        queue = queue_of(reported, throttle="0.2s")
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
-            courier.take(notice("one"), now())
+            queue.take(notice("one"), now())
             await until(lambda: bool(reported))
             for words in ("two", "three", "four"):
-                courier.take(notice(words), now())
-            courier.take(notice("over", "ended"), now())
+                queue.take(notice(words), now())
+            queue.take(notice("over", "ended"), now())
             await until(lambda: len(reported) == 3)
 
-        await delivering(courier, during)
+        await delivering(queue, during)
 
     asyncio.run(story())
     assert reported == [("one", 0), ("over", 0), ("four", 2)]
@@ -80,15 +80,15 @@ def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
-        courier = courier_of(reported, throttle="1h")
+        queue = queue_of(reported, throttle="1h")
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
-            courier.take(notice("one"), now())
+            queue.take(notice("one"), now())
             await until(lambda: bool(reported))
-            courier.take(notice("two"), now())
+            queue.take(notice("two"), now())
 
-        await delivering(courier, during)
+        await delivering(queue, during)
 
     asyncio.run(story())
     assert reported == [("one", 0), ("two", 0)]
@@ -98,8 +98,8 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
-        courier = courier_of(reported, delay="1h")
-        observer, plan = NotificationSender([courier]), waiting()
+        queue = queue_of(reported, delay="1h")
+        observer, plan = NotificationSender([queue]), waiting()
 
         async def during() -> None:
             observer.see(plan.session, plan.journal)
@@ -108,7 +108,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
                 apply_event(plan.session, recorded)
                 observer.see(plan.session, [recorded])
 
-        await delivering(courier, during)
+        await delivering(queue, during)
 
     asyncio.run(story())
     assert [words for words, _ in reported] == ["stopped: 0 of 0 tasks landed, $0.00"]
@@ -118,13 +118,13 @@ def test_only_what_was_asked_for_is_told() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
-        courier = courier_of(reported, on=["failed"])
+        queue = queue_of(reported, on=["failed"])
         plan = waiting()
 
         async def during() -> None:
-            NotificationSender([courier]).see(plan.session, plan.journal)
+            NotificationSender([queue]).see(plan.session, plan.journal)
 
-        await delivering(courier, during)
+        await delivering(queue, during)
 
     asyncio.run(story())
     assert reported == []
@@ -137,18 +137,18 @@ def test_a_notifier_that_fails_is_warned_of_once() -> None:
         raise NotifierFailed("no")
 
     async def story() -> None:
-        courier = NotificationQueue("desk", settings(throttle="0s"), fail, warnings.append)
+        queue = NotificationQueue("desk", settings(throttle="0s"), fail, warnings.append)
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
-            courier.take(notice("one"), now())
+            queue.take(notice("one"), now())
             await until(lambda: bool(warnings))
-            courier.take(notice("two"), now())
+            queue.take(notice("two"), now())
 
-        await delivering(courier, during)
+        await delivering(queue, during)
 
     asyncio.run(story())
-    assert warnings == ["notifications.desk could not tell (the session goes on): no"]
+    assert warnings == ["notifications.desk could not send (the session goes on): no"]
 
 
 def test_a_notifier_that_hangs_holds_nobody_up(tmp_path: Path) -> None:

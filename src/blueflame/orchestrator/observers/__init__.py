@@ -1,4 +1,4 @@
-"""Called with each event after it was recorded: exports, memory, notifications.
+"""Observers get each event after it was recorded: exports, memory, notifications.
 
-An observer never delays the loop: it works beside it, and a failure is reported once. It records no event.
+An observer runs beside the loop and never delays it; a failure is reported once. It records no event.
 """

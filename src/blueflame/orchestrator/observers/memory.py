@@ -1,8 +1,8 @@
-"""Remembering a session on every way out of it, beside the loop.
+"""Save what a session learned to memory, beside the loop, however the session ends.
 
-What should be kept is a function of the session, and each record has its key: saving is done again whenever it may be
-needed, and nothing repeats. Memory is a view of the journal: a session that was killed before it was saved is caught up
-with when it is resumed, or by the next one. A memory that fails is reported once and delays nothing.
+Records are a function of the session and each has a key, so saving again repeats nothing. Memory is a view of the
+journal: a session that was killed before it was saved is saved when it is resumed, or by the next session. A memory
+that fails is reported once and delays nothing.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class MemoryWriter:
         self._due = asyncio.Event()
         self._leaving, self._save_last = False, True
         self._files: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._saved = -1  # how far
+        self._saved = -1  # the last saved event
 
-    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (it is always the same one)
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (of the protocol)
         if any(_is_saving_moment(each, self._context.settings) for each in recorded):
             self._due.set()
 
     async def keep_up(self) -> None:
-        """Until `leave`; what came while something was being saved is saved afterwards."""
+        """Save until `leave`."""
         while not self._leaving:
             await self._due.wait()
             self._due.clear()
@@ -74,17 +74,14 @@ class MemoryWriter:
         self._due.set()
 
     async def save(self) -> None:
-        """As the session stands now: read before the thread is started, since the loop goes on changing it."""
         if self._saved == self._session.seq or self._context.memory is NO_MEMORY:
             return
         self._saved = self._session.seq
-        notes = self._context.settings.beads.include_failure_notes
-        records = build_records(self._session, failure_notes=notes)
-        mark, evidence = JournalMark(self._session.id, self._session.seq), _collect_evidence(self._session)
-        await self._try(lambda: self._save(records, mark, evidence))
+        remember = self._build_saving(self._session)  # reads the session before the thread starts: the loop changes it
+        await self._try(remember)
 
     async def catch_up(self) -> None:
-        """Before the session goes on: its planner is to know what became of those before it."""
+        """Save sessions that an earlier process did not, before this one goes on: its planner should know of them."""
         await self._try(self._catch_up)
 
     async def _try(self, act: Callable[[], str]) -> None:
@@ -96,42 +93,36 @@ class MemoryWriter:
             self._warned = True
             self._warn(warning)
 
-    def _save(self, records: Sequence[MemoryRecord], mark: JournalMark, evidence: Evidence) -> str:
-        full = [self._with_evidence(record, evidence) for record in records]
-        return self._context.memory.remember(full, mark)
+    def _build_saving(self, session: Session) -> Callable[[], str]:
+        """Return what saves the session as it is now, and returns a warning or ""."""
+        records = build_records(session, failure_notes=self._context.settings.beads.include_failure_notes)
+        mark, evidence = JournalMark(session.id, session.seq), _collect_evidence(session)
+        return lambda: self._context.memory.remember([self._add_evidence(each, evidence) for each in records], mark)
 
     def _catch_up(self) -> str:
-        """With sessions that went on after they were last saved: the process that saved them was killed."""
         last = {info.id: info.last_seq for info in self._journal.sessions()}
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
-        behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
-        warnings = [self._remember_past(past) for past in behind if past is not None]
+        behind = [self._load(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
+        warnings = [self._build_saving(past)() for past in behind if past is not None]
         return next(filter(None, warnings), "")
 
-    def _past(self, name: str) -> Session | None:
+    def _load(self, name: str) -> Session | None:
         try:
             return replay(self._journal.events(name))
-        except (JournalError, InternalError):  # of another version: that is no reason to forget the present one
+        except (JournalError, InternalError):  # written by another version: only that session is skipped
             return None
 
-    def _remember_past(self, past: Session) -> str:
-        records = build_records(past, failure_notes=self._context.settings.beads.include_failure_notes)
-        evidence = _collect_evidence(past)
-        return self._context.memory.remember(
-            [self._with_evidence(record, evidence) for record in records], JournalMark(past.id, past.seq)
-        )
-
-    def _with_evidence(self, record: MemoryRecord, evidence: Evidence) -> MemoryRecord:
+    def _add_evidence(self, record: MemoryRecord, evidence: Evidence) -> MemoryRecord:
         if isinstance(record, TaskResult | TaskFailure):
             spans, agents = evidence.get(record.origin.task, (("", ""), ()))
-            files = self._changed(*spans) if spans[1] else ()
+            files = self._list_changed(*spans) if spans[1] else ()
             record = replace(record, origin=replace(record.origin, files=files or record.origin.files))
             if isinstance(record, TaskFailure) and self._context.settings.beads.include_failure_notes:
-                return replace(record, audit=tuple(self._refused(agents)))
+                return replace(record, audit=tuple(self._list_refused(agents)))
         return record
 
-    def _changed(self, base: str, tip: str) -> tuple[str, ...]:
-        """What a result really changed; unknown when git cannot tell any more."""
+    def _list_changed(self, base: str, tip: str) -> tuple[str, ...]:
+        """Files that a result changed; empty when git no longer has its commits."""
         if (base, tip) not in self._files:
             try:
                 found = [path for change in list_changes(self._context.repo, base, tip) for path in change.paths]
@@ -142,8 +133,8 @@ class MemoryWriter:
             ]
         return self._files[base, tip]
 
-    def _refused(self, agents: Sequence[str]) -> list[str]:
-        """What the watcher refused the task's agents, the newest last."""
+    def _list_refused(self, agents: Sequence[str]) -> list[str]:
+        """The newest calls of the task's agents that the watcher refused."""
         refused = [
             line for agent in agents for line in read_audit(self._context.paths.audit(agent)).lines if not line.allowed
         ]
@@ -154,7 +145,7 @@ class MemoryWriter:
 
 
 Evidence = dict[str, tuple[tuple[str, str], tuple[str, ...]]]
-"""For each task the commits that its result lies between, and the agents that worked on it."""
+"""For each task the base and tip of its result, and the agents that worked on it."""
 
 
 def _collect_evidence(session: Session) -> Evidence:
@@ -169,7 +160,7 @@ def _collect_evidence(session: Session) -> Evidence:
 
 
 def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
-    """When the session starts, stops or ends, when the budget is used up, and after each cycle if configured."""
+    """Whether to save: at start, stop and end, when the budget is used up, and after each cycle if configured."""
     event = recorded.event
     if isinstance(event, CycleEnded):
         return settings.beads.archive_after_wave
@@ -182,16 +173,16 @@ def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
 async def run_memory_writer(
     context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
 ) -> AsyncIterator[MemoryWriter]:
-    """The session is saved when the block is left, however it is left."""
-    keeper = MemoryWriter(context, journal, session, warn)
-    await keeper.catch_up()
-    keeping_up = asyncio.create_task(keeper.keep_up())
+    """The session is saved when the block ends, also by an error."""
+    writer = MemoryWriter(context, journal, session, warn)
+    await writer.catch_up()
+    keeping_up = asyncio.create_task(writer.keep_up())
     reliable = True
     try:
-        yield keeper
-    except JournalError:  # then the session may know more than the journal does
+        yield writer
+    except JournalError:  # then the session may be ahead of the journal
         reliable = False
         raise
     finally:
-        keeper.leave(save=reliable)
+        writer.leave(save=reliable)
         await keeping_up

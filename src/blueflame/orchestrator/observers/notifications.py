@@ -1,7 +1,7 @@
-"""Tells people that they are needed, beside the loop.
+"""Notify people, beside the loop.
 
-A notifier that fails or hangs delays nothing and is reported once. Only what is recorded now is sent: a gate that was
-open before a resume was sent already.
+A notifier that fails or hangs delays nothing and is reported once. Only new events are sent: a gate that was open
+before a resume was sent already.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from blueflame.session.state import Session
 from blueflame.system.notifiers import Notifier, build_notifier
 from blueflame.text.notifications import GATE, Notification, build_notifications, find_settled_gates
 
-LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is still to send when the session is over
+LAST_DELIVERY_SECONDS = 5.0  # for what is still waiting when the session is over
 
 
 class NotificationQueue:
-    """One notifier with what it has still to tell, by topic."""
+    """One notifier with its waiting notifications, by topic."""
 
-    def __init__(self, name: str, settings: NotifierSettings, tell: Notifier, warn: Callable[[str], None]) -> None:
+    def __init__(self, name: str, settings: NotifierSettings, send: Notifier, warn: Callable[[str], None]) -> None:
         self._name = name
         self._settings = settings
-        self._tell = tell
+        self._send = send
         self._warn = warn
         self._warned = False
         self._waiting: dict[str, list[tuple[float, Notification]]] = {}
@@ -35,18 +35,20 @@ class NotificationQueue:
         self._changed = asyncio.Event()
         self._leaving = False
 
-    def take(self, notice: Notification, now: float) -> None:
-        if notice.topic in self._settings.on:
-            due = now + (self._settings.delay if notice.topic == GATE else 0.0)
-            self._waiting.setdefault(notice.topic, []).append((due, notice))
+    def take(self, notification: Notification, now: float) -> None:
+        if notification.topic in self._settings.on:
+            due = now + (self._settings.delay if notification.topic == GATE else 0.0)
+            self._waiting.setdefault(notification.topic, []).append((due, notification))
             self._changed.set()
 
     def forget(self, gates: frozenset[str]) -> None:
-        left = [(due, notice) for due, notice in self._waiting.get(GATE, []) if notice.gate not in gates]
+        left = [
+            (due, notification) for due, notification in self._waiting.get(GATE, []) if notification.gate not in gates
+        ]
         self._waiting[GATE] = left
 
     def leave(self) -> None:
-        """What is due, or only throttled, is sent first."""
+        """End `keep_up` after it has sent what is due or only throttled."""
         self._leaving = True
         self._changed.set()
 
@@ -76,48 +78,48 @@ class NotificationQueue:
                 await self._changed.wait()
 
     async def _deliver(self, topic: str, now: float) -> None:
-        ready = [notice for due, notice in self._waiting[topic] if due <= now]
+        ready = [notification for due, notification in self._waiting[topic] if due <= now]
         self._waiting[topic] = [entry for entry in self._waiting[topic] if entry[0] > now]
         self._free_at[topic] = now + self._settings.throttle
         try:
-            await asyncio.to_thread(self._tell, ready[-1], len(ready) - 1)
+            await asyncio.to_thread(self._send, ready[-1], len(ready) - 1)
         except WorldError as error:
             if not self._warned:
                 self._warned = True
-                self._warn(f"notifications.{self._name} could not tell (the session goes on): {error}")
+                self._warn(f"notifications.{self._name} could not send (the session goes on): {error}")
 
 
 class NotificationSender:
     """Observer of a session."""
 
-    def __init__(self, couriers: Sequence[NotificationQueue]) -> None:
-        self._couriers = tuple(couriers)
+    def __init__(self, queues: Sequence[NotificationQueue]) -> None:
+        self._queues = tuple(queues)
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
-        if not self._couriers:
+        if not self._queues:
             return
         now = asyncio.get_running_loop().time()
-        notices, settled = tuple(build_notifications(session, recorded)), find_settled_gates(recorded)
-        for courier in self._couriers:
-            for notice in notices:
-                courier.take(notice, now)
-            courier.forget(settled)
+        found, settled = tuple(build_notifications(session, recorded)), find_settled_gates(recorded)
+        for queue in self._queues:
+            for notification in found:
+                queue.take(notification, now)
+            queue.forget(settled)
 
 
 @asynccontextmanager
 async def run_notifications(
     settings: Mapping[str, NotifierSettings], root: Path, environ: Mapping[str, str], warn: Callable[[str], None]
 ) -> AsyncIterator[NotificationSender]:
-    """Last words are waited for, though not for long."""
-    couriers = [
+    """The last notifications are waited for, up to LAST_DELIVERY_SECONDS."""
+    queues = [
         NotificationQueue(name, each, build_notifier(each, root, environ), warn) for name, each in settings.items()
     ]
-    under_way = [asyncio.create_task(courier.keep_up()) for courier in couriers]
+    under_way = [asyncio.create_task(queue.keep_up()) for queue in queues]
     try:
-        yield NotificationSender(couriers)
+        yield NotificationSender(queues)
     finally:
-        for courier in couriers:
-            courier.leave()
+        for queue in queues:
+            queue.leave()
         if under_way:
             _, late = await asyncio.wait(under_way, timeout=LAST_DELIVERY_SECONDS)
             for task in late:

@@ -2,7 +2,7 @@
 
 Text from people, agents or files goes between delimiters with a random nonce and is declared as data. It is never
 changed: a delimiter that cannot be guessed needs no escaping. A prompt is advice to a model and no wall: nothing may
-depend on its being followed.
+rely on it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PlannerBrief(PromptBrief):
     records: tuple[TaskRecord, ...] = ()  # tasks that the session has already
     rejected: tuple[Task, ...] = ()  # the rejected plan
     replan_notes: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()  # what was mechanically wrong with it
+    problems: tuple[str, ...] = ()  # found by automatic checks of the plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +103,11 @@ class MergeGroup:
 class MergerBrief(PromptBrief):
     base: str
     groups: tuple[MergeGroup, ...]
-    ours: str = ""  # the commits that do not merge: the base with what went before,
+    ours: str = ""  # the commits in conflict: the base with what was merged before,
     theirs: str = ""  # and the result of
     task: str = ""
     conflicts: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()  # git's own words about them
+    messages: tuple[str, ...] = ()  # of git, about the conflicts
     conflict_text: str = ""
     blocked_paths: tuple[str, ...] = ()
     commit_pattern: str = ""
@@ -129,7 +129,11 @@ class Clipped(NamedTuple):
 def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False) -> str:
     template = "planner-interactive" if interactive else "planner"
     return _render_template(
-        template, brief, nonce, plan_fields=_list_plan_fields(), next_id=_find_next_id(brief.records)
+        template,
+        brief,
+        nonce,
+        plan_fields=_list_meanings(PLAN_SCHEMA["properties"]["tasks"]["items"]),
+        next_id=_find_next_id(brief.records),
     )
 
 
@@ -151,7 +155,7 @@ def render_merger(brief: MergerBrief, nonce: str) -> str:
 
 
 def clip_lines(text: str, budget: int) -> Clipped:
-    """As many whole lines from the beginning as fit into the budget of bytes."""
+    """Keep as many whole lines from the beginning as fit into the budget of bytes."""
     whole = text.encode("utf-8", "surrogatepass")
     if len(whole) <= budget:
         return Clipped(text, len(whole), len(whole))
@@ -167,23 +171,23 @@ def _render_template(template: str, brief: PromptBrief, nonce: str, **more: obje
 
 
 def _build_delimiter(nonce: str) -> Callable[..., str]:
-    """`data("diff", text)`, or as a call block around lines of a template."""
+    """Build `data("diff", text)`, also usable as a call block around lines of a template."""
 
     def data(name: str, text: str = "", caller: Callable[[], str] | None = None) -> str:
         content = text if caller is None else caller()
         if nonce in content.casefold():
             raise Refused(f"the nonce of this prompt occurs in its {name}: render it again with a fresh one")
         end = "" if content.endswith("\n") or not content else "\n"
-        after = "" if caller is None else "\n"  # a block swallows the line break behind it
+        after = "" if caller is None else "\n"  # a call block drops the line break after it
         return f"<<<data-{nonce} {name}\n{content}{end}data-{nonce}>>>{after}"
 
     return data
 
 
 def _check_word(text: str) -> str:
-    """For what stands outside of the delimiters: ids and hashes, which cannot say anything."""
+    """For text outside of the delimiters: only ids and hashes."""
     if not SAFE_WORD.fullmatch(text):
-        raise Refused(f"{text!r} is no id and must not stand in a prompt as if it were one: correct where it came from")
+        raise Refused(f"{text!r} is not an id, so it cannot be in a prompt as one: correct it where it comes from")
     return text
 
 
@@ -202,13 +206,8 @@ def _load_templates() -> Environment:
     return environment
 
 
-def _list_plan_fields() -> tuple[tuple[str, str], ...]:
-    task: Mapping[str, Any] = PLAN_SCHEMA["properties"]["tasks"]["items"]
-    return _list_meanings(task)
-
-
 def _list_meanings(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Out of the very schema that the answer is held against, so that prompt and parser cannot drift apart."""
+    """From the schema that the answer is validated against, so that prompt and parser cannot differ."""
     required = frozenset(schema["required"])
     return tuple(
         (name, _format_meaning(field) + ("" if name in required else " (may be left out)"))
@@ -217,13 +216,11 @@ def _list_meanings(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _format_meaning(field: Mapping[str, Any]) -> str:
-    if "enum" in field:
-        return " or ".join(f"`{choice}`" for choice in field["enum"])
-    return str(field["description"])
+    return " or ".join(f"`{choice}`" for choice in field["enum"]) if "enum" in field else str(field["description"])
 
 
 def _build_example(brief: WorkerBrief | MergerBrief, tasks: Sequence[str]) -> str:
-    """The configured example, about these tasks; none rather than one that the pattern would turn down."""
+    """The configured example with these task ids; "" when the pattern would reject it."""
     example = re.sub(r"task-\d+(,\s*task-\d+)*", lambda _: ", ".join(tasks), brief.commit_example)
     return example if re.search(brief.commit_pattern, example) else ""
 
@@ -243,7 +240,7 @@ READ_ONLY = "Change no file: read, and answer in the requested format."
 
 
 def build_system_prompt(role: str, agent: str, *, interactive: bool = False) -> str:
-    """The addition to the agent's system prompt: rules that hold for every task."""
+    """Build the addition to the agent's system prompt: rules for every task."""
     return (
         f"You are {agent}, a {role} in a team of agents run by Blue Flame. "
         f"{ATTENDED if interactive else UNATTENDED} "
