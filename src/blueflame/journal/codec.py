@@ -1,7 +1,7 @@
-"""Events as text and back. What cannot be read back whole is an error, never a guess.
+"""Encode events as text and decode them; an event that cannot be decoded completely is an error.
 
-The body is written by `json`, not by pydantic: file names and agents' output may hold lone surrogates and limits may be
-infinite, and pydantic's own JSON loses both.
+The body is written by `json`, not by pydantic: file names and agents' output may contain lone surrogates and limits
+may be infinite, and pydantic's JSON loses both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blueflame.model.errors import JournalError
 from blueflame.model.event import Event
 
 EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
-"""The name under which the journal keeps each event. A class that is renamed needs a migration."""
+"""Event classes by their names in the journal. Renaming a class needs a migration."""
 
 
 def encode_event(event: Event) -> tuple[str, str]:
@@ -27,11 +27,11 @@ def encode_event(event: Event) -> tuple[str, str]:
 
 
 def format_json(value: object, what: str) -> str:
-    """ASCII only, so that no text in it can trouble SQLite."""
+    """ASCII only, so that SQLite accepts any text in it."""
     try:
         return json.dumps(value, default=_convert_to_plain, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise JournalError(f"{what} cannot be put into the journal: {error}; nothing was written") from error
+        raise JournalError(f"{what} cannot be written to the journal: {error}; nothing was written") from error
 
 
 def _convert_to_plain(value: object) -> dict[str, object]:
@@ -39,7 +39,7 @@ def _convert_to_plain(value: object) -> dict[str, object]:
         return {name: getattr(value, name) for name in _list_field_names(type(value))}
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"it holds {value!r}, which is no plain value")
+    raise TypeError(f"it contains {value!r}, which is not a plain value")
 
 
 @cache
@@ -48,12 +48,13 @@ def _list_field_names(kind: type) -> tuple[str, ...]:
 
 
 def decode_event(kind: str, body: str) -> Event:
-    """Fields that are missing take their defaults, so that old journals fold; fields we do not know are refused."""
+    """Missing fields get their defaults, so that old journals can be read; unknown fields are refused."""
     adapter = _build_adapter(kind)
     try:
         return adapter.validate_python(json.loads(body), extra="forbid")
     except ValidationError as error:
-        raise _build_error(kind, _format_problems(error)) from error
+        problems = [_format_problem(detail) for detail in error.errors(include_url=False)[:3]]
+        raise _build_error(kind, "; ".join(problems)) from error
     except (ValueError, RecursionError) as error:
         raise _build_error(kind, str(error)) from error
 
@@ -64,8 +65,8 @@ def _build_adapter(kind: str) -> TypeAdapter[Event]:
         return TypeAdapter(EVENTS[kind])
     except KeyError:
         raise JournalError(
-            f"the journal holds an event {kind!r} that this Blue Flame does not know; "
-            "it may have been written by a newer version: use that version. Nothing was changed"
+            f"the journal contains an unknown event {kind!r}: "
+            "it may have been written by a newer version. Use that version; nothing was changed"
         ) from None
 
 
@@ -76,12 +77,8 @@ def _build_error(kind: str, why: str) -> JournalError:
     )
 
 
-def _format_problems(error: ValidationError) -> str:
-    return "; ".join(_format_problem(detail) for detail in error.errors(include_url=False)[:3])
-
-
 def _format_problem(detail: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in detail["loc"]) or "the event"
     if detail["type"] == "unexpected_keyword_argument":
-        return f"{place} is not a field we know"
+        return f"{place} is an unknown field"
     return f"{place}: {detail['msg']}"

@@ -1,4 +1,4 @@
-"""The journal's file and its tables: open, create, migrate; refuse what is not ours, with what to do next."""
+"""The journal's file and its tables: open, create, migrate; refuse other files, with what to do about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from blueflame.model.errors import JournalError
 
 APPLICATION_ID = 0x424C464D  # "BLFM": tells the journal from any other SQLite file
-BUSY_TIMEOUT = 10.0  # seconds; a transaction of ours takes milliseconds, so a longer wait means a stuck process
+BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
 class NoJournal(JournalError):
@@ -36,7 +36,7 @@ REMEDIES = {
 
 @contextmanager
 def explain_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn what SQLite or the disk says into a message with the way out."""
+    """Turn errors of SQLite or the disk into messages that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -50,10 +50,10 @@ def explain_errors(path: Path, doing: str) -> Iterator[None]:
 
 def _format_error(path: Path, doing: str, error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
-    way_out = REMEDIES.get(code, "SQLite refused it").format(
+    remedy = REMEDIES.get(code, "SQLite refused it").format(
         aside=_format_move_aside(path), name=path.name, folder=path.parent
     )
-    return f"cannot {doing} the journal {path}: {way_out} (SQLite: {error}). Nothing was changed"
+    return f"cannot {doing} the journal {path}: {remedy} (SQLite: {error}). Nothing was changed"
 
 
 def _format_move_aside(path: Path) -> str:
@@ -75,14 +75,14 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         try:
             return _connect(path, "mode=ro", _verify_owner)
         except sqlite3.OperationalError:
-            # in a folder we may not write, SQLite cannot make its -shm file; without a -wal no one writes either
+            # in a read-only folder SQLite cannot create its -shm file; without a -wal there is no writer either
             if _wal_path(path).exists():
                 raise
             return _connect(path, "mode=ro&immutable=1", _verify_owner)
 
 
 def read_inodes(path: Path) -> tuple[int, int]:
-    """Which files are behind the name now; 0 for none. SQLite itself would go on writing into a deleted file."""
+    """The inodes of the journal and its -wal now, 0 for none: SQLite itself would keep writing to a deleted file."""
     return _read_inode(path), _read_inode(_wal_path(path))
 
 
@@ -102,7 +102,7 @@ def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection]
         f"{path.absolute().as_uri()}?{mode}",
         uri=True,
         timeout=BUSY_TIMEOUT,
-        isolation_level=None,  # transactions are written out where they are meant
+        isolation_level=None,  # explicit transactions
         check_same_thread=False,  # the journal has its own lock
     )
     with ExitStack() as undo:
@@ -117,13 +117,11 @@ def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     apply_migrations(db)
-    db.execute(
-        "SELECT count(*) FROM sqlite_master"
-    ).fetchone()  # a first read makes the -wal file: its inode is watched
+    db.execute("SELECT count(*) FROM sqlite_master").fetchone()  # creates the -wal file, whose inode is watched
 
 
 def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
-    """Ours and not newer; asked through SQLite, since a plain open and close would drop this process's locks on it."""
+    """Refuse other files and newer versions. Through SQLite: a plain open and close would drop our locks on it."""
     found = db.execute("PRAGMA application_id").fetchone()[0]
     if found != APPLICATION_ID:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
@@ -133,17 +131,17 @@ def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
         )
     if read_version(db) > NEWEST_VERSION:
         raise JournalError(
-            f"the journal {path} is of version {read_version(db)} and this Blue Flame knows up to "
+            f"the journal {path} has version {read_version(db)}, this Blue Flame supports up to "
             f"{NEWEST_VERSION}. Nothing was changed; use the newer Blue Flame that wrote it"
         )
 
 
 def _create_file(path: Path) -> None:
-    """Made whole under another name first: a journal that exists is never half made, so an empty one is a loss."""
+    """Create it under another name and rename it: a journal that exists is complete, an empty one is damaged."""
     if _wal_path(path).exists():
         raise JournalError(
-            f"the journal {path} is gone but {path.name}-wal with its newest events is still there. Nothing was "
-            f"changed; put the journal back, or move the leftover aside ({_format_move_aside(_wal_path(path))})"
+            f"the journal {path} is missing but {path.name}-wal with its newest events exists. Nothing was "
+            f"changed; put the journal back, or move that file aside ({_format_move_aside(_wal_path(path))})"
         )
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)
@@ -164,11 +162,11 @@ def _put_in_place(draft: Path, path: Path) -> None:
     try:
         path.hardlink_to(draft)
     except FileExistsError:
-        return  # another process was first: its journal is as good as ours
+        return  # another process created it first
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
-        draft.rename(path)  # a file system without links, where a rename is the next best
+        draft.rename(path)  # a file system without hard links
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -181,7 +179,7 @@ def m001_events_and_inbox(db: sqlite3.Connection) -> None:
         "CREATE TABLE events (session TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, "
         "body TEXT NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID"
     )
-    # finds how a session ended without reading through all of its events
+    # finds how a session ended without reading all of its events
     db.execute("CREATE INDEX endings ON events (session, seq) WHERE kind = 'SessionEnded'")
     db.execute(
         "CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT, at REAL NOT NULL, kind TEXT NOT NULL, "
@@ -200,14 +198,12 @@ def read_version(db: sqlite3.Connection) -> int:
 
 
 def apply_migrations(db: sqlite3.Connection) -> None:
-    """Bring the tables up to date: all steps or none. The database must be in autocommit mode."""
+    """Migrate the tables to the newest version: all steps or none. The database must be in autocommit mode."""
     if read_version(db) >= NEWEST_VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(
-            read_version(db) + 1, NEWEST_VERSION + 1
-        ):  # asked again: another process may just have done it
+        for number in range(read_version(db) + 1, NEWEST_VERSION + 1):  # read again: another process may have done it
             MIGRATIONS[number - 1](db)
             db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")

@@ -1,7 +1,7 @@
-"""The journal: what happened, in order, kept. Everything else is a view of it.
+"""The journal: all events in order. Everything else is a view of it.
 
-One writer appends; its key (session, seq) fences a second one. Faces send messages to the inbox and never append.
-A journal may be used from several threads of one process: its own lock keeps their transactions apart.
+One writer appends; the key (session, seq) stops a second one. Commands send messages to the inbox and never append.
+A journal may be used from several threads of one process: it has its own lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
 
 
 class Fenced(JournalError):
-    """Another orchestrator has written to this session; we must not go on."""
+    """Another orchestrator has written to this session: this one must stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a face wants of the orchestrator; `session` is None when it is for whichever one is running."""
+    """A request to the orchestrator from another terminal; `session` None: to the one that runs."""
 
     id: int
     session: str | None
@@ -73,12 +73,12 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """To append and to post; made when it is not there."""
+        """Open it to append and to send; create it if it does not exist."""
         return cls(path, open_to_write(path))
 
     @classmethod
     def read_only(cls, path: Path) -> Self:
-        """For views: never creates, never holds a writer up. NoJournal when there is none."""
+        """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
         return cls(path, open_to_read(path))
 
     def __enter__(self) -> Self:
@@ -100,15 +100,15 @@ class Journal:
         *,
         settles: Sequence[MessageSettlement] = (),
     ) -> tuple[JournalEntry, ...]:
-        """Write all events or none, durably, right after `after_seq`, and settle the messages that caused them with it.
+        """Write all events or none, durably, after `after_seq`, and settle the messages that caused them.
 
-        Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
+        Return the events as decoded from the journal, so that a replay applies the same.
         """
         rows = [(session, after_seq + n, at, *encode_event(event)) for n, event in enumerate(events, 1)]
         recorded = tuple(JournalEntry(seq, at, decode_event(kind, body)) for _, seq, at, kind, body in rows)
-        self._still_there()
+        self._check_file()
         with self._transaction("append to") as db:
-            self._fence(db, session, after_seq)
+            self._check_sequence(db, session, after_seq)
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
             for settlement in settles:
                 _settle_message(db, settlement)
@@ -124,11 +124,8 @@ class Journal:
         return [JournalEntry(seq, at, decode_event(kind, body)) for seq, at, kind, body in rows]
 
     def last_seq(self, session: str) -> int:
-        """0 when the journal knows nothing of the session."""
+        """0 for an unknown session."""
         return int(self._all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])
-
-    def exists(self, session: str) -> bool:
-        return self.last_seq(session) > 0
 
     def sessions(self) -> tuple[SessionInfo, ...]:
         """Newest first."""
@@ -136,28 +133,28 @@ class Journal:
         return tuple(sorted(infos, key=lambda info: (info.opened_at, info.id), reverse=True))
 
     def spent_since(self, at: float, *, without: str) -> Spend:
-        """By attempts that have ended since then, of all sessions but one; older sessions are not read."""
+        """Sum the cost of attempts that ended since then, in all sessions but one; older sessions are not read."""
         names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
         ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
     def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a message into the inbox; the orchestrator takes it when it runs."""
-        self._still_there()
+        self._check_file()
         row = (session, at, kind, format_json(body, f"the message {kind}"))
-        with self._transaction("post to") as db:
-            return int(db.execute(_POST, row).fetchone()[0])
+        with self._transaction("send to") as db:
+            return int(db.execute(_SEND, row).fetchone()[0])
 
     def waiting(self, session: str | None) -> tuple[Message, ...]:
-        """Messages for this session and for whichever orchestrator is running, oldest first; None: only the latter."""
+        """Messages to this session and to any running orchestrator, oldest first; None: only the latter."""
         return tuple(
             Message(id=id, session=to, at=at, kind=kind, body=json.loads(body))
             for id, to, at, kind, body in self._all(_WAITING, session)
         )
 
     def settle(self, message: int, accepted: bool, reply: str = "") -> bool:
-        """Answer a message. False when it had been answered before: the first answer stands."""
-        self._still_there()
+        """Answer a message. False when it was answered before: the first answer counts."""
+        self._check_file()
         with self._transaction("settle a message in") as db:
             return _settle_message(db, MessageSettlement(message, accepted, reply))
 
@@ -168,7 +165,7 @@ class Journal:
         return MessageReply(*rows[0])
 
     def damage(self) -> tuple[str, ...]:
-        """What SQLite's own check of the whole file finds; empty when it is sound."""
+        """Return what SQLite's integrity check finds; empty when the file is sound."""
         found = (str(row[0]) for row in self._all("PRAGMA integrity_check(10)"))
         return tuple(line for line in found if line != "ok")
 
@@ -211,21 +208,21 @@ class Journal:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
 
-    def _fence(self, db: sqlite3.Connection, session: str, after_seq: int) -> None:
+    def _check_sequence(self, db: sqlite3.Connection, session: str, after_seq: int) -> None:
         last = db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (session,)).fetchone()[0]
         if last > after_seq:
             raise Fenced(
                 f"another orchestrator has written event {after_seq + 1} of session {session} to {self.path}. "
-                "Nothing of ours was written; this orchestrator stops; see the other with `blueflame status`"
+                "Nothing was written and this orchestrator stops; see the other one with `blueflame status`"
             )
         if last < after_seq:
             raise JournalError(
-                f"the journal {self.path} holds {last} events of session {session} where {after_seq} were written: "
+                f"the journal {self.path} has {last} events of session {session}, not {after_seq}: "
                 "it was replaced or restored from an older copy. Nothing was changed; put the newer one back"
             )
 
-    def _still_there(self) -> None:
-        """SQLite goes on writing into a file that was deleted under it, and all of that would be lost."""
+    def _check_file(self) -> None:
+        """Raise when the file was deleted or replaced: SQLite would keep writing to it, and that would be lost."""
         if read_inodes(self.path) == self._inodes:
             return
         self._rescued = self._rescued or self._rescue()
@@ -235,7 +232,7 @@ class Journal:
         )
 
     def _rescue(self) -> str:
-        """The open file still holds everything: save it beside the place where it was."""
+        """Save a copy from the open file, which still has everything."""
         copy = _find_free_name(self.path)
         try:
             copy.parent.mkdir(exist_ok=True)
@@ -252,7 +249,7 @@ def _find_free_name(path: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-# jumps from session to session by the key instead of reading every event
+# steps from session to session by the key instead of reading every event
 _SESSIONS = """
     WITH RECURSIVE ids (id) AS (
         SELECT min(session) FROM events
@@ -261,7 +258,7 @@ _SESSIONS = """
 """
 _ENDED = "SELECT kind, body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
 _SPENT = "SELECT body FROM events WHERE session = ? AND kind = 'AttemptEnded' AND at >= ?"
-_POST = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
+_SEND = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
 _WAITING = """
     SELECT id, session, at, kind, body FROM inbox
     WHERE state = 'waiting' AND (session IS NULL OR session = ?) ORDER BY id

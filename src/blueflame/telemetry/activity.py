@@ -1,6 +1,6 @@
 """What running agents do now, from their output, audit log, usage and status files, read incrementally.
 
-For views only: nothing is decided by it, so unreadable files are treated as not written yet.
+For views only: nothing is decided by it, so unreadable files count as not written yet.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ActivityTracker:
     runtimes: Mapping[str, Runtime]
     folder: Callable[[str], Path]  # of an attempt
     audit: Callable[[str], Path]  # of an agent
-    _listener: ProgressReader = field(init=False)
+    _reader: ProgressReader = field(init=False)
     _traces: dict[str, _AuditTrace] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._listener = ProgressReader(self.runtimes)
+        self._reader = ProgressReader(self.runtimes)
 
     def read_activity(self, record: AttemptRecord, *, most: int = STEP_BYTES) -> Activity:
         """Read about `most` new bytes of each file; a large backlog is read step by step."""
@@ -68,7 +68,7 @@ class ActivityTracker:
         except WorldError as error:  # a view must not fail
             return Activity(
                 attempt=record.attempt,
-                status=build_stand(record, {}, heard_at=None),
+                status=build_status(record, {}, heard_at=None),
                 last_words=str(error),
                 spoke_last=True,
             )
@@ -78,25 +78,25 @@ class ActivityTracker:
         folder = self.folder(attempt.id)
         trace = self._find_trace(attempt)
         trace.read_new(most)
-        heard = self._listener.read_progress(attempt, folder, most=most)
-        asks = trace.asked > heard.acts  # its output does not show the current call yet
-        tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
+        progress = self._reader.read_progress(attempt, folder, most=most)
+        is_ahead = trace.asked > progress.calls  # the output does not show the current call yet
+        tool, target = (trace.tool, trace.target) if is_ahead else (progress.tool, progress.target)
         return Activity(
             attempt=attempt,
-            status=build_stand(record, read_json_object(folder / "status.json"), heard_at=read_last_output_at(folder)),
+            status=build_status(record, read_json_object(folder / "status.json"), heard_at=read_last_output_at(folder)),
             tool=tool,
             target=shorten_paths(record.worktree, target),
-            last_words=heard.said,
-            spoke_last=heard.spoke and not asks,
-            calls=max(trace.asked, heard.acts),
+            last_words=progress.text,
+            spoke_last=progress.text_is_last and not is_ahead,
+            calls=max(trace.asked, progress.calls),
             refused=trace.refused,
-            spend=heard.spend,
+            spend=progress.spend,
         )
 
-    def keep_only(self, living: Mapping[str, object]) -> None:
+    def keep_only(self, live: Mapping[str, object]) -> None:
         """Forget agents that have ended."""
-        self._listener.keep_only(living)
-        self._traces = {name: trace for name, trace in self._traces.items() if name in living}
+        self._reader.keep_only(live)
+        self._traces = {name: trace for name, trace in self._traces.items() if name in live}
 
     def _find_trace(self, attempt: Attempt) -> _AuditTrace:
         if attempt.id not in self._traces:
@@ -104,7 +104,7 @@ class ActivityTracker:
         return self._traces[attempt.id]
 
 
-def build_stand(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
+def build_status(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
     """Combine the warden's `status` (empty before it runs) with what the session knows."""
     if record.ended is not None:
         return AgentStatus(
@@ -116,13 +116,13 @@ def build_stand(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: f
     if record.cancel_reason or doing is AgentState.ENDING:
         return AgentStatus(state=AgentState.ENDING, since=since, reason=record.cancel_reason)
     if isinstance(parked, Mapping) and parked:
-        return _build_parked_stand(parked, since)
+        return _build_parked_status(parked, since)
     if doing is AgentState.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
         return AgentStatus(state=AgentState.SILENT, since=heard_at or since)
     return AgentStatus(state=doing, since=since)
 
 
-def _build_parked_stand(parked: Mapping[str, Any], since: float) -> AgentStatus:
+def _build_parked_status(parked: Mapping[str, Any], since: float) -> AgentStatus:
     return AgentStatus(
         state=AgentState.PARKED,
         since=_parse_number(parked.get("since")) or since,

@@ -21,11 +21,11 @@ WRITE_TOOLS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """`findings` are defects of the log itself; with any of them it proves nothing."""
+    """`findings` are defects of the log itself; with any of them it is no proof."""
 
     lines: tuple[AuditLine, ...] = ()
     findings: tuple[str, ...] = ()
-    last: str = ""  # link of the newest line; the warden records it, so a truncated log shows
+    last: str = ""  # hash of the newest line; the warden records it, so that a truncated log is noticed
 
 
 def read_audit(path: Path) -> Audit:
@@ -54,12 +54,12 @@ def parse_audit(data: bytes, name: str) -> Audit:
         else:
             lines.append(line)
             if line.prev != prev:
-                findings.append(f"{name}:{n}: the line before it was changed or taken away")
+                findings.append(f"{name}:{n}: the line before it was changed or removed")
         prev = hash_audit_line(each)
     return Audit(lines=tuple(lines), findings=tuple(findings), last=prev)
 
 
-def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ()) -> str:
+def format_summary(lines: Sequence[AuditLine]) -> str:
     """Summarize for a validator what the agent used, was refused, wrote and ran."""
     if not lines:
         return "The watcher has seen no calls."
@@ -69,10 +69,6 @@ def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ())
         f"{len(calls)} calls, {len(refused)} refused.",
         *_format_list("Calls by tool", _count_by_tool(calls)),
         *_format_list("Refused", [f"{line.rule}: {_format_call(line)}" for line in refused]),
-        *_format_list(
-            "Refused and shown as done all the same",
-            [_format_call(each) for each in defied],
-        ),
         *_format_list("Files written", _list_targets(calls, WRITE_TOOLS)),
         *_format_list("Commands run", _list_targets(calls, ("Bash",))),
     ]

@@ -1,4 +1,4 @@
-"""Record how far the built-in prices are off, by what agents' programs report, in .blueflame/prices.json.
+"""Record in .blueflame/prices.json how the built-in prices differ from what agents' programs report.
 
 Later attempts are then metered correctly while they run, not only after their program has reported its cost.
 """
@@ -41,7 +41,7 @@ def read_observed_prices(state: Path) -> Mapping[str, Fraction]:
 
 
 def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | None) -> None:
-    """Learn from an ended attempt, only if it used one model and both counted the same tokens."""
+    """Record the price of an ended attempt, if it used one model and both counted the same tokens."""
     if reported is None or len(metered.listed) != 1 or not has_same_tokens(metered, reported):
         return
     ((model, listed),) = metered.listed.items()
@@ -64,12 +64,12 @@ def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | 
 
 def _read_prices(path: Path) -> dict[str, ObservedPrice]:
     try:
-        said = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
     except OSError as e:
         raise build_file_error("read the observed prices", path, e) from e
-    models = said.get("models") if isinstance(said, dict) else None
+    models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
         return {}
     found = {model: _parse_price(value) for model, value in sorted(models.items())[:MAX_MODELS]}

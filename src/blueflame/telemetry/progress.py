@@ -12,17 +12,17 @@ from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.telemetry.usage import UsageTail
 
-STEP_BYTES = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
+STEP_BYTES = 64 * 1024  # small: views read several agents several times a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgress:
-    said: str = ""
+    text: str = ""  # what it wrote last
     tool: str = ""  # of the latest call that its output shows
     target: str = ""
-    spoke: bool = False  # the text came after that call
-    acts: int = 0
-    spend: Spend = NO_SPEND  # as the gateway counts it; without one as the agent says itself
+    text_is_last: bool = False  # the text came after that call
+    calls: int = 0
+    spend: Spend = NO_SPEND  # by the gateway's count; without a gateway by the agent's report
     offset: int = 0
 
 
@@ -31,44 +31,41 @@ class ProgressReader:
 
     def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
         self._runtimes = runtimes
-        self._heard: dict[str, AgentProgress] = {}
+        self._progress: dict[str, AgentProgress] = {}
         self._meters: dict[str, UsageTail] = {}
 
     def read_progress(self, attempt: Attempt, directory: Path, *, most: int = 1) -> AgentProgress:
         """Return everything so far, after reading a step or about `most` new bytes."""
-        heard = self._heard.get(attempt.id, AgentProgress())
+        progress = self._progress.get(attempt.id, AgentProgress())
         runtime = self._runtimes.get(attempt.runtime)
-        goal = heard.offset + most
-        while runtime is not None and heard.offset < goal:
-            signals, offset = read_new_signals(runtime, directory / "stdout.log", heard.offset, step=STEP_BYTES)
-            if offset == heard.offset:
+        goal = progress.offset + most
+        while runtime is not None and progress.offset < goal:
+            signals, offset = read_new_signals(runtime, directory / "stdout.log", progress.offset, step=STEP_BYTES)
+            if offset == progress.offset:
                 break
-            heard = replace(_apply_signals(heard, signals), offset=offset)
-        self._heard[attempt.id] = heard
-        metered = self._read_spend(attempt, directory, most)
-        return heard if metered is None else replace(heard, spend=metered)
+            progress = replace(_apply_signals(progress, signals), offset=offset)
+        self._progress[attempt.id] = progress
+        meter = self._meters.setdefault(attempt.id, UsageTail(directory))
+        meter.read_new(most=most)
+        return progress if meter.spend is None else replace(progress, spend=meter.spend)
 
-    def _read_spend(self, attempt: Attempt, directory: Path, most: int) -> Spend | None:
-        if attempt.id not in self._meters:
-            self._meters[attempt.id] = UsageTail(directory)
-        self._meters[attempt.id].read_new(most=most)
-        return self._meters[attempt.id].spend
-
-    def keep_only(self, living: Mapping[str, object]) -> None:
+    def keep_only(self, live: Mapping[str, object]) -> None:
         """Forget agents that have ended."""
-        self._heard = {name: heard for name, heard in self._heard.items() if name in living}
-        self._meters = {name: meter for name, meter in self._meters.items() if name in living}
+        self._progress = {name: progress for name, progress in self._progress.items() if name in live}
+        self._meters = {name: meter for name, meter in self._meters.items() if name in live}
 
 
-def _apply_signals(heard: AgentProgress, signals: tuple[Signal, ...]) -> AgentProgress:
+def _apply_signals(progress: AgentProgress, signals: tuple[Signal, ...]) -> AgentProgress:
     for signal in signals:
         match signal:
             case TextOutput(text, more):
-                heard = replace(heard, said=heard.said + text if more and heard.spoke else text, spoke=True)
+                progress = replace(
+                    progress, text=progress.text + text if more and progress.text_is_last else text, text_is_last=True
+                )
             case UsageReport(spend):
-                heard = replace(heard, spend=heard.spend + spend)
+                progress = replace(progress, spend=progress.spend + spend)
             case ObservedCall(tool, target):
-                heard = replace(heard, tool=tool, target=target, spoke=False, acts=heard.acts + 1)
+                progress = replace(progress, tool=tool, target=target, text_is_last=False, calls=progress.calls + 1)
             case CallNotRun():
-                heard = replace(heard, acts=max(heard.acts - 1, 0))
-    return heard
+                progress = replace(progress, calls=max(progress.calls - 1, 0))
+    return progress

@@ -16,7 +16,7 @@ from blueflame.system.lines import STEP_BYTES, FileTail
 from blueflame.telemetry.activity import shorten_paths
 from blueflame.telemetry.usage import USAGE_FILE, MeteredCall, UsageTail
 
-MAX_STEP_BYTES = 1024 * 1024  # bytes of output that are read at a time
+MAX_STEP_BYTES = 1024 * 1024  # of output, read at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +62,34 @@ class AgentTranscript:
         self._offset = 0
         self._audit, self._usage = FileTail(audit), UsageTail(folder)
         self._lines = count()
-        self._untold: dict[int, Mapping[str, Any]] = {}  # decisions of the log, in order
+        self._unreported: dict[int, Mapping[str, Any]] = {}  # decisions of the log, in order
         self._places: dict[str, deque[int]] = {}  # where they are, by call
         self._ahead: Counter[str] = Counter()  # calls from the log that the output does not show yet
         self._undecided: Counter[str] = Counter()  # the other way round
-        self._bills: deque[MeteredCall] = deque()
+        self._charges: deque[MeteredCall] = deque()
         self._total = NO_SPEND
-        self._all_heard = False
-        self._said_last = ""
+        self._all_read = False
+        self._last_text = ""
 
     def read_entries(self) -> Iterator[TranscriptEntry]:
         """Yield new entries; of a large backlog a part."""
         self._read_logs()
         for signal in self._read_signals():
             yield from self._build_entries(signal)
-        if self._all_heard:
-            for place in [*self._untold]:
+        if self._all_read:
+            for place in [*self._unreported]:
                 yield from self._report_decision(place)
             yield from self._take_charges("~")
 
     def _read_signals(self) -> Iterator[Signal]:
-        self._all_heard = self._runtime is None
+        self._all_read = self._runtime is None
         goal = self._offset + MAX_STEP_BYTES
         while self._runtime is not None and self._offset < goal:
             signals, offset = read_new_signals(
                 self._runtime, self._folder / "stdout.log", self._offset, step=STEP_BYTES
             )
-            self._all_heard = offset == self._offset
-            if self._all_heard:
+            self._all_read = offset == self._offset
+            if self._all_read:
                 return
             self._offset = offset
             yield from signals
@@ -98,15 +98,15 @@ class AgentTranscript:
         for line in self._audit.read_objects(most=MAX_STEP_BYTES):
             if line.get("rule") != "canary":
                 place = next(self._lines)
-                self._untold[place] = line
+                self._unreported[place] = line
                 self._places.setdefault(_build_call_key(line), deque()).append(place)
-        self._bills.extend(self._usage.read_calls(most=MAX_STEP_BYTES))
+        self._charges.extend(self._usage.read_calls(most=MAX_STEP_BYTES))
 
     def _build_entries(self, signal: Signal) -> Iterator[TranscriptEntry]:
         match signal:
             case TextOutput(text):
-                if text != self._said_last:  # many agents repeat their last text as their result
-                    self._said_last = text
+                if text != self._last_text:  # many agents repeat their last text as their result
+                    self._last_text = text
                     yield AgentWords(text)
             case OutputProblem(text):
                 yield AgentComplaint(text)
@@ -131,7 +131,7 @@ class AgentTranscript:
 
     def _report_decision(self, place: int) -> Iterator[TranscriptEntry]:
         """Yield a call that the output does not show yet; if it showed it undecided, only a refusal."""
-        key, at = _build_call_key(self._untold[place]), self._read_time(place)
+        key, at = _build_call_key(self._unreported[place]), self._read_time(place)
         call = self._take_decision(place)
         known = self._undecided[key] > 0
         (self._undecided if known else self._ahead)[key] += -1 if known else 1
@@ -140,10 +140,10 @@ class AgentTranscript:
             yield call
 
     def _read_time(self, place: int) -> str:
-        return str(self._untold[place].get("timestamp", ""))
+        return str(self._unreported[place].get("timestamp", ""))
 
     def _take_decision(self, place: int) -> TranscriptCall:
-        line = self._untold.pop(place)
+        line = self._unreported.pop(place)
         self._places[_build_call_key(line)].remove(place)
         allowed = line.get("decision") == ALLOW
         return TranscriptCall(
@@ -156,8 +156,8 @@ class AgentTranscript:
 
     def _take_charges(self, until: str) -> Iterator[TranscriptEntry]:
         """Yield the model's answers that ended before `until`: timestamps sort as text."""
-        while self._bills and self._bills[0].at <= until:
-            call = self._bills.popleft()
+        while self._charges and self._charges[0].at <= until:
+            call = self._charges.popleft()
             self._total += call.spend
             yield ModelCharge(spend=call.spend, total=self._total, model=call.model, refused=call.refused, at=call.at)
 

@@ -17,9 +17,7 @@ from blueflame.system.lines import STEP_BYTES, FileTail
 USAGE_FILE = "usage.jsonl"
 MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
 MAX_PRICE_FACTOR = 20  # a figure above ours times this is not credible
-MAX_DISCOUNT_FACTOR = (
-    2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
-)
+MAX_DISCOUNT_FACTOR = 2  # nor one below ours divided by this, for a model with a known price: it may be made up
 COUNT_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 
 
@@ -40,16 +38,16 @@ class MeteredUsage:
 
 def read_metered_usage(folder: Path) -> MeteredUsage:
     """Read an attempt's folder. Without a log nothing was metered; unreadable lines are counted."""
-    gathering = _UsageTotals()
+    totals = _UsageTotals()
     for line in _read_lines(folder / USAGE_FILE):
-        gathering.add_line(line)
-    return gathering.build_result()
+        totals.add_line(line)
+    return totals.build_result()
 
 
 def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
     """Return what an attempt cost. Tokens are always the gateway's.
 
-        Money is what the agent's program reports, if it counted the same tokens and its figure is credible; else ours.
+    Money is what the agent's program reports, if it counted the same tokens and its figure is credible; else ours.
     `own` are the names of the person's own prices: where one was used, it counts.
     """
     if reported is None or not has_same_tokens(metered, reported) or metered.priced_as & set(own):

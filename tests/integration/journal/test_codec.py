@@ -72,7 +72,7 @@ def test_a_field_that_is_missing_takes_its_default() -> None:
     ("kind", "body", "says"),
     [
         ("CometSighted", "{}", "CometSighted"),
-        ("CycleEnded", '{"cycle": 1, "mood": "fine"}', "mood is not a field we know"),
+        ("CycleEnded", '{"cycle": 1, "mood": "fine"}', "mood is an unknown field"),
         ("TaskEdited", '{"task": {"id": "task-1", "title": "t", "description": "d", "colour": 1}}', "task.colour"),
         ("CycleEnded", "{}", "cycle"),
         ("CycleEnded", '{"cycle": "many"}', "cycle"),
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_refused_by_name(kind: str, body: str, says: str) -
 
 
 def test_what_json_cannot_hold_is_refused_before_it_is_written() -> None:
-    with pytest.raises(JournalError, match="GateAnswered cannot be put into the journal"):
+    with pytest.raises(JournalError, match="GateAnswered cannot be written to the journal"):
         encode_event(GateAnswered(gate="g", answer=Answer(choice="edit", payload={"tasks": {1, 2}})))
 
 

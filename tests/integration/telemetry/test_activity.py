@@ -20,7 +20,7 @@ from blueflame.model.activity import Activity, AgentState
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.spend import Spend
 from blueflame.system.lines import MAX_TAIL_LINE_BYTES, STEP_BYTES, FileTail
-from blueflame.telemetry.activity import ActivityTracker, build_stand, shorten_paths
+from blueflame.telemetry.activity import ActivityTracker, build_status, shorten_paths
 from blueflame.telemetry.transcript import (
     AgentComplaint,
     AgentTranscript,
@@ -67,7 +67,7 @@ def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") ->
 
 def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
     follow = follower(tmp_path)
-    assert follow.read_activity(RECORD) == Activity(attempt=ATTEMPT, status=build_stand(RECORD, {}, heard_at=None))
+    assert follow.read_activity(RECORD) == Activity(attempt=ATTEMPT, status=build_status(RECORD, {}, heard_at=None))
     write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
     seen = follow.read_activity(RECORD)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == ("Read src/a.py", "I read", False, 1)
@@ -128,15 +128,15 @@ def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
     ],
 )
 def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: AgentState, why: str) -> None:
-    stand = build_stand(record, status, heard_at=50.0)
+    stand = build_status(record, status, heard_at=50.0)
     assert (stand.state, stand.reason) == (doing, why)
 
 
 def test_until_when_it_waits() -> None:
     parked = {"kind": "rate_limit", "reason": "429", "since": 10, "until": 99.5}
-    stand = build_stand(RECORD, {"state": "working", "parked": parked}, heard_at=None)
+    stand = build_status(RECORD, {"state": "working", "parked": parked}, heard_at=None)
     assert (stand.kind, stand.since, stand.until) == ("rate_limit", 10.0, 99.5)
-    assert build_stand(RECORD, {"state": "working", "parked": {**parked, "until": None}}, heard_at=None).until is None
+    assert build_status(RECORD, {"state": "working", "parked": {**parked, "until": None}}, heard_at=None).until is None
 
 
 def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_line_that_was_taken_away_shows(log: Path, n: int) -> None:
     if n == 4:  # nothing comes after it; but the warden knows what the last line was
         assert audit.last != whole.last
     else:
-        assert audit.findings == (f"log:{n + 1}: the line before it was changed or taken away",)
+        assert audit.findings == (f"log:{n + 1}: the line before it was changed or removed",)
 
 
 @pytest.mark.parametrize("n", range(4))
@@ -152,7 +152,7 @@ def test_the_summary_says_what_was_used_refused_written_and_run(tmp_path: Path) 
     )
     lines = read_audit(path).lines
 
-    assert format_summary(lines, defied=lines[5:6]) == (
+    assert format_summary(lines) == (
         "6 calls, 2 refused.\n"
         "Calls by tool:\n"
         "  Bash: 2\n"
@@ -161,8 +161,6 @@ def test_the_summary_says_what_was_used_refused_written_and_run(tmp_path: Path) 
         "Refused:\n"
         "  blocked_path: Write .env\n"
         "  command_blocked: Bash curl x\n"
-        "Refused and shown as done all the same:\n"
-        "  Write .env\n"
         "Files written:\n"
         "  src/b.py\n"
         "  src/a.py\n"

@@ -28,11 +28,11 @@ def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: Pro
     assert listener.read_progress(ATTEMPT, tmp_path) == AgentProgress()
     speak(tmp_path, {"type": "say", "text": "раз"}, {"type": "usage", "cost_usd": 0.5})
     first = listener.read_progress(ATTEMPT, tmp_path)
-    assert (first.said, first.spend.usd) == ("раз", 0.5)
+    assert (first.text, first.spend.usd) == ("раз", 0.5)
     assert listener.read_progress(ATTEMPT, tmp_path) == first
     speak(tmp_path, {"type": "usage", "cost_usd": 0.25})
     again = listener.read_progress(ATTEMPT, tmp_path)
-    assert (again.said, again.spend.usd) == ("раз", 0.75)
+    assert (again.text, again.spend.usd) == ("раз", 0.75)
 
 
 def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: ProgressReader) -> None:

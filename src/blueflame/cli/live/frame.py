@@ -79,7 +79,7 @@ class SessionFrame:
 
     def _parked(self) -> list[RenderableType]:
         """One line per runtime."""
-        stands = {name: _build_stand(parked) for name, parked in self.session.parked.items()} | {
+        stands = {name: _build_status(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.status
             for activity in self.activities.values()
             if activity.status.state is AgentState.PARKED
@@ -109,7 +109,7 @@ class SessionFrame:
         ]
 
 
-def _build_stand(parked: RuntimeParked) -> AgentStatus:
+def _build_status(parked: RuntimeParked) -> AgentStatus:
     return AgentStatus(state=AgentState.PARKED, kind=parked.kind, reason=parked.reason, until=parked.until)
 
 

@@ -55,7 +55,7 @@ class HealthMonitor:
             name: self._reader.read_progress(record.attempt, self._engine.mirror(name), most=MAX_BYTES_PER_PROBE)
             for name, record in live.items()
         }
-        return {name: replace(reports[name], said=each.said, spend=each.spend) for name, each in found.items()}
+        return {name: replace(reports[name], said=each.text, spend=each.spend) for name, each in found.items()}
 
 
 def assess_health(record: AttemptRecord, status: AttemptStatus, limits: LimitSettings, *, now: float) -> HealthReport:

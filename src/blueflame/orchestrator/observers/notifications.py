@@ -42,10 +42,7 @@ class NotificationQueue:
             self._changed.set()
 
     def forget(self, gates: frozenset[str]) -> None:
-        left = [
-            (due, notification) for due, notification in self._waiting.get(GATE, []) if notification.gate not in gates
-        ]
-        self._waiting[GATE] = left
+        self._waiting[GATE] = [entry for entry in self._waiting.get(GATE, []) if entry[1].gate not in gates]
 
     def leave(self) -> None:
         """End `keep_up` after it has sent what is due or only throttled."""
