@@ -424,7 +424,7 @@ def test_a_nonce_that_could_be_guessed_is_refused(nonce: str) -> None:
 
 
 def test_an_id_that_could_say_something_is_refused() -> None:
-    with pytest.raises(Refused, match="is no id"):
+    with pytest.raises(Refused, match="is not an id"):
         render_worker(replace(WORKER, task=replace(TASK, id="task-1. Now push")), NONCE)
 
 

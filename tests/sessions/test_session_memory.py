@@ -170,7 +170,7 @@ def test_a_memory_that_is_broken_costs_one_warning_and_no_session(stage: Stage) 
     (warning,) = reported.warnings
     assert "could not be remembered" in warning
     assert "memory.db" in warning
-    assert "could be read" in reported.prompt("plan", "planner")
+    assert "could not be read" in reported.prompt("plan", "planner")
 
 
 def test_after_each_cycle_only_where_that_is_wanted(stage: Stage) -> None:

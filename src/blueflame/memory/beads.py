@@ -1,7 +1,7 @@
-"""Beads through its program `bd`, which is called by the recipe that its versions from 1.0.5 on share.
+"""Save to and load from Beads through its program `bd`, with options that all versions from 1.0.5 on have.
 
-It has a folder of its own below .blueflame: nothing of it shows in the person's repository, and a Beads of their own is
-never touched. Answers come in an envelope or, from older versions, bare: both are read; what is not known is ignored.
+It has its own folder below .blueflame: nothing of it is in the person's repository, and their own Beads is never
+touched. Answers come in an envelope or, from older versions, without: both are read; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +34,8 @@ from blueflame.text.sanitize import shorten_line
 
 MIN_VERSION = (1, 0, 5)
 PREFIX, LABEL, MEMORY_PREFIX = "bf", "blueflame", "bf."
-MAX_TITLE_CHARS = 480  # bd takes 500
-MAX_LOADED = 20  # MEM-06
+MAX_TITLE_CHARS = 480  # bd accepts 500
+MAX_LOADED = 20
 MAX_NOTE_CHARS = 600
 FOREIGN_PREFIXES = ("BEADS_", "BD_")
 LABELS: Mapping[type, str] = {
@@ -48,7 +47,7 @@ CLOSE_REASONS: Mapping[type, str] = {TaskResult: "merged", TaskFailure: "failed"
 
 
 class BeadsIssue(NamedTuple):
-    """An issue of ours that Beads has already."""
+    """An issue of ours that is in Beads already."""
 
     issue: str
     closed: bool
@@ -64,39 +63,37 @@ class BeadsClient:
     def find_problem(self) -> str:
         """Why it cannot be used, and what to do; "" when it can."""
         if shutil.which(self._program, path=self._environ.get("PATH")) is None:
-            return f"there is no program {self._program}: install Beads, or set memory.bd or memory.provider otherwise"
+            return f"there is no program {self._program}: install Beads, or change memory.bd or memory.provider"
         try:
-            said = self._run("version").out
+            answer = self._run("version").out
         except MemoryFailed as error:
             return str(error)
-        found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+        found = re.search(r"(\d+)\.(\d+)\.(\d+)", answer)
         if found is None:
-            return f"{self._program} does not tell its version ({shorten_line(said, 80)!r}): is it Beads?"
+            return f"{self._program} does not print its version ({shorten_line(answer, 80)!r}): is it Beads?"
         version = tuple(map(int, found.groups()))
         if version < MIN_VERSION:
-            return f"{self._program} is of version {found[0]}; {'.'.join(map(str, MIN_VERSION))} or newer is needed"
+            return f"{self._program} has version {found[0]}; {'.'.join(map(str, MIN_VERSION))} or newer is needed"
         return ""
 
     def prepare(self) -> None:
-        """Idempotent. Nothing of what `bd init` does to a repository by default is wanted here."""
+        """Create its folder, without what `bd init` does to a repository by default. Idempotent."""
         make_folder(self._folder.parent)
         if not self._folder.is_dir():
-            self._query(
-                "init", "--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet", "-p", PREFIX
-            )
+            options = ["--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet"]
+            self._query("init", *options, "-p", PREFIX)
 
     def list_known_issues(self) -> Mapping[str, BeadsIssue]:
-        """Every issue of ours by the key of its record: what a crash kept us from noting is found again."""
+        """Return our issues by the keys of their records, also those that a crash kept us from recording."""
         rows = self._list_issues("--all", "--label", LABEL, "--limit", "0", "--flat")
-        keyed = ((_read_metadata(row).get("bf_key"), row) for row in rows)
         return {
             str(key): BeadsIssue(str(row.get("id", "")), row.get("status") == "closed")
-            for key, row in keyed
-            if key is not None
+            for row in rows
+            if (key := _read_metadata(row).get("bf_key")) is not None
         }
 
     def save(self, record: MemoryRecord, known: BeadsIssue | None) -> str:
-        """Its id there. One that is there already is brought up to date instead of made again."""
+        """Create or update the issue of a record; return its id in Beads."""
         if isinstance(record, Lesson):
             return self._save_memory(record)
         if known is None:
@@ -110,77 +107,60 @@ class BeadsClient:
         return issue
 
     def load(self) -> tuple[MemoryRecord, ...]:
-        """Failures and sessions, the newest first, and memories: also those of other copies of the repository."""
-        rows = self._list_issues(
-            "--all",
-            "--label",
-            LABEL,
-            "--label-any",
-            "bf:failed,bf:session",
-            "--sort",
-            "updated",
-            "--limit",
-            str(MAX_LOADED),
-            "--flat",
-        )
+        """Load failures and sessions, newest first, and memories, also from other copies of the repository."""
+        chosen = ("--label", LABEL, "--label-any", "bf:failed,bf:session")
+        rows = self._list_issues("--all", *chosen, "--sort", "updated", "--limit", str(MAX_LOADED), "--flat")
         return (*_read_records(rows), *self._list_memories())
 
     def _save_memory(self, record: Lesson) -> str:
         key = build_memory_key(record.key)
-        # never a bare word: newer versions would look that up instead of keeping it
-        said = self._query("remember", f"lesson: {record.text}", "--key", key, "--json")
-        return str(said.get("key", key)) if isinstance(said, Mapping) else key
+        # never a single word: newer versions would look it up instead of saving it
+        answer = self._query("remember", f"lesson: {record.text}", "--key", key, "--json")
+        return str(answer.get("key", key)) if isinstance(answer, Mapping) else key
 
     def _create(self, record: MemoryRecord) -> str:
-        title = shorten_line(
-            f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS
-        )  # so it never looks like a flag
-        metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)}
-        with _open_temporary_file(self._folder.parent, json.dumps(metadata)) as file:
-            labels = f"{LABEL},{LABELS[type(record)]}"
-            options = (
-                "-t",
-                "task",
-                "-p",
-                "2",
-                "-l",
-                labels,
-                "--metadata",
-                f"@{file}",
-                "--body-file",
-                "-",
-                "--json",
-            )
-            said = self._query("create", title, *options, stdin=describe_record(record, 0) + "\n")
-        issue = said.get("id") if isinstance(said, Mapping) else None
+        labels = f"{LABEL},{LABELS[type(record)]}"
+        with tempfile.NamedTemporaryFile(
+            "w", dir=self._folder.parent, prefix="metadata-", suffix=".json", encoding="utf-8"
+        ) as file:
+            file.write(json.dumps(build_metadata(record)))
+            file.flush()
+            options = ("-t", "task", "-p", "2", "-l", labels, "--metadata", f"@{file.name}", "--body-file", "-")
+            body = describe_record(record, 0) + "\n"
+            answer = self._query("create", build_title(record), *options, "--json", stdin=body)
+        issue = answer.get("id") if isinstance(answer, Mapping) else None
         if not isinstance(issue, str) or not issue:
-            raise MemoryFailed(f"{self._program} create did not tell the id of what it made")
+            raise MemoryFailed(f"{self._program} create did not print the id of the new issue")
         return issue
 
     def _list_memories(self) -> Iterator[Lesson]:
-        said = self._query("memories", MEMORY_PREFIX, "--json")
-        for key, text in sorted(said.items()) if isinstance(said, Mapping) else ():
+        answer = self._query("memories", MEMORY_PREFIX, "--json")
+        for key, text in sorted(answer.items()) if isinstance(answer, Mapping) else ():
             if isinstance(text, str) and key.startswith(MEMORY_PREFIX):
                 origin = Origin(session="beads", source=Source.IMPORT)
                 yield Lesson(key=key, origin=origin, text=clean_note(text.removeprefix("lesson: "), MAX_NOTE_CHARS))
 
     def _list_issues(self, *options: str) -> Sequence[Mapping[str, Any]]:
-        said = self._query("list", *options, "--json")
-        if not isinstance(said, list):
-            raise MemoryFailed(f"{self._program} list answered with something else than a list")
-        return [row for row in said if isinstance(row, Mapping)]
+        answer = self._query("list", *options, "--json")
+        if not isinstance(answer, list):
+            raise MemoryFailed(f"{self._program} list did not answer with a list")
+        return [row for row in answer if isinstance(row, Mapping)]
 
     def _query(self, *args: str, stdin: str | None = None) -> object:
-        """What it answered, out of its envelope; None when it said nothing."""
+        """Return its answer without the envelope; None without --json."""
         done = self._run(*args, stdin=stdin)
         if done.code:
             raise MemoryFailed(f"{self._program} {args[0]} failed (exit code {done.code}): {_find_error_message(done)}")
         if "--json" not in args:
             return None
-        return unwrap_envelope(_parse_json(done.out, f"{self._program} {args[0]}"))
+        try:
+            return unwrap_envelope(json.loads(done.out))
+        except (ValueError, RecursionError) as error:
+            shown = shorten_line(done.out, 120)
+            raise MemoryFailed(f"{self._program} {args[0]} did not answer with JSON: {shown!r}") from error
 
     def _run(self, *args: str, stdin: str | None = None) -> ProcessResult:
-        """Beside its folder; a mere look, before there is one, happens nowhere in particular."""
+        """Run bd beside its folder; before that exists, in /."""
         home = self._folder.parent
         try:
             return run(
@@ -192,11 +172,11 @@ class BeadsClient:
                 timeout=self._timeout,
             )
         except ProcessFailed as error:
-            why = str(error).rpartition(": ")[2]  # not its long arguments
+            why = str(error).rpartition(": ")[2]  # without its long arguments
             raise MemoryFailed(f"{self._program} {args[0]}: {shorten_line(why, 300)}") from error
 
     def _build_environment(self) -> dict[str, str]:
-        """Without what the person's shell says to their own Beads: a port there would make ours talk to a server."""
+        """Without the person's own settings of Beads: a port among them would make ours use their server."""
         kept = {
             name: value
             for name, value in self._environ.items()
@@ -210,42 +190,43 @@ class BeadsClient:
         }
 
 
+def build_title(record: MemoryRecord) -> str:
+    """Begins with the session, so that it never looks like an option."""
+    return shorten_line(f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS)
+
+
+def build_metadata(record: MemoryRecord) -> dict[str, str]:
+    return {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)}
+
+
 def build_memory_key(key: str) -> str:
     return MEMORY_PREFIX + re.sub(r"[^A-Za-z0-9-]+", ".", key)
 
 
-def unwrap_envelope(said: object) -> object:
-    """Out of the envelope; an older version's bare object carries one key too many."""
-    if not isinstance(said, dict):
-        return said
-    if set(said) == {"schema_version", "data"}:
-        return said["data"]
-    return {name: value for name, value in said.items() if name != "schema_version"}
-
-
-def _parse_json(text: str, who: str) -> object:
-    try:
-        said: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MemoryFailed(f"{who} answered with something else than JSON: {shorten_line(text, 120)!r}") from error
-    return said
+def unwrap_envelope(answer: object) -> object:
+    """Remove the envelope; in older versions, only the key schema_version."""
+    if not isinstance(answer, dict):
+        return answer
+    if set(answer) == {"schema_version", "data"}:
+        return answer["data"]
+    return {name: value for name, value in answer.items() if name != "schema_version"}
 
 
 def _find_error_message(done: ProcessResult) -> str:
-    """Some commands put it on one stream, some on the other."""
+    """Some commands print it on stderr, some on stdout."""
     for text in (done.err, done.out):
         try:
-            said = unwrap_envelope(json.loads(text))
+            answer = unwrap_envelope(json.loads(text))
         except (ValueError, RecursionError):
             continue
-        if isinstance(said, dict) and said.get("error"):
-            hint = f" ({said['hint']})" if said.get("hint") else ""
-            return shorten_line(f"{said['error']}{hint}", 300)
-    return shorten_line(done.err.strip() or done.out.strip() or "it said nothing", 300)
+        if isinstance(answer, dict) and answer.get("error"):
+            hint = f" ({answer['hint']})" if answer.get("hint") else ""
+            return shorten_line(f"{answer['error']}{hint}", 300)
+    return shorten_line(done.err.strip() or done.out.strip() or "no output", 300)
 
 
 def _read_metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An object, or the same as text."""
+    """It is an object, or the same as text."""
     found = row.get("metadata")
     if isinstance(found, str):
         try:
@@ -256,7 +237,7 @@ def _read_metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_records(rows: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
-    """What is not ours, or of a newer form, is passed over."""
+    """Issues that are not ours, or of a newer version, are skipped."""
     for row in rows:
         body = _read_metadata(row).get("bf_record")
         if isinstance(body, str):
@@ -264,12 +245,3 @@ def _read_records(rows: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
                 yield decode_record(body, f"issue {row.get('id')}", foreign=True)
             except MemoryFailed:
                 continue
-
-
-@contextmanager
-def _open_temporary_file(folder: Path, text: str) -> Iterator[str]:
-    """The absolute name of a file that holds the text for as long as the block lasts."""
-    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="metadata-", suffix=".json", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield file.name

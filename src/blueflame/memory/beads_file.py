@@ -1,4 +1,4 @@
-"""Memory as a file that Beads reads and writes (beads-jsonl/1): a header, then one issue or memory on each line."""
+"""Read and write memory as a file of Beads (beads-jsonl/1): a header, then one issue or memory per line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, MAX_TITLE_CHARS, build_memory_key
+from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, build_memory_key, build_metadata, build_title
 from blueflame.memory.codec import decode_record, encode_record
 from blueflame.memory.recall import describe_record
 from blueflame.memory.records import MAX_NOTE_CHARS, clean_note
 from blueflame.model.errors import MemoryFailed, UsageError
-from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source, get_headline
+from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source
 from blueflame.system.files import read_text, write_atomically
 from blueflame.text.sanitize import shorten_line
 
@@ -30,7 +30,7 @@ def write_jsonl(path: Path, records: Sequence[MemoryRecord]) -> None:
 
 
 def read_jsonl(path: Path) -> tuple[MemoryRecord, ...]:
-    """All of it or nothing: a line that makes no sense is told with its number."""
+    """Read all of it or nothing: an invalid line is reported with its number."""
     found: list[MemoryRecord] = []
     for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
         if text.strip():
@@ -52,7 +52,7 @@ def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
     return {
         "_type": "issue",
         "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
-        "title": shorten_line(f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS),
+        "title": build_title(record),
         "description": describe_record(record, 0),
         "status": "closed",
         "priority": 2,
@@ -64,7 +64,7 @@ def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
         "close_reason": CLOSE_REASONS[type(record)],
         "closed_by_session": record.origin.session,
         "labels": [LABEL, *LABELS[type(record)].split(",")],
-        "metadata": {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)},
+        "metadata": build_metadata(record),
     }
 
 
@@ -77,39 +77,36 @@ def _format_time(at: float) -> str:
 
 def _parse_line(text: str, where: str) -> Iterator[MemoryRecord]:
     try:
-        said = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is no JSON: {error}; nothing was imported") from error
-    if not isinstance(said, dict):
-        raise UsageError(f"{where} is no object; every line of a memory file is one. Nothing was imported")
-    if "_schema" in said:
-        _check_schema(said["_schema"], where)
-    elif said.get("_type", "issue") == "issue":
-        yield _parse_issue(said, where)
-    elif said["_type"] == "memory":
-        yield _parse_memory(said, where)
-    # other types of lines belong to Beads alone
+        raise UsageError(f"{where} is not JSON: {error}; nothing was imported") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{where} is not a JSON object, as every line must be; nothing was imported")
+    if "_schema" in data:
+        if data["_schema"] != SCHEMA:
+            schema = data["_schema"]
+            raise UsageError(f"{where}: unknown format {schema!r}; this version reads {SCHEMA}. Nothing was imported")
+    elif data.get("_type", "issue") == "issue":
+        yield _parse_issue(data, where)
+    elif data["_type"] == "memory":
+        yield _parse_memory(data, where)
+    # lines of other types are for Beads only
 
 
-def _check_schema(schema: object, where: str) -> None:
-    if schema != SCHEMA:
-        raise UsageError(f"{where} says that its form is {schema!r}; this version reads {SCHEMA}. Nothing was imported")
-
-
-def _parse_issue(said: Mapping[str, Any], where: str) -> MemoryRecord:
-    metadata = said.get("metadata")
+def _parse_issue(data: Mapping[str, Any], where: str) -> MemoryRecord:
+    metadata = data.get("metadata")
     ours = metadata.get("bf_record") if isinstance(metadata, Mapping) else None
     if isinstance(ours, str):
         return _parse_own_record(ours, where)
-    name, title = said.get("id"), said.get("title")
+    name, title = data.get("id"), data.get("title")
     if not isinstance(name, str) or not isinstance(title, str):
         raise UsageError(f"{where} is an issue without an id or a title; nothing was imported")
-    ending = said.get("close_reason") or said.get("description") or ""
-    return _build_note(f"import:{name}", f"{title} ({said.get('status', 'open')}): {ending}".removesuffix(": "))
+    ending = data.get("close_reason") or data.get("description") or ""
+    return _build_note(f"import:{name}", f"{title} ({data.get('status', 'open')}): {ending}".removesuffix(": "))
 
 
-def _parse_memory(said: Mapping[str, Any], where: str) -> MemoryRecord:
-    ours, key, value = said.get("bf_record"), said.get("key"), said.get("value")
+def _parse_memory(data: Mapping[str, Any], where: str) -> MemoryRecord:
+    ours, key, value = data.get("bf_record"), data.get("key"), data.get("value")
     if isinstance(ours, str):
         return _parse_own_record(ours, where)
     if not isinstance(key, str) or not isinstance(value, str):

@@ -20,16 +20,16 @@ class BuiltInMemory:
         self._knowledge = knowledge
         self._decay = decay
 
-    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
+    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:
         try:
-            return self.choose_records(self.list_records(), budget, asking)
+            return self.choose_records(self.list_records(), budget, request)
         except MemoryFailed as error:
             return MemoryContext(note=str(error))
 
-    def choose_records(self, records: Sequence[MemoryRecord], budget: int, asking: RecallRequest) -> MemoryContext:
-        found = recall_records(records, request=asking.request, budget=budget, session=asking.session)
+    def choose_records(self, records: Sequence[MemoryRecord], budget: int, request: RecallRequest) -> MemoryContext:
+        found = recall_records(records, request=request.request, budget=budget, session=request.session)
         if found.keys:
-            self.store.note_recalled(asking.session, found.keys)
+            self.store.note_recalled(request.session, found.keys)
         return found
 
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
@@ -54,5 +54,5 @@ class BuiltInMemory:
         try:
             write_pages(self._knowledge, self.list_records())
         except WorldError as error:
-            return f"what is remembered could not be written down for people (nothing is lost): {error}"
+            return f"the pages of memory could not be written (nothing is lost): {error}"
         return ""

@@ -1,4 +1,4 @@
-"""Records as JSON and back. What cannot be read is an error that names the record, never a guess."""
+"""Encode records as JSON and decode them; a record that cannot be decoded is an error that names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_TEXT_CHARS, MAX_LIST_ENTRIES = 2_000, 200  # characters of a text, entries o
 
 
 def dump_record(record: MemoryRecord) -> dict[str, Any]:
-    """With its type and the version of its form."""
+    """As a dict, with its type and schema version."""
     return {"schema_version": SCHEMA_VERSION, "type": RECORD_KIND_NAMES[type(record)], **asdict(record)}
 
 
@@ -32,28 +32,23 @@ def compute_digest(record: MemoryRecord) -> str:
 
 
 def decode_record(text: str, where: str, *, foreign: bool = False) -> MemoryRecord:
-    """`foreign`: from outside of our own store, where anybody may have written it."""
+    """`foreign`: not from our own store, so its texts are sanitized."""
     try:
-        said = _sanitize_value(json.loads(text)) if foreign else json.loads(text)
+        data = _sanitize_value(json.loads(text)) if foreign else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MemoryFailed(f"{where} is no JSON ({error}); forget it with 'blueflame memory forget KEY'") from error
-    return parse_record(said, where)
+        raise MemoryFailed(f"{where} is not JSON ({error}); forget it with 'blueflame memory forget KEY'") from error
+    return parse_record(data, where)
 
 
-def parse_record(said: object, where: str) -> MemoryRecord:
-    """Fields that are missing take their defaults; fields of a newer version are left out."""
-    kind = said.get("type") if isinstance(said, Mapping) else None
-    version = said.get("schema_version") if isinstance(said, Mapping) else None
-    if (
-        not isinstance(said, Mapping)
-        or kind not in RECORD_TYPES
-        or not isinstance(kind, str)
-        or version != SCHEMA_VERSION
-    ):
+def parse_record(data: object, where: str) -> MemoryRecord:
+    """Missing fields get their defaults; fields of a newer version are ignored."""
+    fields = data if isinstance(data, Mapping) else {}
+    kind, version = fields.get("type"), fields.get("schema_version")
+    if not isinstance(kind, str) or kind not in RECORD_TYPES or version != SCHEMA_VERSION:
         raise MemoryFailed(
-            f"{where} is no record of memory that this version knows (type {kind!r}, schema_version {version!r})"
+            f"{where} is not a memory record of this version (type {kind!r}, schema_version {version!r})"
         )
-    given = {name: value for name, value in said.items() if name not in ("type", "schema_version")}
+    given = {name: value for name, value in fields.items() if name not in ("type", "schema_version")}
     try:
         return _build_adapter(kind).validate_python(given, extra="ignore")
     except ValidationError as error:
@@ -63,7 +58,7 @@ def parse_record(said: object, where: str) -> MemoryRecord:
 
 
 def _sanitize_value(value: object) -> object:
-    """Each text on one line, of a length that can be borne, with nothing in it that a terminal or a file obeys."""
+    """Each text on one line, of limited length and without control characters."""
     if isinstance(value, str):
         return shorten_line(value, MAX_TEXT_CHARS)
     if isinstance(value, list):

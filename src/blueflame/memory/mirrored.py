@@ -1,4 +1,4 @@
-"""The built-in memory with Beads as its mirror: what fails there costs one warning and nothing else."""
+"""The built-in memory, mirrored to Beads; a failure of Beads gives one warning and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blueflame.memory.provider import JournalMark, RecallRequest
 from blueflame.model.errors import WorldError
 from blueflame.model.memory import MemoryContext, MemoryRecord
 
-MIRROR_TIMEOUT = 60.0  # seconds for one round; what is left over goes with the next one
+MIRROR_TIMEOUT = 60.0  # for one update; the rest is saved with the next one
 
 
 class MirroredMemory:
@@ -23,21 +23,22 @@ class MirroredMemory:
         self._beads = beads
         self._ready = False
         self._given_up = ""
-        self._one_at_a_time = Lock()  # a planner may ask while a session is being saved
+        self._lock = Lock()  # a planner may recall while a session is being saved
 
-    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
-        """Also what other copies of the repository have put there."""
+    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:
+        """Recall also from the records of other copies of the repository."""
         try:
             own = self._first.list_records()
-            others, note = self._load_others(own)
-            found = self._first.choose_records((*own, *others), budget, asking)
+            with self._lock:
+                others, note = self._load_others(own)
+            found = self._first.choose_records((*own, *others), budget, request)
         except WorldError as error:
             return MemoryContext(note=str(error))
         return replace(found, note=note)
 
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
         warning = self._first.remember(records, mark)
-        with self._one_at_a_time:
+        with self._lock:
             return self._update_mirror() or warning
 
     def list_marks(self) -> Sequence[JournalMark]:
@@ -47,10 +48,6 @@ class MirroredMemory:
         return self._first.list_records()
 
     def _load_others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
-        with self._one_at_a_time:
-            return self._load_others_locked(own)
-
-    def _load_others_locked(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
         if self._given_up:
             return (), self._given_up
         known = {record.key for record in own} | self._first.store.list_forgotten()
@@ -88,11 +85,11 @@ class MirroredMemory:
         known = self._beads.list_known_issues()
         for record in pending:
             if monotonic() - began > MIRROR_TIMEOUT:
-                raise WorldError(f"it takes longer than {MIRROR_TIMEOUT:.0f} seconds")
+                raise WorldError(f"it took longer than {MIRROR_TIMEOUT:.0f} seconds")
             self._first.store.note_mirrored(record, self._beads.save(record, known.get(record.key)))
 
     def _list_pending(self) -> Iterator[MemoryRecord]:
-        """New or changed since; that something has faded here is no news there."""
+        """Records that are new or changed since; a record that only faded is not saved again."""
         seen = self._first.store.list_mirrored()
         for record in self._first.store.list_records():
             there = seen.get(record.key)
@@ -100,6 +97,6 @@ class MirroredMemory:
                 yield record
 
     def _give_up(self, error: WorldError) -> str:
-        """For as long as this process lives: a mirror that hangs must not hold up every save."""
+        """Until this process ends: a mirror that hangs must not delay every save."""
         self._given_up = f"Beads is left out until the next session (everything is in .blueflame/memory.db): {error}"
         return self._given_up

@@ -1,4 +1,4 @@
-"""What a memory can do. Whatever goes wrong in one is told in words and never stops a session."""
+"""The interface of a memory. Its failures are reported in text and never stop a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from blueflame.model.memory import NO_MEMORY_CONTEXT, MemoryContext, MemoryRecor
 
 
 class JournalMark(NamedTuple):
-    """How far into a session's journal what is saved goes."""
+    """Up to which event a session is saved."""
 
     session: str
     seq: int
@@ -18,40 +18,36 @@ class JournalMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """Who wants to know, and what for."""
-
     session: str
     request: str
 
 
 class MemoryProvider(Protocol):
-    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
-        """What is worth knowing, in at most so many tokens. Never raises: what cannot be had is told in its note."""
+    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:
+        """Return what helps with the request, in at most `budget` tokens. Never raises: its note names failures."""
         ...
 
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
-        """Keep them, each under its key, so that nothing repeats; a warning when a mirror could not be reached.
+        """Save records by their keys; return a warning when only a mirror failed, else "".
 
-        Raises MemoryFailed when they could not be kept at all.
+        Raise MemoryFailed when they could not be saved.
         """
         ...
 
     def list_marks(self) -> Sequence[JournalMark]:
-        """The sessions that are remembered, and how much of each."""
+        """The saved sessions, and how much of each."""
         ...
 
-    def list_records(self) -> Sequence[MemoryRecord]:
-        """All that is kept in the first copy."""
-        ...
+    def list_records(self) -> Sequence[MemoryRecord]: ...
 
 
 class NoMemory:
     """Remembers nothing."""
 
-    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:  # noqa: ARG002 (nothing is known, whatever is asked)
+    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:  # noqa: ARG002 (of the protocol)
         return NO_MEMORY_CONTEXT
 
-    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:  # noqa: ARG002 (as above)
+    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:  # noqa: ARG002 (of the protocol)
         return ""
 
     def list_marks(self) -> Sequence[JournalMark]:

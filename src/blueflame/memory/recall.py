@@ -1,7 +1,6 @@
-"""What a planner is told of earlier sessions: the newest and what is nearest to the request, within a budget.
+"""Choose what a planner gets from earlier sessions: the newest and the most similar to the request, within a budget.
 
-However many sessions there were, no more than the budget is told. A token is reckoned at three bytes: more than prose
-and code come to.
+A token is estimated as three bytes, which is more tokens than prose and code really have.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from blueflame.text.format import format_dollars
 from blueflame.text.sanitize import clean_line
 from blueflame.text.tokens import estimate_tokens
 
-MAX_COUNTED = 20  # failures and sessions (MEM-06)
+MAX_COUNTED = 20  # failures and sessions together
 WORD = re.compile(r"\w{3,}")
 COMMON_WORDS = (
     "the and for with that this from into when then than are was were has have not but all any can should would make "
     "add use new our its file files code task tasks please"
 )
 COMMON = frozenset(COMMON_WORDS.split())
-MAX_COST_SESSIONS = 5  # sessions of the cost history
+MAX_COST_SESSIONS = 5  # in the cost history
 
 
 def recall_records(records: Iterable[MemoryRecord], *, request: str, budget: int, session: str = "") -> MemoryContext:
-    """`session` is the one that asks: what it did itself it knows from elsewhere."""
+    """`session` is the one that asks: its own records are left out."""
     known = [record for record in records if record.origin.session != session]
     if not known or budget <= 0:
         return MemoryContext()
@@ -44,7 +43,7 @@ def recall_records(records: Iterable[MemoryRecord], *, request: str, budget: int
     ranked = sorted(known, key=lambda record: (-_score_record(record, old[record.origin.session], wanted), record.key))
     costs = tuple(line for line in (_format_cost_history(known, old),) if line and estimate_tokens(line) <= budget)
     chosen = _fit_budget(_limit_counted(ranked), old, budget - sum(map(estimate_tokens, costs)))
-    ordered = sorted(chosen, key=_rank_kind)  # within a kind the worthiest first, as they were chosen
+    ordered = sorted(chosen, key=_rank_kind)  # within a kind by score, as they were chosen
     lines = (*costs, *(describe_record(record, old[record.origin.session]) for record in ordered))
     return MemoryContext(
         lines=lines, keys=tuple(record.key for record in ordered), tokens=sum(estimate_tokens(line) for line in lines)
@@ -52,7 +51,7 @@ def recall_records(records: Iterable[MemoryRecord], *, request: str, budget: int
 
 
 def extract_words(text: str) -> frozenset[str]:
-    """The words that say what it is about; a path is taken apart."""
+    """The significant words of a text; a path is split."""
     return frozenset(word for word in WORD.findall(text.casefold().replace("_", " ")) if word not in COMMON)
 
 
@@ -101,7 +100,7 @@ def _rank_kind(record: MemoryRecord) -> int:
 
 
 def describe_record(record: MemoryRecord, age: int) -> str:
-    """As one line, from which a planner sees what kind of knowledge it is and how old."""
+    """One line with the kind of the record, its content and its age."""
     return clean_line(SENTENCES[type(record)](record, _describe_origin(record, age)))
 
 
@@ -150,7 +149,7 @@ SENTENCES: Mapping[type, Callable[[Any, str], str]] = {
 
 
 def _format_cost_history(records: Sequence[MemoryRecord], old: Mapping[str, int]) -> str:
-    """One line, whatever the number of sessions."""
+    """One line about the newest sessions."""
     sessions = [each for each in records if isinstance(each, SessionSummary) and each.origin.micro_usd]
     newest = sorted(sessions, key=lambda each: (old[each.origin.session], each.key))[:MAX_COST_SESSIONS]
     if not newest:

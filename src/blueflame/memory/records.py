@@ -1,7 +1,7 @@
-"""From a session to the records that are kept of it, and how they fade.
+"""Build the memory records of a session, and shorten old ones.
 
-Each record has a key of its own, made of the session and its subject: however often a session is saved, there is one of
-each. What is said here of a session depends on nothing but the session.
+The key of a record is made of the session and its subject, so saving a session again repeats nothing. Records depend
+on nothing but the session.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from blueflame.model.memory import (
     TaskFailure,
     TaskResult,
 )
+from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.session.state import Session
 from blueflame.text.sanitize import shorten_line
 
-MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400  # characters
+MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400
 MAX_ENTRIES = 5
 MAX_FILES = 30
 MAX_PATTERN_TASKS = 12
 MAX_ATTEMPTS = 200
 SECRET = "(left out: it looks like a secret)"  # noqa: S105
-TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
+REJECTIONS: Mapping[tuple[GateKind, str], str] = {
     (GateKind.PLAN, "replan"): "of a plan",
     (GateKind.SESSION, "replan"): "between two cycles",
     (GateKind.CHANGESET, "reject"): "of a changeset that was turned down",
@@ -41,7 +42,7 @@ TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
 
 
 def clean_note(text: str, longest: int) -> str:
-    """One harmless line without secrets: it is kept for long, and shown to models and people."""
+    """One sanitized line without secrets: it is kept for long, and shown to models and people."""
     lines = text[: 4 * longest].splitlines()
     secrets = find_secrets("note", enumerate(lines))
     return shorten_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
@@ -51,12 +52,12 @@ def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> S
     found = [find_secrets("note", [(1, line)]) for line in lines]
     known = {finding.fingerprint for findings in found for finding in findings}
     if any(secret.fingerprint not in known for secret in secrets):
-        return [SECRET]  # it lies across lines: a key
+        return [SECRET]  # it spans several lines, like a private key
     return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
 
 
 def build_records(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
-    """All that is worth keeping of a session as it stands, in a fixed order."""
+    """Build all records of a session, in a fixed order."""
     return (
         _build_summary(session),
         *_build_results(session),
@@ -120,9 +121,7 @@ def _build_origin(session: Session, record: TaskRecord, at: float) -> Origin:
         task=record.task.id,
         commit=record.result.sha if record.result is not None else "",
         source=Source.AGENT,
-        micro_usd=session.spend_by_subject[record.task.id].micro_usd
-        if record.task.id in session.spend_by_subject
-        else 0,
+        micro_usd=session.spend_by_subject.get(record.task.id, NO_SPEND).micro_usd,
         files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in record.task.file_locks[:MAX_FILES]),
     )
 
@@ -163,7 +162,7 @@ def _describe_entry(entry: HistoryEntry) -> str:
 
 
 def _build_pattern(session: Session) -> Iterator[Lesson]:
-    """A split into tasks of which all have landed: worth a look when something like it is asked for again."""
+    """A plan whose tasks all landed: an example for similar requests."""
     tasks = [record.task for _name, record in sorted(session.tasks.items())]
     if session.outcome != "completed" or len(tasks) < 2 or session.count_in_state(TaskState.MERGED) < len(tasks):
         return
@@ -193,23 +192,18 @@ def _build_pattern(session: Session) -> Iterator[Lesson]:
 
 
 def _build_wishes(session: Session) -> Iterator[Lesson]:
-    """What a person said when they turned something down: no agent could know it better."""
+    """The notes with which a person rejected something."""
     for name, answer in session.answers.items():
         gate = session.gates[name]
-        about = TURNED_DOWN.get((gate.kind, answer.choice))
+        about = REJECTIONS.get((gate.kind, answer.choice))
         if about and answer.note.strip():
             origin = Origin(session=session.id, at=session.opened_at, source=Source.PERSON)
-            yield Lesson(
-                key=f"wish:{session.id}:{name}", origin=origin, text=_describe_wish(about, answer.note), about="wish"
-            )
-
-
-def _describe_wish(about: str, note: str) -> str:
-    return f"said {about}: {clean_note(note, MAX_REASON_CHARS)}"
+            text = f"said {about}: {clean_note(answer.note, MAX_REASON_CHARS)}"
+            yield Lesson(key=f"wish:{session.id}:{name}", origin=origin, text=text, about="wish")
 
 
 def compute_ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
-    """How many sessions are newer than each session that the records come from."""
+    """For each session of the records, how many sessions are newer."""
     begun: dict[str, float] = {}
     for record in records:
         name, at = record.origin.session, record.origin.at
@@ -219,7 +213,7 @@ def compute_ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
 
 
 def fade_records(records: Iterable[MemoryRecord], decay: Decay) -> tuple[MemoryRecord, ...]:
-    """Those that are old enough to be cut down to one line, as they are then."""
+    """Return shortened copies of the records that are old enough."""
     known = tuple(records)
     if not decay.enabled:
         return ()
@@ -247,7 +241,7 @@ def _fade_record(record: MemoryRecord) -> MemoryRecord:
 
 
 def count_uses(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[str]]) -> tuple[MemoryRecord, ...]:
-    """How often each was given to a planner (`recalled`: key -> sessions), and in how many of those all landed."""
+    """Add how often each was given to a planner (`recalled`: key -> sessions), and how often all tasks landed then."""
     known = tuple(records)
     went_well = {
         record.origin.session

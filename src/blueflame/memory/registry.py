@@ -1,4 +1,4 @@
-"""The memories there are, by the name that the configuration gives them."""
+"""Build the memory that memory.provider names."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PROVIDERS: Mapping[str, Callable[[Settings, ProjectPaths, Mapping[str, str]], Me
 
 
 def build_memory(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> MemoryProvider:
-    """`beads.enabled: false` switches all memory off, as it always did."""
+    """`beads.enabled: false` switches all memory off, as in older configurations."""
     return PROVIDERS[settings.memory.provider if settings.beads.enabled else "none"](settings, places, environ)
 
 
 def describe_memory_problem(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> str:
-    """What a person should know before a session that will be remembered; "" when all is well."""
+    """Why sessions are not mirrored as configured; "" when they are."""
     if not settings.beads.enabled or settings.memory.provider != "beads":
         return ""
     problem = build_beads(settings, places, environ).find_problem()
-    return f"sessions are remembered here, but not in Beads: {problem}" if problem else ""
+    return f"sessions are saved in .blueflame/memory.db, but not in Beads: {problem}" if problem else ""

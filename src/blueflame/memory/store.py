@@ -1,4 +1,4 @@
-"""The first copy of all memory: .blueflame/memory.db. One row for each key, however often it is saved."""
+"""The database of the built-in memory: .blueflame/memory.db, with one row per key."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from blueflame.memory.provider import JournalMark
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import RECORD_KIND_NAMES, MemoryRecord
 
-APPLICATION_ID = 0x424C464E  # next to the journal's
+APPLICATION_ID = 0x424C464E  # one more than that of the journal
 VERSION = 1
-LOCK_TIMEOUT = 5.0  # seconds: a transaction of ours takes milliseconds
+LOCK_TIMEOUT = 5.0  # a transaction takes milliseconds
 TABLES = (
     "CREATE TABLE records (key TEXT PRIMARY KEY, kind TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, "
     "digest TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID",
@@ -27,19 +27,19 @@ TABLES = (
 
 
 class MemoryStore:
-    """Opened for each act: nobody holds it while an agent works for hours."""
+    """Opened for each operation, so that it is not held open for hours."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def list_records(self) -> tuple[MemoryRecord, ...]:
-        """Oldest first; none when nothing was ever kept."""
+        """Oldest first."""
         with self._open_for_reading() as db:
             rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
         return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
 
     def save_records(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
-        """How many of them are new or have changed. What a person made us forget does not come back."""
+        """Return how many are new or changed. Records that a person made us forget are not saved again."""
         with self._open_for_writing() as db:
             gone = {key for (key,) in db.execute("SELECT key FROM forgotten")}
             changed = sum(_put_record(db, record) for record in records if record.key not in gone)
@@ -56,7 +56,7 @@ class MemoryStore:
         return tuple(JournalMark(*row) for row in rows)
 
     def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
-        """Those that were there."""
+        """Return the keys that existed."""
         with self._open_for_writing() as db:
             found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
             db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
@@ -68,7 +68,7 @@ class MemoryStore:
         return frozenset(key for (key,) in rows)
 
     def allow_again(self, keys: Iterable[str]) -> None:
-        """A person brings them back."""
+        """Undo `forget`: a person imports them."""
         with self._open_for_writing() as db:
             db.executemany("DELETE FROM forgotten WHERE key = ?", [(key,) for key in keys])
 
@@ -77,7 +77,7 @@ class MemoryStore:
             db.executemany("INSERT OR IGNORE INTO recalled VALUES (?, ?)", [(session, key) for key in keys])
 
     def list_recalled(self) -> Mapping[str, frozenset[str]]:
-        """For each key the sessions whose planners were given it."""
+        """The sessions whose planners got each record, by its key."""
         with self._open_for_reading() as db:
             rows = db.execute("SELECT key, session FROM recalled").fetchall() if db else []
         found: dict[str, set[str]] = {}
@@ -86,7 +86,7 @@ class MemoryStore:
         return {key: frozenset(sessions) for key, sessions in found.items()}
 
     def list_mirrored(self) -> Mapping[str, tuple[str, str]]:
-        """For each key what the mirror has of it: digest and the mirror's own id."""
+        """The digest of each record in the mirror and its id there, by its key."""
         with self._open_for_reading() as db:
             rows = db.execute("SELECT key, digest, issue FROM mirrored").fetchall() if db else []
         return {key: (seen, issue) for key, seen, issue in rows}
@@ -97,7 +97,7 @@ class MemoryStore:
 
     @contextmanager
     def _open_for_reading(self) -> Iterator[sqlite3.Connection | None]:
-        """None when there is no memory yet: looking must not make one."""
+        """None when there is no memory yet: reading does not create one."""
         if not self.path.exists():
             yield None
             return
@@ -125,7 +125,7 @@ class MemoryStore:
         )
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        """Tables and all in the same transaction: a memory that exists is never half made."""
+        """Create the tables in the same transaction: a memory that exists is complete."""
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {VERSION}")

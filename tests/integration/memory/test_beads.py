@@ -141,7 +141,7 @@ def test_one_that_hangs_is_ended_and_not_asked_again(tmp_path: Path) -> None:
 
 def test_one_that_answers_with_words_is_not_believed(tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", babble="list")
-    assert "something else than JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL)
+    assert "did not answer with JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL)
 
 
 def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:

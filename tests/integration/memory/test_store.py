@@ -81,12 +81,12 @@ def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("nonsense", "c.jsonl:2 is no JSON"),
-        ("[]", "c.jsonl:2 is no object"),
+        ("nonsense", "c.jsonl:2 is not JSON"),
+        ("[]", "c.jsonl:2 is not a JSON object"),
         ('{"_type": "issue"}', "without an id or a title"),
         ('{"_type": "memory", "key": 1}', "without a key or a value"),
         ('{"_schema": "beads-jsonl/9"}', "this version reads beads-jsonl/1"),
-        ('{"_type": "memory", "bf_record": "{}"}', "no record of memory that this version knows"),
+        ('{"_type": "memory", "bf_record": "{}"}', "is not a memory record of this version"),
         ('{"_type": "memory", "bf_record": "{\\"type\\": \\"lesson\\", \\"schema_version\\": 1}"}', "cannot be read"),
     ],
 )
@@ -170,7 +170,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 def test_pages_that_cannot_be_written_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "knowledge").write_text("in the way")
     memory = builtin(tmp_path)
-    assert "could not be written down for people" in memory.remember([failure()])
+    assert "the pages of memory could not be written" in memory.remember([failure()])
     assert memory.list_records() == (failure(),)
 
 
