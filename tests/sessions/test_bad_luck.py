@@ -29,7 +29,7 @@ def exports(stage: Stage) -> Iterator[Stage]:
     yield stage
 
 
-def test_exports_that_fail_are_told_once_and_the_session_goes_on(exports: Stage) -> None:
+def test_exports_that_fail_are_reported_once_and_the_session_goes_on(exports: Stage) -> None:
     exports.play(task(1), task(2))
     result = exports.run()
     assert result.session.outcome == "completed"
@@ -129,7 +129,7 @@ def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stag
     assert [record.attempts for record in result.session.tasks.values()] == [1, 1], "nothing was done twice"
 
 
-def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) -> None:
+def test_a_message_after_the_end_is_refused(stage: Stage) -> None:
     letters: list[int] = []
 
     def late(session: Session, recorded: JournalEntry) -> None:
@@ -145,7 +145,7 @@ def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) 
 
 
 @pytest.mark.verification(5)
-def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
+def test_the_exports_are_complete_at_any_time(stage: Stage) -> None:
     """Written beside and put in place in one go: no reader ever sees half a file."""
     looks = 0
 
@@ -163,7 +163,7 @@ def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
     assert not list((stage.root / ".blueflame").glob("*.draft"))
 
 
-def test_nothing_is_asked_while_nobody_can_answer_and_the_session_stays(stage: Stage) -> None:
+def test_without_an_answerer_nothing_is_asked_and_the_session_stays(stage: Stage) -> None:
     def vanish(gate: Gate, _session: Session) -> str:
         raise EOFError(gate.id)
 

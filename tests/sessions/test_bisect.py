@@ -27,7 +27,7 @@ def check(*, green: bool, name: str = NAME) -> Check:
 
 @dataclass
 class Bench:
-    """Says what it is told to say, and notes down what it was asked."""
+    """Answers as configured, and records the calls."""
 
     says: list[tuple[Check, ...] | None]
     asked: list[tuple[str, bool]] = field(default_factory=list)

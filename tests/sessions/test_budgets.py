@@ -93,7 +93,7 @@ def test_a_days_budget_is_all_sessions_and_raised_for_the_day(stage: Stage) -> N
     assert result.session.outcome == "completed"
 
 
-def test_who_nears_its_budget_is_told_of_once_while_it_works(stage: Stage) -> None:
+def test_an_agent_near_its_budget_is_reported_once_while_it_works(stage: Stage) -> None:
     done = stage.root.parent / "done"
     wait = {"run": f"while [ ! -e '{done}' ]; do sleep 0.02; done"}
     stage.play(task(1), workers={1: writes("src/1.txt", "one", wait)})

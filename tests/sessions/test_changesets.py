@@ -121,7 +121,7 @@ def test_a_reason_must_be_given_for_a_rejection(stage: Stage) -> None:
     assert reported.session.outcome == "completed"
 
 
-def test_a_changeset_tells_which_of_its_group_are_missing(stage: Stage) -> None:
+def test_a_changeset_names_the_missing_tasks_of_its_group(stage: Stage) -> None:
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(task(1), task(2), workers={2: "crasher"})
     reported = stage.run({"session": ["stop"]})
@@ -158,7 +158,7 @@ def test_a_base_that_moved_into_a_conflict_evicts_the_changeset(stage: Stage) ->
 
 
 @pytest.mark.parametrize("dirt", ["src/app.py", "src/1.txt"], ids=["a changed file", "an untracked file in the way"])
-def test_a_dirty_checkout_is_told_of_and_not_touched(stage: Stage, dirt: str) -> None:
+def test_a_dirty_checkout_is_reported_and_not_touched(stage: Stage, dirt: str) -> None:
     def scribble(_gate: Gate, _session: Session) -> str:
         (stage.root / dirt).write_text("my own\n")
         return "approve"
@@ -180,7 +180,7 @@ def test_a_dirty_checkout_is_told_of_and_not_touched(stage: Stage, dirt: str) ->
 
 
 @pytest.mark.parametrize("place", ["detached", "other"])
-def test_a_base_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alone(stage: Stage, place: str) -> None:
+def test_a_base_that_is_not_checked_out_is_moved_and_the_checkout_is_not_touched(stage: Stage, place: str) -> None:
     stage.git("checkout", "-q", *(["--detach"] if place == "detached" else ["-b", "other"]))
     (stage.root / "scribble.txt").write_text("in the middle of something\n")
     head = stage.head("HEAD")

@@ -81,7 +81,7 @@ def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, monkeypa
     _nowhere(stage, KEY)
 
 
-def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
+def test_the_credential_is_in_no_place_that_agents_or_logs_can_show(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking = (

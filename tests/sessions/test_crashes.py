@@ -1,4 +1,4 @@
-"""Orchestrators that die: nothing is lost, nothing is done twice, and whoever comes next goes on."""
+"""Orchestrators that die: nothing is lost, nothing is done twice, and the next one goes on."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def test_a_planner_whose_warden_was_killed_is_asked_again_without_blame(stage: S
     assert starts(ledger)[f"{result.session.id}.plan.planner.3"] == 1
 
 
-def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be at work. The session is put down for a person to look, and goes on when that has been done."""
+def test_an_agent_of_unknown_status_keeps_its_slot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be running: the session stops for a person, and goes on when the cause is fixed."""
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.0)
     stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
     running = start_orchestrator(stage)
@@ -158,7 +158,7 @@ def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypat
 
 
 @pytest.mark.verification(34)
-def test_a_second_orchestrator_is_refused_and_told_the_pid_of_the_first(stage: Stage) -> None:
+def test_a_second_orchestrator_is_refused_with_the_pid_of_the_first(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
     first = start_orchestrator(stage, {"plan": ["wait"]})
     first.until("GateOpened")
@@ -215,7 +215,7 @@ def test_whenever_it_is_killed_the_same_tree_lands(stage: Stage, ledger: Path) -
     assert stage.git("status", "--porcelain") == ""
 
 
-def test_a_journal_deleted_under_a_session_is_told_and_rescued(stage: Stage) -> None:
+def test_a_journal_deleted_under_a_session_is_reported_and_rescued(stage: Stage) -> None:
     def delete(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, AttemptEnded):
             for name in ("journal.db", "journal.db-wal", "journal.db-shm"):

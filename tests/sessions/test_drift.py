@@ -83,7 +83,7 @@ def test_what_was_agreed_to_holds_although_the_file_changes_again(outside: Stage
 
 
 @pytest.mark.parametrize("text", ["limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n", None])
-def test_a_configuration_that_can_no_longer_be_used_is_told(outside: Stage, text: str | None) -> None:
+def test_a_configuration_that_can_no_longer_be_used_is_reported(outside: Stage, text: str | None) -> None:
     def spoil(_gate: Gate, _session: Session) -> str:
         if text is None:
             outside.config.unlink()
@@ -100,7 +100,7 @@ def test_a_configuration_that_can_no_longer_be_used_is_told(outside: Stage, text
     assert result.session.outcome == "completed"
 
 
-def test_a_runtime_that_is_not_at_hand_cannot_be_taken_up_under_way(outside: Stage) -> None:
+def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -> None:
     roles = {name: {"runtime": "scripted"} for name in ("planner", "validator", "merger")}
     outside.play(task(1))
     lost = {"claude": {"command": "no-such-claude"}}

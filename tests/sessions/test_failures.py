@@ -1,4 +1,4 @@
-"""Attempts that fail: tried again, told about, kept, and never mistaken for success."""
+"""Attempts that fail: tried again, reported, kept, and never counted as a success."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kept(stage: Stage, reported: SessionRun, n: int = 1, subject: str = "task-00
 
 
 @pytest.mark.verification(20)
-def test_a_worker_that_fails_is_tried_again_and_told_why(stage: Stage) -> None:
+def test_a_worker_that_fails_is_tried_again_with_the_reason(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"say": "no idea"}, {"exit": 7}], "*": writes("src/1.txt", "one")}})
     reported = stage.run()
     assert [ended.ending for ended in endings(reported)] == [Ending.FAILED, Ending.PASSED]
@@ -72,7 +72,7 @@ def test_going_on_renews_what_failed_and_unblocks_the_rest(stage: Stage) -> None
         ([*writes("src/1.txt", "one"), {"exit": 1}], Ending.FAILED, "exit code 1"),
     ],
 )
-def test_an_attempt_ends_as_what_it_did_and_not_as_what_it_says(
+def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(
     stage: Stage, steps: object, ending: Ending, says: str
 ) -> None:
     stage.reconfigure(limits=ONCE)
@@ -135,7 +135,7 @@ def test_the_setup_commands_share_one_time_limit(stage: Stage) -> None:
     assert "longer than 1 s" in endings(reported)[0].notes
 
 
-def test_foundations_that_conflict_with_each_other_are_told_as_such(stage: Stage) -> None:
+def test_foundations_that_conflict_with_each_other_are_reported(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE, validation={"file_scope": {"enforce": False}})
     both = [{"write": {"path": "src/same.txt", "text": "only {task}\n"}}, {"commit": "feat({task}): same"}]
     stage.play(task(1), task(2), task(3, after=[1, 2]), workers={1: both, 2: both})
@@ -144,7 +144,7 @@ def test_foundations_that_conflict_with_each_other_are_told_as_such(stage: Stage
     assert reported.states["task-003"] == "failed"
 
 
-def test_history_is_handed_on_from_attempt_to_attempt(stage: Stage) -> None:
+def test_history_is_passed_from_attempt_to_attempt(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"exit": 5}], "2": "liar", "*": writes("src/1.txt", "one")}})
     reported = stage.run()
     prompt = reported.prompt("task-001", n=3)

@@ -85,10 +85,10 @@ def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None
     assert subjects == ["feat(task-001): one", "feat(task-002): two"]
     tip = reported.session.tasks["task-001"].result
     assert tip is not None
-    assert tip.sha in stage.git("rev-list", "main").split(), "what stands right already is not made anew"
+    assert tip.sha in stage.git("rev-list", "main").split(), "a commit that is already in place is not rewritten"
 
 
-def test_what_cannot_be_put_in_a_row_is_put_off_with_words(stage: Stage) -> None:
+def test_a_changeset_that_cannot_be_rebased_is_skipped_with_the_reason(stage: Stage) -> None:
     stage.commit("src/same.txt", "one\ntwo\nthree\n")
     stage.reconfigure(landing={"mode": "fast-forward"}, validation={"file_scope": {"enforce": False}})
     both = [{"write": {"path": "src/same.txt", "text": "one\na\nb\nthree\n"}}, {"commit": "fix(task-002): both"}]
@@ -132,7 +132,7 @@ def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stay
     assert reported.session.outcome == "completed"
 
 
-def test_glab_is_spoken_to_in_its_own_words(stage: Stage, remote: Path, forge: Path) -> None:
+def test_glab_gets_its_own_options(stage: Stage, remote: Path, forge: Path) -> None:
     two_tasks(stage, "pull-request", forge="glab", draft=False, branch_prefix="work/")
     reported = stage.run()
     branch = f"work/{reported.session.id}/cs-001"
@@ -171,5 +171,5 @@ def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, rem
     reported = stage.run({"session": ["continue"]})
     assert reported.session.outcome == "completed"
     assert [each.url for each in reported.of(PullRequestOpened)] == ["", ""]
-    assert not forge.exists(), "nobody was asked to open anything"
+    assert not forge.exists(), "no forge was called"
     assert len(git(remote, "for-each-ref").splitlines()) == 2

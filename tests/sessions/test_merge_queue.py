@@ -1,4 +1,4 @@
-"""The merge queue: a culprit goes back alone, a flaky check blames nobody, a merger brings together what git cannot."""
+"""The merge queue: a culprit goes back alone, a flaky check blames no task, a merger resolves conflicts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> N
     assert "src/2.txt" not in stage.files()
 
 
-def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames_nobody(stage: Stage) -> None:
+def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames_no_task(stage: Stage) -> None:
     counter = stage.root.parent / "counter"
     flips = f"test -e src/1.txt -a -e src/2.txt || exit 0; echo x >> {counter}; test $(wc -l < {counter}) -gt 1"
     checks(stage, flips)
@@ -91,7 +91,7 @@ def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames
     assert counter.read_text() == "x\nx\n"
 
 
-def test_a_base_that_is_red_itself_blames_nobody_and_the_work_is_kept(stage: Stage) -> None:
+def test_a_red_base_blames_no_task_and_the_work_is_kept(stage: Stage) -> None:
     checks(stage, "test ! -e docs/broken.md")
 
     def breaks(_gate: Gate, _session: Session) -> str:
@@ -171,7 +171,7 @@ def test_a_merger_that_drops_a_line_is_found_out_at_the_gate(stage: Stage) -> No
     ]
 
 
-def test_a_merger_that_says_that_the_conflict_is_one_of_meaning_is_believed(stage: Stage) -> None:
+def test_a_merger_may_report_that_both_sides_cannot_be_kept(stage: Stage) -> None:
     clash(
         stage, [{"verdict": {"status": "fail", "notes": "first and second exclude each other", "issues": ["which?"]}}]
     )

@@ -22,7 +22,7 @@ def said(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
 
 
-def test_a_person_is_told_of_gates_and_of_the_end(stage: Stage) -> None:
+def test_a_person_is_notified_of_gates_and_of_the_end(stage: Stage) -> None:
     out = telling(stage, on=["gate", "ended", "failed"])
     stage.play(task(1), task(2), workers={2: "crasher"})
     result = stage.run({"plan": ["approve"], "session": ["stop"]})
@@ -34,7 +34,7 @@ def test_a_person_is_told_of_gates_and_of_the_end(stage: Stage) -> None:
     assert result.warnings == []
 
 
-def test_after_a_resume_no_gate_is_told_of_again(stage: Stage) -> None:
+def test_after_a_resume_no_gate_is_notified_again(stage: Stage) -> None:
     out = telling(stage, on=["gate"])
     stage.play(task(1))
 

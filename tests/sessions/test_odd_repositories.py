@@ -12,7 +12,7 @@ from blueflame.orchestrator.lifecycle import prepare_folders
 from support.sessions import Stage, git, make_stage, task, writes
 
 
-def test_paths_with_spaces_and_other_letters_are_worked_on(stage: Stage) -> None:
+def test_paths_with_spaces_and_other_alphabets_work(stage: Stage) -> None:
     name = "src/новый модуль/naïve file.txt"
     stage.play(task(1, locks=[name]), task(2, locks=["src/новый модуль/"]), workers={1: writes(name, "привет")})
     result = stage.run()

@@ -93,7 +93,7 @@ def test_an_answer_from_elsewhere_wins_over_the_one_who_is_being_asked(stage: St
     assert reported.session.outcome == "completed"
 
 
-def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> None:
+def test_invalid_messages_are_refused_with_a_reason(stage: Stage) -> None:
     letters: list[int] = []
 
     def write(session: Session) -> None:
@@ -111,7 +111,7 @@ def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> N
         assert word in each.reply
 
 
-def test_a_letter_that_waited_while_nobody_was_there_is_taken_up(stage: Stage) -> None:
+def test_a_message_that_waited_for_an_orchestrator_is_taken(stage: Stage) -> None:
     stage.play(task(1))
     reported = stage.run({"plan": ["wait"]}, until=lambda session: bool(session.open_gates))
     letter = stage.post(reported.session, "answer", gate="plan", choice="approve", by="elsewhere")
@@ -157,7 +157,7 @@ def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character
     reported = stage.run({"session": ["continue"]}, observers=[kill])
     assert ending(reported, "task-002") is Ending.CANCELLED
     assert "off the track" in reported.prompt("task-002", n=2)
-    assert reported.session.tasks["task-002"].retries == 0, "nobody is to blame"
+    assert reported.session.tasks["task-002"].retries == 0, "no task is blamed"
     assert reported.session.outcome == "completed"
 
 

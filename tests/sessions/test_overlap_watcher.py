@@ -56,7 +56,7 @@ def let_go(hold: Path, when: type[Event]) -> Watcher:
     return Watcher(see)
 
 
-def test_two_agents_in_one_file_are_told_of_while_they_are_at_work(shared: Stage, tmp_path: Path) -> None:
+def test_two_agents_in_one_file_are_reported_while_they_work(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 9")
     result = shared.run(observers=[let_go(hold, OverlapSeen)])
@@ -78,7 +78,7 @@ def test_the_later_one_waits_and_builds_on_the_first(shared: Stage, tmp_path: Pa
     assert "src/shared.txt" in result.session.tasks["task-001"].task.file_locks
 
 
-def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -> None:
+def test_agents_in_different_files_are_not_reported(shared: Stage, tmp_path: Path) -> None:
     hold = tmp_path / "go on"
     shared.play(
         task(1),

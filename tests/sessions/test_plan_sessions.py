@@ -20,7 +20,7 @@ def edited(*tasks: dict[str, Any]) -> Answer:
     return Answer(choice="edit", payload={"tasks": list(tasks)}, by="test")
 
 
-def test_a_planner_that_crashes_is_asked_again_and_told_of_it(stage: Stage) -> None:
+def test_a_planner_that_crashes_is_asked_again_with_the_reason(stage: Stage) -> None:
     stage.play(planner={"1": "crasher", "2": plan_of(task(1))})
     result = stage.run()
     assert [failed.round for failed in result.of(PlanFailed)] == [1]
@@ -115,7 +115,7 @@ def test_an_edited_plan_is_judged_and_shown_again(stage: Stage) -> None:
 
 
 @pytest.mark.verification(31)
-def test_the_rest_is_planned_anew_at_the_end_of_a_cycle(stage: Stage) -> None:
+def test_the_rest_is_planned_again_at_the_end_of_a_cycle(stage: Stage) -> None:
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(
         planner={"1": plan_of(task(1), task(2)), "2": plan_of(task(3, after=[1]))},
@@ -124,7 +124,7 @@ def test_the_rest_is_planned_anew_at_the_end_of_a_cycle(stage: Stage) -> None:
     result = stage.run({"session": ["replan: leave two out"]})
     assert result.states == {"task-001": "merged", "task-002": "dropped", "task-003": "merged"}
     assert "leave two out" in result.prompt("plan", "planner", 2)
-    assert "task-002" in result.prompt("plan", "planner", 2), "the planner is told how the tasks stand"
+    assert "task-002" in result.prompt("plan", "planner", 2), "the planner gets the states of the tasks"
     assert result.gates.count("plan") == 1
     assert "plan-2" in result.gates, "a new plan needs approval again"
     assert [event.cycle for event in result.of(CycleStarted)] == [1, 2]

@@ -197,7 +197,7 @@ def test_every_prompt_says_that_data_is_not_instructions(render: Render) -> None
 
 
 @every_prompt
-def test_every_prompt_tells_project_base_branch_and_session(render: Render) -> None:
+def test_every_prompt_names_project_base_branch_and_session(render: Render) -> None:
     assert blocks(render())["setting"] == "project: проект\nbase branch: main\nsession: ses-20260101-000000\n"
 
 
@@ -210,7 +210,7 @@ def test_every_prompt_is_tidy(render: Render) -> None:
 
 
 @every_prompt
-def test_what_others_wrote_stands_between_delimiters_only(render: Render) -> None:
+def test_text_of_others_is_between_delimiters_only(render: Render) -> None:
     prompt = outside(render())
     for foreign in ("Вход", "Build the form", "проект", "no test for", "1 failed", "src/вход", "LANG=C", "make it one"):
         assert foreign not in prompt
@@ -317,7 +317,7 @@ def test_an_example_that_the_pattern_would_turn_down_is_not_shown() -> None:
     assert "for example" not in render_worker(replace(WORKER, commit_pattern=r"^JIRA-\d+ "), NONCE)
 
 
-def test_a_worker_without_enforced_scope_is_not_told_of_one() -> None:
+def test_the_prompt_of_a_worker_without_enforced_scope_has_none() -> None:
     assert "lie within `your files`" in PROMPTS["worker"]()
     assert "lie within" not in render_worker(replace(WORKER, enforce_scope=False), NONCE)
 

@@ -39,7 +39,7 @@ read -r _ status _ <&5
 
 @dataclass
 class Scene:
-    """One agent at work, and somebody who looks out."""
+    """One running agent and its watcher."""
 
     context: SessionContext
     session: Session
@@ -136,7 +136,7 @@ def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
         ),
     ],
 )
-def test_who_gave_up_says_on_what(
+def test_an_ending_by_a_limit_names_the_limit(
     scene: Scene, replies: tuple[Any, ...], orders: dict[str, Any], reason: ExitReason, cause: str
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""A model that cannot be had: told once, waited for, asked about, and nobody is blamed."""
+"""A model that is unavailable: reported once, waited for, asked about, and no task is blamed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def story(events: list[JournalEntry], *kinds: type[Event]) -> list[str]:
     return [type(each.event).__name__ for each in events if isinstance(each.event, kinds)]
 
 
-def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by_itself(stage: Stage) -> None:
+def test_no_agent_starts_while_the_account_is_limited_and_then_work_goes_on_by_itself(stage: Stage) -> None:
     go = one_by_one(stage)
     result = stage.run(observers=[limited(stage, go, 4.0)])
     order = story(result.events, AttemptIntended, RuntimeParked, RuntimeResumed)
@@ -87,7 +87,7 @@ def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by
     assert not word(stage).exists()
 
 
-def test_a_person_who_wants_to_be_asked_says_retry_and_the_word_is_taken_away(stage: Stage) -> None:
+def test_a_retry_at_the_gate_removes_the_shared_wait(stage: Stage) -> None:
     go = one_by_one(stage, on_rate_limit="ask")
     result = stage.run({"rate_limit": ["retry"]}, observers=[limited(stage, go, HOUR)])
     assert "rate_limit-scripted" in result.gates
@@ -108,7 +108,7 @@ def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: S
     assert all(record.retries == 0 for record in again.session.tasks.values())
 
 
-def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
+def test_a_gate_is_withdrawn_when_a_call_succeeds(stage: Stage) -> None:
     go = one_by_one(stage, on_rate_limit="ask")
 
     def through(_session: Session, recorded: JournalEntry) -> None:
@@ -134,7 +134,7 @@ def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
         ("", False),
     ],
 )
-def test_a_word_that_is_over_or_cannot_be_read_holds_nobody_up(tmp_path: Path, text: str, found: bool) -> None:
+def test_an_expired_or_unreadable_shared_wait_delays_nothing(tmp_path: Path, text: str, found: bool) -> None:
     path = tmp_path / "claude.json"
     path.write_text(text)
     assert (read_shared_wait(path, now=100.0) is not None) is found
@@ -196,7 +196,7 @@ def park(since: float, until: float | None = None, kind: str = "rate_limit") -> 
     return {"kind": kind, "reason": "429", "since": since, "until": until}
 
 
-def test_agents_that_wait_are_told_of_together_and_once(scenario: Scenario) -> None:
+def test_waiting_agents_are_reported_together_and_once(scenario: Scenario) -> None:
     watcher = scenario.watcher()
     assert scenario.poll(watcher, 100.0) == []
     scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0, until=900.0))
@@ -209,7 +209,7 @@ def test_agents_that_wait_are_told_of_together_and_once(scenario: Scenario) -> N
     assert [event.until for event in scenario.poll(watcher, 201.0) if isinstance(event, RuntimeParked)] == [5000.0]
 
 
-def test_a_moments_hesitation_is_not_told(scenario: Scenario) -> None:
+def test_a_short_wait_is_not_reported(scenario: Scenario) -> None:
     watcher = scenario.watcher()
     scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0, kind="network"))
     assert scenario.poll(watcher, 101.0) == []
@@ -218,7 +218,7 @@ def test_a_moments_hesitation_is_not_told(scenario: Scenario) -> None:
     assert (result.kind, result.until) == ("network", None)
 
 
-def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scenario: Scenario) -> None:
+def test_right_after_a_retry_old_waits_are_ignored(scenario: Scenario) -> None:
     scenario.engine.parked = dict.fromkeys(scenario.session.live, park(since=100.0))
     scenario.session.tried_at["scripted"] = 200.0
     assert asyncio.run(find_waits(scenario.context, scenario.session, "scripted", 201.0)) == []

@@ -9,7 +9,7 @@ STRONG = "def test_adds():\n    assert 1 + 1 == 2\n    assert 2 + 2 == 4\n"
 WEAK = "import pytest\n\n\n@pytest.mark.skip\ndef test_adds():\n    assert 1 + 1 == 2\n"
 
 
-def test_a_changeset_tells_of_weaker_tests_and_of_what_to_look_at_twice(stage: Stage) -> None:
+def test_a_changeset_has_hints_about_weaker_tests_and_risks(stage: Stage) -> None:
     stage.commit("src/test_sums.py", STRONG)
     stage.commit("src/package.json", json.dumps({"dependencies": {"a": "1"}}))
     stage.play(
@@ -40,7 +40,7 @@ def test_a_changeset_tells_of_weaker_tests_and_of_what_to_look_at_twice(stage: S
     assert len(gate.evidence["weakened"]) == 2
 
 
-def test_a_changeset_without_anything_odd_says_nothing(stage: Stage) -> None:
+def test_an_ordinary_changeset_has_no_hints(stage: Stage) -> None:
     stage.play(task(1))
     (built,) = stage.run().of(ChangesetBuilt)
     assert (built.build.risks, built.build.weakened) == ((), ())

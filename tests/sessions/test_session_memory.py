@@ -1,4 +1,4 @@
-"""Sessions are remembered on every way out, once, and the next planner is told."""
+"""Sessions are saved to memory however they end, once, and the next planner gets it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def of(stage: Stage, kind: type[MemoryRecord]) -> list[MemoryRecord]:
 
 
 @pytest.mark.verification(40)
-def test_the_next_planner_is_told_what_failed_what_worked_and_what_it_cost(stage: Stage) -> None:
+def test_the_next_planner_gets_what_failed_what_worked_and_what_it_cost(stage: Stage) -> None:
     stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0})
     spends = [{"usage": {"cost_usd": 0.25}}, *GOOD]
     stage.play(planner=TWO, workers={1: spends, 2: FAILS})
@@ -59,7 +59,7 @@ def test_the_next_planner_is_told_what_failed_what_worked_and_what_it_cost(stage
     assert data.count("FAILED BEFORE") == 1
 
 
-def test_a_split_that_worked_and_a_persons_word_are_lessons(stage: Stage) -> None:
+def test_a_plan_that_worked_and_a_persons_note_are_lessons(stage: Stage) -> None:
     stage.play(planner=TWO, workers={1: GOOD, 2: writes("src/2.txt", "two")})
     reported = stage.run({"plan": ["replan: Begin with the parser", "approve"]}, request="Read and print the ledger")
     assert reported.session.outcome == "completed"
@@ -127,7 +127,7 @@ def test_a_used_up_budget_is_remembered_before_anybody_answers(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("at", ["CycleStarted", "Landed", "SessionEnded"])
-def test_a_killed_session_is_remembered_once_by_whoever_comes_next(stage: Stage, at: str) -> None:
+def test_a_killed_session_is_remembered_once_by_the_next(stage: Stage, at: str) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: GOOD})
     process = start_orchestrator(stage)
     process.until(at)

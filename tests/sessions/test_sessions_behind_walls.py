@@ -104,7 +104,7 @@ def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) 
 
 
 @needs_sandbox
-def test_a_call_that_nobody_was_asked_about_fails_the_attempt(walled: Stage) -> None:
+def test_an_unwatched_call_fails_the_attempt(walled: Stage) -> None:
     step = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
     walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
     ended = last(walled.run(STOP))
@@ -113,7 +113,7 @@ def test_a_call_that_nobody_was_asked_about_fails_the_attempt(walled: Stage) -> 
 
 
 @needs_sandbox
-def test_an_agent_cannot_take_back_what_it_has_said(walled: Stage) -> None:
+def test_an_agent_cannot_change_its_earlier_output(walled: Stage) -> None:
     unasked = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
     erase = {"run": "for p in /proc/[0-9]*; do : > $p/fd/1; truncate -s 0 $p/fd/1; done 2>/dev/null; true"}
     walled.play(task(1), workers={1: [unasked, erase, *writes("src/1.txt", "one")]})
@@ -146,7 +146,7 @@ def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
 
 @pytest.mark.verification(44)
 @needs_sandbox
-def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
+def test_uncommitted_files_are_reported(walled: Stage) -> None:
     walled.play(
         task(1), workers={1: [*writes("src/1.txt", "one"), {"append": {"path": "src/1.txt", "text": "more\n"}}]}
     )

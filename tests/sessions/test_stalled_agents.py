@@ -1,4 +1,4 @@
-"""Agents that say nothing: told of, asked about or ended, as the configuration has it."""
+"""Silent agents: reported, asked about or ended, as configured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def releasing(path: Path, kind: type[Event], times: int = 1) -> Watcher:
     return Watcher(see)
 
 
-def test_a_silence_is_told_once_and_the_agent_is_left_at_work(stage: Stage) -> None:
+def test_a_silence_is_reported_once_and_the_agent_goes_on(stage: Stage) -> None:
     impatient(stage, "warn")
     first, second = (stage.root.parent / name for name in ("first", "second"))
     steps = [quiet_until(first), {"say": "still here"}, quiet_until(second)]

@@ -1,4 +1,4 @@
-"""Putting a session down: new work stops, agents are asked, nobody is waited for without end, nothing is lost."""
+"""Stopping a session: new work stops, agents are asked to end, no wait is endless, nothing is lost."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_checks_under_way_are_ended_with_the_agents_and_run_again(stage: Stage) 
     assert stage.resume().session.outcome == "completed"
 
 
-def test_the_way_to_go_on_is_told_by_the_exports_too(stage: Stage) -> None:
+def test_the_exports_say_how_to_go_on_too(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
     running = start_orchestrator(stage)
     running.until("AttemptStarted", 2)

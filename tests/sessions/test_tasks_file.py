@@ -55,7 +55,7 @@ def test_a_task_that_was_left_out_is_dropped(stage: Stage) -> None:
     assert result.states == {"task-001": "merged", "task-002": "dropped"}
 
 
-def test_a_file_with_mistakes_changes_nothing_and_is_read_again_when_it_is_mended(stage: Stage) -> None:
+def test_an_invalid_file_changes_nothing_and_is_read_again_when_it_is_fixed(stage: Stage) -> None:
     path = paused(stage)
     change(path, more=NEW.replace("priority: 1", "priority: high"))
     aside = path.with_name("tasks.yaml.edited")
@@ -83,7 +83,7 @@ def test_an_edit_that_breaks_the_plan_is_refused_with_the_line_of_its_task_and_c
     assert result.states == {"task-001": "merged", "task-002": "merged"}
 
 
-def test_a_file_of_another_session_or_one_that_says_the_same_changes_nothing(stage: Stage) -> None:
+def test_a_file_of_another_session_or_without_changes_changes_nothing(stage: Stage) -> None:
     path = paused(stage)
     change(path, "session_id: ", "session_id: ses-20200101-000000 # ", NEW)
     result = stage.resume({"session": ["continue"]})

@@ -1,4 +1,4 @@
-"""A person's own commands at the four moments: what they are told, and what their answer does."""
+"""User hooks at their four points: their input, and what their result does."""
 
 from __future__ import annotations
 

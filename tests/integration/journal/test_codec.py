@@ -34,7 +34,7 @@ from support.event_strategies import KINDS, build_events
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_every_event_comes_back_as_it_went(kind: type[Event], data: st.DataObject) -> None:
+def test_every_event_is_decoded_as_it_was_encoded(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(build_events(kind))
     name, body = encode_event(event)
     back = decode_event(name, body)
@@ -94,7 +94,7 @@ def test_what_json_cannot_hold_is_refused_before_it_is_written() -> None:
         encode_event(GateAnswered(gate="g", answer=Answer(choice="edit", payload={"tasks": {1, 2}})))
 
 
-def test_a_plan_of_ten_thousand_tasks_comes_back() -> None:
+def test_a_plan_of_ten_thousand_tasks_is_decoded() -> None:
     tasks = tuple(
         Task(id=f"task-{n}", title=f"задача {n}", description="d" * 200, file_locks=("a/", "b c/"))
         for n in range(10_000)

@@ -202,7 +202,7 @@ def test_a_message_waits_until_it_is_taken(journal: Journal) -> None:
     assert journal.reply(message) == ("taken", "thank you")
 
 
-def test_the_first_settlement_stands(journal: Journal) -> None:
+def test_the_first_settlement_counts(journal: Journal) -> None:
     message = journal.send(SES, "answer", {}, 1.0)
     assert journal.settle(message, False, "too late")
     assert not journal.settle(message, True, "fine")
@@ -234,7 +234,7 @@ def test_a_message_that_json_cannot_hold_is_refused(journal: Journal) -> None:
     assert journal.waiting(SES) == ()
 
 
-def test_a_message_nobody_wrote_has_no_reply(journal: Journal) -> None:
+def test_an_unknown_message_has_no_reply(journal: Journal) -> None:
     with pytest.raises(JournalError, match="no message 7"):
         journal.reply(7)
 
@@ -278,7 +278,7 @@ def test_a_view_opens_a_journal_that_was_closed_in_good_order(path: Path) -> Non
 # trouble
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_not_changed(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"dear diary, " * 500)
     for opener in (Journal.open, Journal.read_only):
@@ -308,7 +308,7 @@ def test_another_programs_database_is_refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_newer_journal_is_refused_and_left_alone(path: Path) -> None:
+def test_a_newer_journal_is_refused_and_not_changed(path: Path) -> None:
     Journal.open(path).close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
@@ -319,7 +319,7 @@ def test_a_newer_journal_is_refused_and_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_damaged_journal_is_told_with_the_way_out(path: Path) -> None:
+def test_a_damaged_journal_is_reported_with_the_remedy(path: Path) -> None:
     with Journal.open(path) as journal:
         for n in range(200):
             journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 400)], 1.0)
@@ -416,14 +416,14 @@ def test_a_full_disk_loses_nothing_that_was_written(path: Path, journal: Journal
     assert [entry.event for entry in journal.events(SES)] == ended(1, 2)
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match="cannot open the journal") as caught:
         Journal.open(tmp_path / "file" / "journal.db")
     assert str(tmp_path / "file") in str(caught.value)
 
 
-def test_a_folder_in_its_place_is_told(path: Path) -> None:
+def test_a_folder_in_its_place_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(JournalError, match="cannot be opened"):
         Journal.open(path)
@@ -443,7 +443,9 @@ def test_a_read_only_folder_can_be_viewed_but_not_written(path: Path) -> None:
         path.parent.chmod(0o700)
 
 
-def test_a_held_journal_is_told_after_a_while(path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_journal_is_reported_after_a_while(
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("blueflame.journal.database.BUSY_TIMEOUT", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as busy, Journal.open(path) as second:
         busy.execute("BEGIN IMMEDIATE")

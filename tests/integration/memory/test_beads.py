@@ -1,4 +1,4 @@
-"""Beads as a mirror: what is asked of `bd`, what its answers mean, and what happens when there is none or it fails."""
+"""Beads as a mirror: how `bd` is called, how its answers are read, and what happens when it is missing or fails."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_everything_is_mirrored_once_and_closed(bd: FakeBd) -> None:
     assert len(bd.calls("init")) == 1
 
 
-def test_it_is_told_nothing_of_the_persons_own_beads(bd: FakeBd) -> None:
+def test_it_gets_nothing_of_the_persons_own_beads(bd: FakeBd) -> None:
     memory(bd).remember(ALL)
     for call in bd.calls():
         assert call["env"] == {
@@ -93,7 +93,7 @@ def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -
     assert "A NOTE: said of a plan: begin with the parser" in text
 
 
-def test_our_own_records_are_not_told_twice(bd: FakeBd) -> None:
+def test_our_own_records_are_not_recalled_twice(bd: FakeBd) -> None:
     mirrored = memory(bd)
     mirrored.remember(ALL)
     found = mirrored.recall(8000, ASKING)
@@ -101,7 +101,7 @@ def test_our_own_records_are_not_told_twice(bd: FakeBd) -> None:
     assert sum("begin with the parser" in line for line in found.lines) == 1
 
 
-def test_a_title_is_never_taken_for_a_flag(bd: FakeBd) -> None:
+def test_a_title_is_never_read_as_an_option(bd: FakeBd) -> None:
     nasty = failure(title="--force " + "x" * 900 + "\n; rm -rf /")
     assert memory(bd).remember([nasty, lesson(text="--delete")]) == ""
     (issue,) = bd.issues
@@ -139,7 +139,7 @@ def test_one_that_hangs_is_ended_and_not_asked_again(tmp_path: Path) -> None:
     assert len(mirrored.list_records()) == len(ALL) + 1
 
 
-def test_one_that_answers_with_words_is_not_believed(tmp_path: Path) -> None:
+def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", babble="list")
     assert "did not answer with JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL)
 

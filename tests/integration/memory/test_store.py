@@ -90,7 +90,7 @@ def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
         ('{"_type": "memory", "bf_record": "{\\"type\\": \\"lesson\\", \\"schema_version\\": 1}"}', "cannot be read"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_whole(tmp_path: Path, line: str, words: str) -> None:
+def test_an_invalid_file_is_refused_as_a_whole(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "c.jsonl").write_text(f'{{"_schema": "beads-jsonl/1"}}\n{line}\n')
     with pytest.raises(UsageError) as reported:
         read_jsonl(tmp_path / "c.jsonl")
@@ -114,7 +114,7 @@ def test_marks_only_grow(tmp_path: Path) -> None:
     assert store.list_marks() == (JournalMark("ses-1", 9),)
 
 
-def test_looking_makes_no_file(tmp_path: Path) -> None:
+def test_reading_creates_no_file(tmp_path: Path) -> None:
     memory = builtin(tmp_path)
     assert memory.list_records() == ()
     assert memory.list_marks() == ()
@@ -146,7 +146,7 @@ def test_nothing_fades_where_that_is_switched_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be taken for one" * 40])
-def test_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> None:
+def test_the_error_of_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "memory.db").write_bytes(content)
     memory = builtin(tmp_path)
     if content:
@@ -158,7 +158,7 @@ def test_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> Non
         assert memory.list_records() == (failure(),)
 
 
-def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+def test_another_programs_database_is_not_changed(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "memory.db") as db:
         db.execute("CREATE TABLE theirs (x)")
     with pytest.raises(MemoryFailed, match="not a memory database of this version"):

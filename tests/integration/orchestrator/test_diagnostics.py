@@ -56,12 +56,12 @@ def test_a_check_that_takes_too_long_is_killed_and_the_next_one_runs(repo: Path)
     assert not (repo / "survived").exists()
 
 
-def test_a_check_that_exits_well_when_told_to_stop_has_not_passed(repo: Path) -> None:
+def test_a_check_that_exits_with_0_when_stopped_has_not_passed(repo: Path) -> None:
     (slow,) = run(repo, "trap 'exit 0' TERM; sleep 60 & wait", timeout=0.5)
     assert (slow.timed_out, slow.passed) == (True, False)
 
 
-def test_both_outputs_come_in_the_order_in_which_they_were_said(repo: Path) -> None:
+def test_both_outputs_are_in_the_order_in_which_they_were_written(repo: Path) -> None:
     (check,) = run(repo, "echo one; echo two >&2; echo three")
     assert check.output == "one\ntwo\nthree\n"
 

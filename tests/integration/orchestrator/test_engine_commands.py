@@ -36,7 +36,7 @@ def test_what_is_on_stdin_arrives(tmp_path: Path) -> None:
     assert (ran.exit_code, log.text) == (0, '{"hook": "привет"}\n')
 
 
-def test_a_signal_is_an_exit_code_as_a_shell_says_it(tmp_path: Path) -> None:
+def test_a_signal_becomes_an_exit_code_as_in_a_shell(tmp_path: Path) -> None:
     ran = run(tmp_path, "kill -USR1 $$")
 
     assert ran is not None

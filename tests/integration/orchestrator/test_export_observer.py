@@ -106,7 +106,7 @@ def test_each_change_reaches_the_files(places: ProjectPaths) -> None:
     assert places.activity_log.read_text().count("\n") >= len(STORY)
 
 
-def test_a_pid_that_is_not_known_is_none(places: ProjectPaths) -> None:
+def test_an_unknown_pid_is_none(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY[:-1])
@@ -150,7 +150,7 @@ def test_changes_that_come_while_it_writes_are_written_in_order(places: ProjectP
     assert agents(places)[0]["worktree"] == "/w", "the last state, not an earlier one"
 
 
-def test_a_full_disk_is_told_once_and_tried_again(places: ProjectPaths) -> None:
+def test_a_full_disk_is_reported_once_and_tried_again(places: ProjectPaths) -> None:
     warnings: list[str] = []
 
     async def story() -> None:
@@ -172,7 +172,7 @@ def test_a_full_disk_is_told_once_and_tried_again(places: ProjectPaths) -> None:
             places.tasks_file.mkdir()
             teller.tell(FAILED)
             await exporter.flush()
-            assert len(warnings) == 2, "a new trouble is told again"
+            assert len(warnings) == 2, "a new failure is reported again"
 
     asyncio.run(story())
     assert "the journal is safe, the session goes on" in warnings[0]

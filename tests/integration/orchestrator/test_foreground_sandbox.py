@@ -40,7 +40,7 @@ def test_the_exit_code_is_the_commands(repo: Path) -> None:
     assert boxed("/bin/sh", "-c", "kill -SEGV $$", cwd=repo)[0] == 128 + signal.SIGSEGV
 
 
-def test_a_program_that_is_not_inside_is_told(repo: Path) -> None:
+def test_a_program_that_is_missing_inside_is_reported(repo: Path) -> None:
     code, _, err = boxed("no-such-program", "x", cwd=repo)
     assert code != 0
     assert "no-such-program" in err
@@ -109,7 +109,7 @@ def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path
     assert subprocess.run(["git", "fsck"], cwd=repo, check=True, capture_output=True).returncode == 0
 
 
-def test_it_starts_where_the_person_stands(repo: Path) -> None:
+def test_it_starts_in_the_current_folder(repo: Path) -> None:
     assert boxed("pwd", cwd=repo / "src")[1].strip() == str(repo / "src")
 
 
@@ -250,7 +250,7 @@ def test_a_host_that_is_not_allowed_is_not_reached_even_with_a_gateway(repo: Pat
 
 
 @pytest.mark.parametrize("host", ["http://x", "a b", "", "*"])
-def test_a_host_that_is_none_is_refused(repo: Path, host: str) -> None:
+def test_an_invalid_host_is_refused(repo: Path, host: str) -> None:
     said = call("sandbox", "run", "--host", host, "--", "true", cwd=repo)
     assert said.code == 2
     assert "--host" in said.err
@@ -266,7 +266,7 @@ def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, mon
     assert not (repo / "canary").exists()
 
 
-def test_off_is_off_and_said(repo: Path) -> None:
+def test_level_off_is_off_and_reported(repo: Path) -> None:
     configure(repo, {"sandbox": {"level": "off"}})
     code, out, err = boxed("/bin/sh", "-c", "cd /; pwd; exit 3", cwd=repo)
     assert (code, out) == (3, "/\n")

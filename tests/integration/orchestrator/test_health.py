@@ -72,12 +72,12 @@ def found(standing: AttemptStatus, record: AttemptRecord = RECORD) -> HealthRepo
         (replace(WORKING, state_since=NOW - 620), Health.UNKNOWN),
     ],
 )
-def test_each_state_is_told_by_what_is_seen(standing: AttemptStatus, state: Health) -> None:
+def test_each_state_follows_from_the_status(standing: AttemptStatus, state: Health) -> None:
     assert found(standing).state is state
 
 
 @pytest.mark.parametrize("standing", [Lost(), Unknown("may not look"), Queued(), replace(WORKING, state="ended")])
-def test_whoever_is_not_well_has_a_reason(standing: AttemptStatus) -> None:
+def test_every_bad_state_has_a_reason(standing: AttemptStatus) -> None:
     assert found(standing).why
 
 
@@ -85,11 +85,11 @@ def test_what_was_not_started_yet_is_starting() -> None:
     assert found(Queued(), replace(RECORD, started_at=None)).state is Health.STARTING
 
 
-def test_what_was_asked_to_end_is_stopping_before_its_warden_has_heard() -> None:
+def test_an_attempt_asked_to_end_is_stopping_before_its_warden_notices() -> None:
     assert found(WORKING, replace(RECORD, cancel_reason="enough")).state is Health.STOPPING
 
 
-def test_without_a_limit_nobody_is_silent() -> None:
+def test_without_a_limit_no_agent_is_silent() -> None:
     limits = LimitSettings(stall_timeout=0)
     assert assess_health(RECORD, replace(WORKING, last_output=1.0), limits, now=NOW).state is Health.WORKING
 
@@ -137,7 +137,7 @@ def order(tmp_path: Path, *argv: str, **more: object) -> AttemptSpec:
     return AttemptSpec(attempt=ID, argv=argv, env=env, cwd=str(tmp_path), **more)  # type: ignore[arg-type]  # by name
 
 
-def test_a_running_agent_is_seen_with_its_pid_its_words_and_its_cost(tmp_path: Path) -> None:
+def test_a_running_agent_has_a_pid_a_text_and_a_cost(tmp_path: Path) -> None:
     usage = {"type": "usage", "cost_usd": 0.25, "input_tokens": 10}
     argv = saying({"type": "say", "text": "раз"}, usage, usage, {"type": "say", "text": "два"}, then=UNTIL_TOLD)
 
@@ -191,7 +191,7 @@ def test_who_will_not_end_is_stopping(tmp_path: Path) -> None:
     with_warden(tmp_path, order(tmp_path, *argv), story)
 
 
-def test_of_the_ended_nothing_is_looked_up(tmp_path: Path) -> None:
+def test_ended_attempts_are_not_probed(tmp_path: Path) -> None:
     ended = replace(RECORD, ended=AttemptOutcome(ending=Ending.PASSED))
     rounds = HealthMonitor(LocalEngine(tmp_path), {}, LIMITS)
     assert asyncio.run(rounds.probe([ended], NOW)) == {}

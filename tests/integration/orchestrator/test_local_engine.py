@@ -56,7 +56,7 @@ def play(story: Coroutine[Any, Any, None]) -> None:
 async def until(condition: Callable[[], object], what: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        assert time.monotonic() < give_up, f"timed out waiting until {what}"
         await asyncio.sleep(0.01)
 
 
@@ -206,7 +206,7 @@ def test_a_killed_warden_is_noticed_cleared_up_and_recorded_as_lost(state: Path)
     play(story())
 
 
-def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Path) -> None:
+def test_a_lost_attempt_is_reported_and_submitting_it_again_only_cleans_up(state: Path) -> None:
     async def story() -> None:
         engine = LocalEngine(state)
         again = order(state, "echo run >> ledger; sleep 600", grace=0.2)
@@ -289,7 +289,7 @@ def test_waiting_for_what_was_never_submitted_is_our_bug(state: Path) -> None:
         play(_wait_only(state))
 
 
-def test_a_machine_that_cannot_run_wardens_is_told_with_what_they_said(
+def test_a_machine_that_cannot_run_wardens_is_reported_with_their_log(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -317,7 +317,7 @@ def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"attempt": "x", "reason": "bored"}'])
-def test_a_damaged_outcome_is_unknown_and_never_taken_for_an_end(
+def test_a_damaged_outcome_is_unknown_and_never_an_end(
     state: Path, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)

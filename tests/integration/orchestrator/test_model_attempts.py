@@ -91,7 +91,7 @@ def usage(state: Path) -> list[dict[str, Any]]:
 async def until(condition: Callable[[], object], what: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        assert time.monotonic() < give_up, f"timed out waiting until {what}"
         await asyncio.sleep(0.01)
 
 
@@ -146,7 +146,7 @@ def test_without_its_secret_an_attempt_is_not_started(state: Path) -> None:
     assert far.asked == []
 
 
-def test_the_model_is_at_the_port_that_was_told_and_setup_steps_do_not_take_it(state: Path) -> None:
+def test_the_model_is_at_the_configured_port_and_setup_steps_do_not_take_it(state: Path) -> None:
     with start_provider(FINE) as far:
         given = order(state, far.url, 'call && echo "$BLUEFLAME_GATEWAY_PORT"')
         ended = run(state, replace(given, setup=(SetupStep(name="look", command="true"),)))

@@ -76,7 +76,7 @@ def test_several_within_the_window_become_one_message() -> None:
     assert reported == [("one", 0), ("over", 0), ("four", 2)]
 
 
-def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
+def test_throttled_notifications_are_sent_before_the_end() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
@@ -94,7 +94,7 @@ def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
     assert reported == [("one", 0), ("two", 0)]
 
 
-def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
+def test_a_gate_that_is_answered_at_once_sends_nothing() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
@@ -114,7 +114,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
     assert [words for words, _ in reported] == ["stopped: 0 of 0 tasks landed, $0.00"]
 
 
-def test_only_what_was_asked_for_is_told() -> None:
+def test_only_configured_topics_are_sent() -> None:
     reported: Outcomes = []
 
     async def story() -> None:
@@ -151,7 +151,7 @@ def test_a_notifier_that_fails_is_warned_of_once() -> None:
     assert warnings == ["notifications.desk could not send (the session goes on): no"]
 
 
-def test_a_notifier_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_notifier_that_hangs_delays_nothing(tmp_path: Path) -> None:
     """The loop goes on while it hangs; its program is gone when we are."""
     fifo = tmp_path / "started"
     given = settings(kind="command", command=f"touch '{fifo}'; sleep 60", timeout="1s")

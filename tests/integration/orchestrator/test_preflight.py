@@ -25,13 +25,13 @@ def places_in(repo: Repository, worktrees: str = ".trees") -> ProjectPaths:
     return ProjectPaths(root=repo.root, worktrees=repo.root / worktrees, tasks_file=repo.root / ".blueflame/tasks.yaml")
 
 
-def test_a_clean_repository_is_fit_and_a_look_leaves_nothing_behind(opened: Repository) -> None:
+def test_a_clean_repository_passes_and_the_check_leaves_nothing_behind(opened: Repository) -> None:
     before = sorted(path.name for path in opened.root.iterdir())
     check_repository(opened, places_in(opened), SETTINGS, allow_dirty=False)
     assert sorted(path.name for path in opened.root.iterdir()) == before
 
 
-def test_every_reason_is_told_at_once(opened: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_reason_is_reported_at_once(opened: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(12):
         (opened.root / f"новый {n:02d}.txt").write_text("x")
     (opened.root / "src/app.py").write_text("changed\n")
@@ -75,7 +75,7 @@ def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_worktree_folder_that_cannot_be_written_is_told(opened: Repository) -> None:
+def test_a_worktree_folder_that_cannot_be_written_is_reported(opened: Repository) -> None:
     (opened.root / ".trees").mkdir(mode=0o500)
     (reason,) = find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False)
     assert ".trees cannot be written" in reason

@@ -44,7 +44,7 @@ def test_the_configuration_is_found_from_any_folder_of_the_repository(stage: Sta
     assert project.paths.journal == stage.root / ".blueflame/journal.db"
 
 
-def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
+def test_without_a_configuration_the_error_says_how_to_create_one(repo: Path) -> None:
     with pytest.raises(ConfigError, match="blueflame init"):
         open_project(start=repo)
 
@@ -152,7 +152,7 @@ def test_agents_without_a_credential_are_refused_before_there_is_a_session(
     stage = make_stage(repo, roles={"worker": {"runtime": "claude"}})
     with pytest.raises(Refused, match="ANTHROPIC_API_KEY"):
         check_runtimes(stage.project(), Workflow())
-    check_runtimes(stage.project(), Workflow(stages=("plan", "check")))  # nobody works: nobody needs one
+    check_runtimes(stage.project(), Workflow(stages=("plan", "check")))  # without workers no credential is needed
     check_runtimes(stage.project(), Workflow(), replay=tmp_path / "cassette")
 
 
@@ -171,7 +171,7 @@ def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypat
         assert sum(word in line for line in listed) >= 1, word
 
 
-def test_misgivings_are_told_and_refuse_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_are_reported_and_refuse_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = make_stage(
         repo,
         concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**7},
@@ -190,7 +190,7 @@ def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
         check_runtimes(stage.project(), Workflow())
 
 
-def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:
+def test_the_plan_of_a_scripted_planner_is_known_without_a_run(stage: Stage) -> None:
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
     project = stage.project()
     flow = build_workflow(project.settings, "waves")

@@ -65,7 +65,7 @@ def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") ->
     return {"at": at, "model": "m-1", "input": tokens, "output": 1, "micro_usd": micro_usd, "refused": refused}
 
 
-def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
+def test_the_latest_call_and_the_last_text(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     assert follow.read_activity(RECORD) == Activity(attempt=ATTEMPT, status=build_status(RECORD, {}, heard_at=None))
     write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
@@ -127,7 +127,7 @@ def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: AgentState, why: str) -> None:
+def test_the_status_of_an_agent(record: AttemptRecord, status: dict[str, Any], doing: AgentState, why: str) -> None:
     stand = build_status(record, status, heard_at=50.0)
     assert (stand.state, stand.reason) == (doing, why)
 
@@ -147,7 +147,7 @@ def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> No
     assert seen.status.state is AgentState.STARTING
 
 
-def test_paths_are_told_from_the_checkout() -> None:
+def test_paths_are_relative_to_the_checkout() -> None:
     assert shorten_paths("/trees/w", "/trees/w/src/a.py") == "src/a.py"
     assert shorten_paths("/trees/w", "cp /trees/w/a /trees/w/b") == "cp a b"
     assert shorten_paths("/trees/w", "/trees/w") == "."
@@ -230,7 +230,7 @@ def diary(folder: Path) -> AgentTranscript:
     return AgentTranscript(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
 
 
-def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
+def test_a_transcript_has_text_calls_and_charges_in_order(tmp_path: Path) -> None:
     write(tmp_path, STREAM, says("I read"), acts("Read", "a.py", "1"), says("I write"), acts("Write", "b.py", "2"))
     write(tmp_path, STREAM, {"type": "error", "text": "oh"}, says("Done"), says("Done"))
     write(tmp_path, AUDIT, asks("Canary", "", decision="block"))
@@ -255,7 +255,7 @@ def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_a_call_is_told_once_whoever_knows_of_it_first(tmp_path: Path) -> None:
+def test_a_call_is_reported_once_whichever_log_has_it_first(tmp_path: Path) -> None:
     book = diary(tmp_path)
     write(tmp_path, AUDIT, asks("Read", "a.py", "1"))
     assert [*book.read_entries()] == [TranscriptCall(tool="Read", target="a.py", allowed=True)]
@@ -269,13 +269,13 @@ def test_a_call_is_told_once_whoever_knows_of_it_first(tmp_path: Path) -> None:
     assert [*book.read_entries()] == []
 
 
-def test_an_agent_without_a_gateway_says_itself_what_it_used(tmp_path: Path) -> None:
+def test_without_a_gateway_the_agents_own_usage_is_shown(tmp_path: Path) -> None:
     write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7}, {"type": "usage", "input_tokens": 3})
     assert [entry.total.tokens for entry in diary(tmp_path).read_entries() if isinstance(entry, ModelCharge)] == [7, 10]
 
 
 @given(files=folders, data=st.data())
-def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.DataObject) -> None:
+def test_a_transcript_has_all_text_whatever_the_chunks(files: Files, data: st.DataObject) -> None:
     text = content(files)[STREAM]
     with TemporaryDirectory() as made:
         folder = Path(made)
@@ -288,7 +288,7 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
         assert result == [*diary(folder).read_entries()]
 
 
-def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_instead_of_text(tmp_path: Path) -> None:
     (tmp_path / AUDIT).mkdir()
     seen = follower(tmp_path).read_activity(RECORD)
     assert AUDIT in seen.last_words

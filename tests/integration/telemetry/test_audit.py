@@ -1,4 +1,4 @@
-"""Reading an audit log: whole, damaged, tampered with; and what validators are told of it."""
+"""Reading an audit log: complete, damaged, tampered with; and its summary for validators."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def speak(folder: Path, *lines: object) -> None:
         spool.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: ProgressReader) -> None:
+def test_text_and_cost_add_up_over_several_reads(tmp_path: Path, listener: ProgressReader) -> None:
     assert listener.read_progress(ATTEMPT, tmp_path) == AgentProgress()
     speak(tmp_path, {"type": "say", "text": "раз"}, {"type": "usage", "cost_usd": 0.5})
     first = listener.read_progress(ATTEMPT, tmp_path)
@@ -47,7 +47,7 @@ def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: Progress
     assert heard.spend.tokens == 2000
 
 
-def test_a_runtime_that_is_not_at_hand_is_not_understood(tmp_path: Path) -> None:
+def test_the_output_of_an_unknown_runtime_is_not_read(tmp_path: Path) -> None:
     speak(tmp_path, {"type": "say", "text": "hello"})
     assert ProgressReader({}).read_progress(ATTEMPT, tmp_path) == AgentProgress()
 

@@ -1,4 +1,4 @@
-"""What a planner is told: within its budget whatever the number of sessions, the newest and nearest first."""
+"""What a planner recalls: within its budget whatever the number of sessions, the newest and most similar first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.memory_records import failure, lesson, origin, records, result, ses
 
 
 @given(st.lists(records, max_size=30, unique_by=lambda record: record.key), st.text(max_size=80), st.integers(0, 3000))
-def test_no_more_is_told_than_the_budget_allows(known: Sequence[MemoryRecord], request: str, budget: int) -> None:
+def test_no_more_is_recalled_than_the_budget_allows(known: Sequence[MemoryRecord], request: str, budget: int) -> None:
     found = recall_records(known, request=request, budget=budget)
     assert found.tokens == sum(estimate_tokens(line) for line in found.lines) <= budget
     assert all(len(line.splitlines()) <= 1 for line in found.lines)
@@ -64,11 +64,11 @@ def test_failures_lessons_sessions_and_results_stand_together() -> None:
     assert found.lines[0].endswith("$0.25 for 2 tasks")
 
 
-def test_a_session_is_not_told_what_it_did_itself() -> None:
+def test_a_session_does_not_recall_its_own_records() -> None:
     assert recall_records([failure(1)], request="", budget=5000, session=session_name(1)).lines == ()
 
 
-def test_words_cannot_become_lines_of_their_own() -> None:
+def test_text_cannot_become_several_lines() -> None:
     line = describe_record(failure(title="a\n\n# New instructions\u2028\x1b[2J"), 0)
     assert "\n" not in line
     assert "\x1b" not in line
@@ -95,7 +95,7 @@ def test_only_the_newest_attempts_count_and_not_the_odd_ones() -> None:
 
 
 @pytest.mark.parametrize("record", [summary(1), failure(1), result(1), lesson(1)])
-def test_every_kind_can_be_told(record: MemoryRecord) -> None:
+def test_every_kind_can_be_described(record: MemoryRecord) -> None:
     assert describe_record(record, 3).count("3 sessions before that") == 1
     assert isinstance(origin(1).at, float)
     assert not isinstance(record, SessionSummary) or "completed" in describe_record(record, 0)
