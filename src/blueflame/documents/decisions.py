@@ -1,6 +1,6 @@
-"""The decisions file: answers that a person wrote before the questions came (docs/how-to/answer-without-a-person.md).
+"""The decisions file: answers to gates, written in advance (docs/how-to/answer-without-a-person.md).
 
-Which entries are used up is read from the journal (`GateAnswered.by`), so that a crash repeats none and skips none.
+Which entries are used is read from the journal (`GateAnswered.by`), so a crash repeats none and skips none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from blueflame.documents.plans import read_plan
 from blueflame.documents.yaml import KeyPath, YamlProblem, read_document
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
 from blueflame.model.suggestions import suggest
 from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
@@ -51,7 +50,7 @@ class DecisionsFile:
     entries: tuple[DecisionEntry, ...]
 
     def find_answer(self, gate: Gate, used: UsedEntries) -> Answer:
-        """The first unused entry that fits; one that names the gate's subject takes precedence."""
+        """Return the first unused entry that fits; one that names the gate's subject takes precedence."""
         fitting = [e for e in self.entries if e.kind is gate.kind and (e.repeat or (e.kind, e.index) not in used)]
         names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
@@ -64,26 +63,14 @@ class DecisionsFile:
         return Answer(choice=entry.choose, note=entry.note, payload=payload, by=entry.signature)
 
 
-def find_used_entries(answers: Iterable[Answer | GateAnswered | JournalEntry]) -> UsedEntries:
-    """The entries that the journal shows as used."""
-    return frozenset(
-        (match[1], int(match[2]))
-        for answer in _iter_answers(answers)
-        if (match := _SIGNATURE.fullmatch(answer.by)) is not None
-    )
-
-
-def _iter_answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iterator[Answer]:
-    for item in found:
-        fact = item.event if isinstance(item, JournalEntry) else item
-        if isinstance(fact, GateAnswered):
-            yield fact.answer
-        elif isinstance(fact, Answer):
-            yield fact
+def find_used_entries(answers: Iterable[Answer]) -> UsedEntries:
+    """Return the entries that gave one of these answers."""
+    found = (_SIGNATURE.fullmatch(answer.by) for answer in answers)
+    return frozenset((match[1], int(match[2])) for match in found if match is not None)
 
 
 def _list_gate_names(gate: Gate) -> frozenset[str]:
-    """Names by which an entry can select this gate: its id, subject, group and tasks."""
+    """Return the names by which an entry can select this gate: its id, subject, group and tasks."""
     tasks = gate.evidence.get("tasks", ())
     ids = [task for task in tasks if isinstance(task, str)] if isinstance(tasks, Sequence) else []
     return frozenset(name for name in (gate.id, gate.subject, gate.group, *ids) if name)
@@ -98,7 +85,7 @@ def _format_exhausted(gate: Gate, path: Path) -> str:
     return (
         f"the decisions in {path} ran out at {_describe_gate(gate)}.\n"
         f"  Add an entry under '{gate.kind}:', or answer it with 'blueflame answer {gate.id} CHOICE'; "
-        "then 'blueflame resume' goes on."
+        "then run 'blueflame resume'."
     )
 
 
@@ -106,7 +93,7 @@ def _format_not_offered(gate: Gate, path: Path, entry: DecisionEntry) -> str:
     return (
         f"{path}: {entry.kind}[{entry.index}] chooses '{entry.choose}', which is not offered by "
         f"{_describe_gate(gate)}.\n"
-        f"  Change the entry, or answer it with 'blueflame answer {gate.id} CHOICE'; then 'blueflame resume' goes on."
+        f"  Change the entry, or answer it with 'blueflame answer {gate.id} CHOICE'; then run 'blueflame resume'."
     )
 
 
@@ -114,7 +101,9 @@ def _build_payload(entry: DecisionEntry, gate: Gate, path: Path) -> Mapping[str,
     if entry.edit is not None:
         tasks = read_plan(entry.edit)
         if problems := find_edit_problems(gate, tasks):
-            raise PlanError(f"{path}: {entry.kind}[{entry.index}]: {entry.edit} is no edit for {gate.id}:", problems)
+            raise PlanError(
+                f"{path}: {entry.kind}[{entry.index}]: {entry.edit} is no valid edit of {gate.id}:", problems
+            )
         return {**entry.payload, **build_edit_payload(tasks)}
     return {**entry.payload, "limit": entry.limit} if entry.limit is not None else entry.payload
 

@@ -1,6 +1,4 @@
-"""Exports the journal as files, for people and other programs.
-
-They are not read back, except a tasks file that a person changed between two cycles (tasks_file.py).
+"""Exports the list of agents and the activity log, for people and other programs; they are not read back.
 
 A failure is a WorldError: the journal has everything, so the session continues and the caller warns.
 """
@@ -14,11 +12,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from blueflame.documents.plans import format_tasks_file
-from blueflame.documents.tasks_file import write_tasks_file
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.model.spend import NO_SPEND, Budget, Spend
-from blueflame.model.task import TaskRecord
+from blueflame.model.health import Health, HealthReport
+from blueflame.model.spend import Budget
 from blueflame.system.files import build_file_error, write_atomically
 
 SCHEMA_VERSION = 2
@@ -39,7 +35,7 @@ class AgentRow:
     why: str = ""  # of the state
     start_time: str  # UTC
     last_output: str | None = None  # UTC
-    pid: int | None = None  # of the agent; none once it has ended: the pid may be reused
+    pid: int | None = None  # of the agent; None once it has ended, because the pid may be reused
     pgid: int | None = None
     warden_pid: int | None = None
     worktree: str | None = None
@@ -48,22 +44,10 @@ class AgentRow:
     budget: Budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedAgent:
-    """A running agent as last observed."""
-
-    state: str
-    why: str = ""
-    pid: int | None = None
-    warden_pid: int | None = None
-    last_output: float | None = None
-    spend: Spend = NO_SPEND
+ENDED = HealthReport(state=Health.ENDED)
 
 
-ENDED_AGENT = ObservedAgent(state="ended")
-
-
-def build_agent_row(record: AttemptRecord, seen: ObservedAgent = ENDED_AGENT) -> AgentRow:
+def build_agent_row(record: AttemptRecord, seen: HealthReport = ENDED) -> AgentRow:
     """An agent leads its own process session, so its pid is also its process group."""
     spend = record.ended.spend if record.ended else seen.spend
     return AgentRow(
@@ -72,12 +56,12 @@ def build_agent_row(record: AttemptRecord, seen: ObservedAgent = ENDED_AGENT) ->
         task_id=record.attempt.subject,
         attempt=record.attempt.id,
         status=_format_status(record),
-        state=seen.state,
+        state=seen.state.value,
         why=seen.why,
         start_time=format_timestamp(record.intended_at if record.started_at is None else record.started_at),
         last_output=None if seen.last_output is None else format_timestamp(seen.last_output),
-        pid=seen.pid,
-        pgid=seen.pid,
+        pid=seen.agent_pid,
+        pgid=seen.agent_pid,
         warden_pid=seen.warden_pid or record.warden_pid or None,
         worktree=record.worktree,
         cost_usd=spend.usd,
@@ -96,11 +80,6 @@ def _format_status(record: AttemptRecord) -> str:
     if record.ended.ending is Ending.PASSED:
         return "completed"
     return "killed" if record.ended.ending in KILLED_ENDINGS else "failed"
-
-
-def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
-    """Returns where a person's changes to the file were saved, if there were any."""
-    return write_tasks_file(path, format_tasks_file(session_id, cycle, records))
 
 
 def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:

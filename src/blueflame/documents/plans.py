@@ -26,7 +26,7 @@ from blueflame.model.task import HistoryEntry, Task, TaskRecord
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
-MAX_PROBLEMS = 100  # enough for a plan of thousands of tasks that are all wrong in one way
+MAX_PROBLEMS = 100  # a plan may have thousands of tasks with the same problem
 _TOP_KEYS = ("schema_version", "session_id", "wave_cycle", "tasks", "version", "wave")
 _STATUS_KEYS = ("status", "agent_id", "worktree", "branch", "retry_count", "result", "history")
 """The status of a task in a task file. It is not read back: the journal has it."""
@@ -76,7 +76,7 @@ _KNOWN = (*_FIELDS, *_STATUS_KEYS)
 
 
 def read_plan(path: Path) -> tuple[Task, ...]:
-    """Reads a planner's JSON, a tasks.yaml or its older form. Raises PlanError with all problems and their lines."""
+    """Read a planner's JSON, a tasks.yaml or its older form. Raises PlanError with all problems and their lines."""
     try:
         text = read_text(path, "the plan")
     except WorldError as error:
@@ -85,37 +85,33 @@ def read_plan(path: Path) -> tuple[Task, ...]:
     unread = found.problems and found.data is None
     problems = [*found.problems, *(() if unread else _find_file_problems(found.data))]
     if problems:
-        told = [_format_with_line(path, found, problem) for problem in problems[:MAX_PROBLEMS]]
-        raise PlanError(f"the plan {path} cannot be used:", [*told, *_format_rest(problems)])
+        lines = [_format_with_line(path, found, problem) for problem in problems[:MAX_PROBLEMS]]
+        raise PlanError(f"the plan {path} cannot be used:", [*lines, *_format_rest(problems)])
     return _build_tasks(found.data)
 
 
 def parse_tasks(data: object) -> tuple[Task, ...]:
-    """From a planner's answer. Unknown keys are ignored; `list_ignored_keys` names them."""
+    """Read the tasks from a planner's answer. Unknown keys are ignored; `list_ignored_keys` names them."""
     problems = list(_find_plan_problems(data))
     if problems:
-        told = [_format_problem(problem) for problem in problems[:MAX_PROBLEMS]]
-        raise PlanError("the plan cannot be used:", [*told, *_format_rest(problems)])
+        lines = [_format_problem(problem) for problem in problems[:MAX_PROBLEMS]]
+        raise PlanError("the plan cannot be used:", [*lines, *_format_rest(problems)])
     return _build_tasks(data)
 
 
 def list_ignored_keys(data: object) -> tuple[str, ...]:
-    """A warning for each unknown key of a planner's answer."""
+    """Return a warning for each unknown key of a planner's answer."""
     return tuple(_format_problem(problem) for problem in _find_unknown_keys(data))
 
 
 def format_tasks_file(session_id: str, cycle: int, records: Iterable[TaskRecord]) -> str:
-    """tasks.yaml: every task with its status. `read_plan` gives the same tasks back."""
+    """Format tasks.yaml: every task with its status. `read_plan` reads the same tasks from it."""
     head = format_mapping({"schema_version": SCHEMA_VERSION, "session_id": session_id, "wave_cycle": cycle})
-    return (
-        "# written by Blue Flame from its journal; what is changed here is overwritten\n"
-        + head
-        + _format_list(_format_record(record) for record in records)
-    )
+    return head + _format_list(_format_record(record) for record in records)
 
 
 def format_plan(tasks: Iterable[Task]) -> str:
-    """Only what a person may change: for editing a plan."""
+    """Format only what a person may change: for editing a plan."""
     return format_mapping({"schema_version": SCHEMA_VERSION}) + _format_list(
         format_item(_build_task_fields(task), "  ") for task in tasks
     )
@@ -126,7 +122,7 @@ def _format_list(entries: Iterable[str]) -> str:
     return f"tasks:\n{listed}" if listed else "tasks: []\n"
 
 
-# after an event one record in thousands has changed; the others keep their text
+# cached: an event changes one record of thousands
 @lru_cache(maxsize=16_384)
 def _format_record(record: TaskRecord) -> str:
     return format_item(_build_record_fields(record), "  ")
@@ -177,8 +173,7 @@ def _build_history_fields(entry: HistoryEntry) -> dict[str, YamlValue]:
 
 
 def _build_tasks(data: object) -> tuple[Task, ...]:
-    """Of data without problems."""
-    assert isinstance(data, Mapping)
+    assert isinstance(data, Mapping), "only data without problems"
     return tuple(_build_task(entry) for entry in data["tasks"])
 
 

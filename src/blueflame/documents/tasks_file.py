@@ -1,4 +1,4 @@
-"""The exported tasks file, which a person may edit: its second line is the digest of the rest, so an edit shows.
+"""The exported tasks file, which a person may edit: its second line is the digest of the rest, which shows an edit.
 
 An edited file is saved under a second name before the next export, and read between two cycles.
 """
@@ -6,22 +6,22 @@ An edited file is saved under a second name before the next export, and read bet
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from blueflame.documents.plans import read_plan
+from blueflame.documents.plans import format_tasks_file, read_plan
 from blueflame.documents.yaml import read_document
 from blueflame.model.errors import PlanError, WorldError
-from blueflame.model.task import Task
+from blueflame.model.task import Task, TaskRecord
 from blueflame.system.files import build_file_error, read_text, write_atomically
 
-HEADER = b"""\
-# How the tasks stand. Those that have not landed can be changed here: the next cycle takes the changes up.
-# sha256: """
-MISSING_ERRORS = (FileNotFoundError, NotADirectoryError)  # the writer reports a folder that is not one
+HEADER = "# The state of all tasks. Those that have not landed can be changed here: the next cycle applies it.\n"
+SIGNED = re.compile(rb"#[^\n]*\n# sha256: ([0-9a-f]{64})\n")
+MISSING_ERRORS = (FileNotFoundError, NotADirectoryError)  # writing it reports the latter
 _LOCK = Lock()  # the export and the reading between two cycles run in threads of one process
 
 
@@ -29,24 +29,25 @@ _LOCK = Lock()  # the export and the reading between two cycles run in threads o
 class EditedTasksFile:
     path: Path
     digest: str
-    session: str  # that it was exported for; empty if unknown
+    session: str  # the session that exported it; empty if unknown
     changed_at: float
     tasks: tuple[Task, ...] = ()
     problems: tuple[str, ...] = ()  # with their lines
     lines: Mapping[str, int] = field(default_factory=dict)  # where each task begins
 
 
-def write_tasks_file(path: Path, text: str) -> Path | None:
-    """Export the tasks; returns where a person's edits were saved, if there were any."""
-    data = text.encode("utf-8", "surrogateescape")
+def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
+    """Write every task with its state; return where a person's edits were saved, if there were any."""
+    text = format_tasks_file(session_id, cycle, records)
+    digest = _compute_digest(text.encode("utf-8", "surrogateescape"))
     with _LOCK:
         aside = _save_edits(path)
-        write_atomically(path, HEADER + _compute_digest(data).encode() + b"\n" + data)
+        write_atomically(path, f"{HEADER}# sha256: {digest}\n{text}")
         return aside
 
 
 def read_edited_tasks(path: Path) -> EditedTasksFile | None:
-    """A person's edit of the tasks file, if there is one, with every problem and its line."""
+    """Return a person's edit of the tasks file, if there is one, with every problem and its line."""
     with _LOCK:
         if _save_edits(path) is not None:
             path.unlink(missing_ok=True)  # the next export writes it again
@@ -104,7 +105,7 @@ def _read_session_and_lines(path: Path) -> tuple[str, dict[str, int]]:
 
 
 def _save_edits(path: Path) -> Path | None:
-    """Under a second name: the file stays in place if the next export fails."""
+    """Save an edited file under a second name too: the first stays in place if the next export fails."""
     aside = build_edited_path(path)
     try:
         data = path.read_bytes()
@@ -126,8 +127,8 @@ def _compute_digest(data: bytes) -> str:
 
 
 def _is_unchanged(data: bytes) -> bool:
-    """As it was exported. An empty file, as left by a full disk or `touch`, is not an edit."""
+    """Whether the file is as it was exported. An empty one, left by a full disk or `touch`, is not an edit."""
     if not data.strip():
         return True
-    told, _, rest = data.removeprefix(HEADER).partition(b"\n")
-    return data.startswith(HEADER) and told.decode("ascii", "replace") == _compute_digest(rest)
+    signed = SIGNED.match(data)
+    return signed is not None and signed[1].decode() == _compute_digest(data[signed.end() :])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from blueflame.documents.decisions import DecisionEntry, DecisionsFile, find_used_entries, load_decisions
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.session.gates.edits import parse_edit_payload
 
@@ -104,14 +103,8 @@ def test_a_choice_that_the_gate_no_longer_offers_is_refused(tmp_path: Path) -> N
 
 
 def test_used_entries_are_read_from_the_journal() -> None:
-    answered = GateAnswered(gate="g", answer=Answer(choice="approve", by="decisions:plan[3]"))
-    by_hand = GateAnswered(gate="h", answer=Answer(choice="approve", by="terminal"))
-    events = [
-        JournalEntry(1, 0.0, answered),
-        JournalEntry(2, 0.0, by_hand),
-        JournalEntry(3, 0.0, SessionEnded(outcome="stopped")),
-    ]
-    assert find_used_entries(events) == {("plan", 3)}
+    answers = [Answer(choice="approve", by=by) for by in ("decisions:plan[3]", "terminal", "")]
+    assert find_used_entries(answers) == {("plan", 3)}
 
 
 def test_an_edit_brings_the_tasks_of_its_file(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.documents.exports import ObservedAgent, append_activity, build_agent_row, export_agents, export_tasks
+from blueflame.documents.exports import append_activity, build_agent_row, export_agents
 from blueflame.documents.plans import read_plan
+from blueflame.documents.tasks_file import export_tasks
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import CycleEnded, JournalEntry, SessionEnded
+from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import Task, TaskRecord
 from blueflame.text.event_lines import format_log_lines
@@ -60,8 +62,13 @@ def test_tasks_are_exported_and_can_be_read(tmp_path: Path) -> None:
 
 def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "agents.json"
-    seen = ObservedAgent(
-        state="silent", why="no word", pid=12, warden_pid=11, last_output=1_770_388_300.0, spend=Spend(micro_usd=20_000)
+    seen = HealthReport(
+        state=Health.SILENT,
+        why="no output",
+        agent_pid=12,
+        warden_pid=11,
+        last_output=1_770_388_300.0,
+        spend=Spend(micro_usd=20_000),
     )
     export_agents(path, [build_agent_row(attempt(worktree="/w t"), seen)], session=SES, now=1_770_388_400.0)
     assert json.loads(path.read_text()) == {
@@ -74,7 +81,7 @@ def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
                 "id": "worker-0a1b2c3d",
                 "attempt": f"{SES}.task-001.worker.1",
                 "state": "silent",
-                "why": "no word",
+                "why": "no output",
                 "last_output": "2026-02-06T14:31:40Z",
                 "pid": 12,
                 "pgid": 12,

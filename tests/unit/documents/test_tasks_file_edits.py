@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.documents.exports import export_tasks
 from blueflame.documents.plans import read_plan
-from blueflame.documents.tasks_file import archive_edit, build_edited_path, read_edited_tasks
+from blueflame.documents.tasks_file import archive_edit, build_edited_path, export_tasks, read_edited_tasks
 from blueflame.model.task import Task, TaskRecord
 
 SES = "ses-20260206-143022"
@@ -43,14 +42,21 @@ def test_what_a_person_wrote_is_kept_when_the_next_export_comes(exported: Path) 
     edit = read_edited_tasks(exported)
     assert edit is not None
     assert (edit.session, [task.title for task in edit.tasks], edit.problems) == (SES, ["Other", "Название"], ())
-    assert export_tasks(exported, SES, 1, RECORDS) is None, "it is told once"
+    assert export_tasks(exported, SES, 1, RECORDS) is None, "it is reported once"
+
+
+def test_a_file_with_the_header_of_an_earlier_version_is_not_an_edit(exported: Path) -> None:
+    first, rest = exported.read_text().split("\n", 1)
+    exported.write_text(f"# How the tasks stand.\n{rest}")
+    assert "state of all tasks" in first
+    assert read_edited_tasks(exported) is None
 
 
 def test_an_edit_is_found_before_any_export(exported: Path) -> None:
     change(exported)
     edit = read_edited_tasks(exported)
     assert edit is not None and edit.tasks[0].title == "Other"
-    assert edit == read_edited_tasks(exported), "looking again is the same as once"
+    assert edit == read_edited_tasks(exported), "reading it twice gives the same"
     archive_edit(edit)
     assert read_edited_tasks(exported) is None
     assert export_tasks(exported, SES, 1, RECORDS) is None

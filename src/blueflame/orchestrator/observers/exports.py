@@ -8,22 +8,13 @@ is also rewritten when an agent changes its state, and at every heartbeat: its a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from blueflame.documents.exports import (
-    ENDED_AGENT,
-    AgentRow,
-    ObservedAgent,
-    append_activity,
-    build_agent_row,
-    export_agents,
-    export_tasks,
-)
-from blueflame.model.attempt import AttemptRecord
+from blueflame.documents.exports import ENDED, AgentRow, append_activity, build_agent_row, export_agents
+from blueflame.documents.tasks_file import export_tasks
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
-from blueflame.model.health import HealthReport
 from blueflame.model.task import TaskRecord
 from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.session.state import Session
@@ -71,7 +62,7 @@ class Exporter:
         tasks, attempts, cycle = tuple(session.tasks.values()), tuple(session.attempts.values()), session.cycle
         now = self._clock.now()
         reports = await self._monitor.probe([session.attempts[name] for name in session.live], now)
-        rows = tuple(_build_row(record, reports) for record in attempts)
+        rows = tuple(build_agent_row(record, reports.get(record.attempt.id, ENDED)) for record in attempts)
 
         def write() -> None:
             if tasks_changed:
