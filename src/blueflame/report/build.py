@@ -1,14 +1,13 @@
-"""The report of a session: all that a person wants to see of it afterwards, gathered from its journal.
+"""The report of a session as data, built from its journal.
 
-One walk over the events gives what the Session forgets: when somebody was asked, which checks ran on which commit, what
-went wrong on the way. What was left out because there is too much of it is counted, never silent.
+One pass over the events finds what the Session does not keep: when a person was asked, which checks ran on which
+commit, which incidents there were. Every list is bounded; what is left out is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from blueflame.model import event as happened
 from blueflame.model.attempt import AttemptRecord, Ending
@@ -19,11 +18,12 @@ from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskState
 from blueflame.model.verdict import Check, Verdict
 from blueflame.report.task_columns import TaskColumns, arrange_by_depth
-from blueflame.report.timeline import Span, Timeline, Wait, lay_out
+from blueflame.report.timeline import Span, Timeline, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event
+from blueflame.views.cost import rank_totals
 
 MAX_INCIDENTS = 300
 MAX_CHECKS = 1_000
@@ -58,7 +58,7 @@ class AttemptRow:
     model: str
     began: float
     ended: float | None
-    ending: Ending | None  # None while it is at work
+    ending: Ending | None  # None while it runs
     seconds: float
     spend: Spend
     commits: int
@@ -93,7 +93,7 @@ class GateDecision:
     choice: str = ""
     note: str = ""
     by: str = ""
-    withdrawn: str = ""  # why nobody needs to answer any more
+    withdrawn: str = ""  # why no answer is needed any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,19 +152,19 @@ class Report:
 def build_report(
     events: Sequence[JournalEntry], session: Session, entries: Sequence[CostEntry], *, now: float
 ) -> Report:
-    """`session` is what the events replay to; `entries` is its account, live meters included."""
-    walk = _EventScan()
+    """`session` is the replay of the events; `entries` are its costs, running agents included."""
+    scan = _EventScan()
     for recorded in events:
-        walk.take(recorded)
-    until = walk.ended_at if session.ended and walk.ended_at is not None else now
+        scan.add(recorded)
+    until = scan.ended_at if session.ended and scan.ended_at is not None else now
     attempts = tuple(_build_attempt_rows(session, {entry.attempt: entry.spend for entry in entries}, until))
-    decisions = tuple(walk.decisions.values())
+    decisions = tuple(scan.decisions.values())
     return Report(
         session=session.id,
         project=session.project,
         request=session.request,
         base_branch=session.base_branch,
-        base_before=walk.base_before,
+        base_before=scan.base_before,
         base_now=session.base_sha,
         workflow=session.workflow.name,
         outcome=session.outcome,
@@ -178,41 +178,35 @@ def build_report(
         agent_seconds=sum(each.seconds for each in attempts),
         tasks=tuple(_build_task_rows(session, attempts)),
         attempts=attempts[-MAX_ATTEMPTS:],
-        checks=tuple(walk.checks[-MAX_CHECKS:]),
-        verdicts=tuple(walk.verdicts[-MAX_CHECKS:]),
+        checks=tuple(scan.checks[-MAX_CHECKS:]),
+        verdicts=tuple(scan.verdicts[-MAX_CHECKS:]),
         changesets=tuple(session.changesets.values()),
         decisions=decisions[-MAX_DECISIONS:],
-        incidents=tuple(walk.incidents[-MAX_INCIDENTS:]),
-        accounts={by: _rank_totals(sum_costs_by(entries, by), by) for by in COST_TABLES},
+        incidents=tuple(scan.incidents[-MAX_INCIDENTS:]),
+        accounts={by: tuple(rank_totals(sum_costs_by(entries, by), by)) for by in COST_TABLES},
         timeline=lay_out(
-            _spans(attempts[-MAX_ATTEMPTS:], until),
-            _waits(decisions[-MAX_DECISIONS:], until),
-            tuple(walk.landings),
+            tuple(_list_spans(attempts[-MAX_ATTEMPTS:], until)),
+            tuple(_list_waits(decisions[-MAX_DECISIONS:], until)),
+            scan.landings,
             began=session.opened_at,
             until=until,
         ),
         columns=arrange_by_depth(tuple(record.task for record in session.tasks.values())),
-        left_out=tuple(_list_left_out(walk, len(attempts), len(decisions))),
+        left_out=tuple(_list_left_out(scan, len(attempts), len(decisions))),
     )
 
 
-def _list_left_out(walk: _EventScan, attempts: int, decisions: int) -> Iterator[str]:
+def _list_left_out(scan: _EventScan, attempts: int, decisions: int) -> Iterator[str]:
     counts = {
         "attempts": (attempts, MAX_ATTEMPTS),
-        "checks": (len(walk.checks), MAX_CHECKS),
-        "verdicts": (len(walk.verdicts), MAX_CHECKS),
+        "checks": (len(scan.checks), MAX_CHECKS),
+        "verdicts": (len(scan.verdicts), MAX_CHECKS),
         "decisions": (decisions, MAX_DECISIONS),
-        "incidents": (len(walk.incidents), MAX_INCIDENTS),
+        "incidents": (len(scan.incidents), MAX_INCIDENTS),
     }
     for name, (there, most) in counts.items():
         if there > most:
             yield f"the oldest {there - most:,} of {there:,} {name}"
-
-
-def _rank_totals(found: Sequence[CostTotal], by: str) -> tuple[CostTotal, ...]:
-    if by == "role":
-        return tuple(found)
-    return tuple(sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name)))
 
 
 def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: float) -> Iterator[AttemptRow]:
@@ -268,24 +262,21 @@ def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterat
         )
 
 
-def _spans(attempts: Sequence[AttemptRow], until: float) -> tuple[Span, ...]:
-    return tuple(Span(n, each.subject, each.began, _end(each, until)) for n, each in enumerate(attempts))
+def _list_spans(attempts: Sequence[AttemptRow], until: float) -> Iterator[Span]:
+    """An attempt that ended while no orchestrator ran is journalled late; its warden measured the seconds."""
+    for n, each in enumerate(attempts):
+        ended = until if each.ended is None else min(each.ended, each.began + each.seconds)
+        yield Span(n, each.subject, each.began, ended)
 
 
-def _end(each: AttemptRow, until: float) -> float:
-    """What ended while no orchestrator was there is journalled late; its warden knows how long it took."""
-    return min(each.ended, each.began + each.seconds) if each.ended is not None else until
-
-
-def _waits(decisions: Sequence[GateDecision], until: float) -> tuple[Wait, ...]:
-    return tuple(
-        Wait(n, each.asked, each.settled if each.settled is not None else until) for n, each in enumerate(decisions)
-    )
+def _list_waits(decisions: Sequence[GateDecision], until: float) -> Iterator[Span]:
+    for n, each in enumerate(decisions):
+        yield Span(n, "", each.asked, until if each.settled is None else each.settled)
 
 
 @dataclass(slots=True)
 class _EventScan:
-    """What one walk over the journal finds."""
+    """What one pass over the events of the journal finds."""
 
     base_before: str = ""
     ended_at: float | None = None
@@ -296,98 +287,73 @@ class _EventScan:
     incidents: list[Incident] = field(default_factory=list)
     landings: list[tuple[float, str]] = field(default_factory=list)
 
-    def take(self, recorded: JournalEntry) -> None:
-        note = SCANNERS.get(type(recorded.event))
-        if note is not None:
-            note(self, recorded.event, recorded.at)
-        kind = INCIDENT_KINDS.get(type(recorded.event), lambda _event: "")(recorded.event)
-        if kind:
+    def add(self, recorded: JournalEntry) -> None:
+        self._collect(recorded.event, recorded.at)
+        if kind := _find_incident_kind(recorded.event):
             self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe_event(recorded).details))
 
-    def opened(self, event: happened.SessionOpened, _at: float) -> None:
-        self.base_before = event.base_sha
+    def _collect(self, event: happened.Event, at: float) -> None:
+        match event:
+            case happened.SessionOpened():
+                self.base_before = event.base_sha
+            case happened.OrchestratorStarted():
+                if self.running:  # it was not stopped: it was killed, or the machine was
+                    words = f"the orchestrator ended without a stop; resumed by pid {event.pid}"
+                    self.incidents.append(Incident(at=at, kind="crash", words=words))
+                self.running = True
+            case happened.OrchestratorStopped():
+                self.running = False
+            case happened.SessionEnded():
+                self.ended_at = at
+            case happened.Checked():
+                self._add_checks(event.task, event.sha, event.checks, at)
+            case happened.ChangesetBuilt():
+                self._add_checks(event.changeset, event.build.commit, event.build.checks, at)
+            case happened.VerdictGiven():
+                self.verdicts.append(VerdictRow(at=at, task=event.task, commit=event.sha, verdict=event.verdict))
+            case happened.GateOpened():
+                self.decisions[event.gate.id] = GateDecision(gate=event.gate, asked=at)
+            case happened.GateAnswered(gate=gate, answer=answer):
+                self.decisions[gate] = replace(
+                    self.decisions[gate], settled=at, choice=answer.choice, note=answer.note, by=answer.by
+                )
+            case happened.GateWithdrawn(gate=gate, reason=reason):
+                self.decisions[gate] = replace(self.decisions[gate], settled=at, withdrawn=reason)
+            case happened.Landed():
+                self.landings.append((at, event.changeset))
 
-    def started(self, event: happened.OrchestratorStarted, at: float) -> None:
-        if self.running:  # nobody had put it down: it was killed, or the machine was
-            words = f"the orchestrator was gone without a word; taken up again by pid {event.pid}"
-            self.incidents.append(Incident(at=at, kind="crash", words=words))
-        self.running = True
-
-    def stopped(self, _event: happened.OrchestratorStopped, _at: float) -> None:
-        self.running = False
-
-    def ended(self, _event: happened.SessionEnded, at: float) -> None:
-        self.ended_at = at
-
-    def checked(self, event: happened.Checked, at: float) -> None:
-        self.checks += [CheckRun(at=at, subject=event.task, commit=event.sha, check=check) for check in event.checks]
-
-    def built(self, event: happened.ChangesetBuilt, at: float) -> None:
-        build = event.build
-        self.checks += [
-            CheckRun(at=at, subject=event.changeset, commit=build.commit, check=check) for check in build.checks
-        ]
-
-    def judged(self, event: happened.VerdictGiven, at: float) -> None:
-        self.verdicts.append(VerdictRow(at=at, task=event.task, commit=event.sha, verdict=event.verdict))
-
-    def asked(self, event: happened.GateOpened, at: float) -> None:
-        self.decisions[event.gate.id] = GateDecision(gate=event.gate, asked=at)
-
-    def answered(self, event: happened.GateAnswered, at: float) -> None:
-        asked, answer = self.decisions[event.gate], event.answer
-        self.decisions[event.gate] = GateDecision(
-            gate=asked.gate, asked=asked.asked, settled=at, choice=answer.choice, note=answer.note, by=answer.by
-        )
-
-    def withdrawn(self, event: happened.GateWithdrawn, at: float) -> None:
-        asked = self.decisions[event.gate]
-        self.decisions[event.gate] = GateDecision(
-            gate=asked.gate, asked=asked.asked, settled=at, withdrawn=event.reason
-        )
-
-    def landed(self, event: happened.Landed, at: float) -> None:
-        self.landings.append((at, event.changeset))
+    def _add_checks(self, subject: str, commit: str, checks: Sequence[Check], at: float) -> None:
+        self.checks += [CheckRun(at=at, subject=subject, commit=commit, check=check) for check in checks]
 
 
-SCANNERS: Mapping[type, Callable[[_EventScan, Any, float], None]] = {
-    happened.SessionOpened: _EventScan.opened,
-    happened.OrchestratorStarted: _EventScan.started,
-    happened.OrchestratorStopped: _EventScan.stopped,
-    happened.SessionEnded: _EventScan.ended,
-    happened.Checked: _EventScan.checked,
-    happened.ChangesetBuilt: _EventScan.built,
-    happened.VerdictGiven: _EventScan.judged,
-    happened.GateOpened: _EventScan.asked,
-    happened.GateAnswered: _EventScan.answered,
-    happened.GateWithdrawn: _EventScan.withdrawn,
-    happened.Landed: _EventScan.landed,
+INCIDENT_KINDS: Mapping[type, str] = {
+    happened.PlanFailed: "plan",
+    happened.StopRequested: "stop",
+    happened.OrchestratorStopped: "stop",
+    happened.ConfigDrifted: "configuration",
+    happened.BudgetWarned: "budget",
+    happened.BudgetRaised: "budget",
+    happened.AttemptNearsBudget: "budget",
+    happened.SlotsChanged: "machine",
+    happened.AttemptStalled: "silence",
+    happened.OverlapSeen: "overlap",
+    happened.EditRefused: "edit",
+    happened.RuntimeParked: "model",
+    happened.RuntimeResumed: "model",
+    happened.ChangesetEvicted: "merge",
+    happened.ChangesetTrimmed: "merge",
+    happened.ChangesetConflicted: "merge",
+    happened.BaseMoved: "merge",
+    happened.LandingUndone: "merge",
+    happened.HookRan: "hook",
 }
+"""The events that a person who was away should see, and their heading."""
 
 
-def _constant(kind: str) -> Callable[[Any], str]:
-    return lambda _event: kind
-
-
-INCIDENT_KINDS: Mapping[type, Callable[[Any], str]] = {
-    happened.PlanFailed: _constant("plan"),
-    happened.StopRequested: _constant("stop"),
-    happened.OrchestratorStopped: _constant("stop"),
-    happened.ConfigDrifted: _constant("configuration"),
-    happened.BudgetWarned: _constant("budget"),
-    happened.BudgetRaised: _constant("budget"),
-    happened.AttemptNearsBudget: _constant("budget"),
-    happened.SlotsChanged: lambda event: "machine" if event.slots < event.configured else "",
-    happened.AttemptStalled: _constant("silence"),
-    happened.OverlapSeen: _constant("overlap"),
-    happened.EditRefused: _constant("edit"),
-    happened.RuntimeParked: _constant("model"),
-    happened.RuntimeResumed: _constant("model"),
-    happened.ChangesetEvicted: _constant("merge"),
-    happened.ChangesetTrimmed: _constant("merge"),
-    happened.ChangesetConflicted: _constant("merge"),
-    happened.BaseMoved: _constant("merge"),
-    happened.LandingUndone: _constant("merge"),
-    happened.HookRan: lambda event: "hook" if event.exit_code or event.timed_out else "",
-}
-"""What a person who was away wants to be told of, and under which heading; "" for what is as it should be."""
+def _find_incident_kind(event: happened.Event) -> str:
+    match event:
+        case happened.SlotsChanged() if event.slots >= event.configured:
+            return ""
+        case happened.HookRan() if not event.exit_code and not event.timed_out:
+            return ""
+    return INCIDENT_KINDS.get(type(event), "")

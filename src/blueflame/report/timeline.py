@@ -1,7 +1,7 @@
-"""Where each attempt, question and landing of a session stands on a line of time, in percent of its width.
+"""The timeline of a session: where each attempt, gate and landing is, in percent of its width.
 
-Nights in which nobody worked would squeeze everything else into a corner: a long pause becomes a short gap that says
-how long it was. The same spans always give the same picture.
+A long pause, such as a night, is drawn as a short gap with its length, so that the rest keeps its space. The same spans
+always give the same picture.
 """
 
 from __future__ import annotations
@@ -11,28 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LEAST_WIDTH = 0.5  # percent: what is shorter can still be seen and met with a finger
+MIN_WIDTH = 0.5  # percent: a shorter bar would be too small to see and to touch
 GAP_WIDTH = 0.04  # of the busy time
-LONG_PAUSE = 0.12  # of the busy time: what is longer is cut out
-SHORTEST_PAUSE = 30.0  # seconds
-TICKS = 7
-NEAREST_TICKS = 8.0  # percent
+LONG_PAUSE = 0.12  # of the busy time: a longer pause becomes a gap
+MIN_PAUSE_SECONDS = 30.0
+MAX_TICKS = 7
+MIN_TICK_DISTANCE = 8.0  # percent
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
-MOST_ROWS = 300
-MOST_LANES = 3
+MAX_ROWS = 300
+MAX_LANES = 3
 
 
 class Span(NamedTuple):
+    """From when to when an attempt ran, or a gate waited for its answer."""
+
     key: int
     subject: str
-    began: float
-    ended: float
-
-
-class Wait(NamedTuple):
-    """Somebody was asked, and how long it took."""
-
-    key: int
     began: float
     ended: float
 
@@ -70,7 +64,7 @@ class Gap(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     rows: tuple[Row, ...] = ()
-    waits: tuple[Row, ...] = ()  # one or none
+    waits: tuple[Row, ...] = ()  # at most one
     landings: tuple[Mark, ...] = ()
     ticks: tuple[Tick, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -86,7 +80,7 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From moments to percent, piece by piece."""
+    """Converts times to percent; gaps and the time between them have different scales."""
 
     pieces: tuple[_Piece, ...]
     total: float
@@ -99,30 +93,30 @@ class Scale:
 
 
 def lay_out(
-    spans: Sequence[Span], waits: Sequence[Wait], landings: Sequence[tuple[float, str]], *, began: float, until: float
+    spans: Sequence[Span], waits: Sequence[Span], landings: Sequence[tuple[float, str]], *, began: float, until: float
 ) -> Timeline:
     busy = [(span.began, span.ended) for span in spans] + [(at, at) for at, _ in landings]
-    scale, gaps = scale_of(busy, began, max(until, began + 1.0))
+    scale, gaps = _build_scale(busy, began, max(until, began + 1.0))
     by_subject: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda each: (each.began, each.subject, each.key)):
         by_subject.setdefault(span.subject, []).append(span)
-    rows = tuple(_row(subject, own, scale) for subject, own in by_subject.items())
-    asked = [Span(wait.key, "", wait.began, wait.ended) for wait in sorted(waits, key=lambda each: each.began)]
+    rows = tuple(_build_row(subject, own, scale) for subject, own in by_subject.items())
+    asked = sorted(waits, key=lambda each: each.began)
     return Timeline(
-        rows=rows[:MOST_ROWS],
-        waits=(_row("", asked, scale),) if asked else (),
+        rows=rows[:MAX_ROWS],
+        waits=(_build_row("", asked, scale),) if asked else (),
         landings=tuple(Mark(name, at, scale.percent(at)) for at, name in landings),
-        ticks=tuple(_ticks(scale, gaps, began)),
+        ticks=tuple(_iter_ticks(scale, gaps, began)),
         gaps=gaps,
-        hidden=max(len(rows) - MOST_ROWS, 0),
+        hidden=max(len(rows) - MAX_ROWS, 0),
     )
 
 
-def scale_of(busy: Iterable[tuple[float, float]], began: float, until: float) -> tuple[Scale, tuple[Gap, ...]]:
-    work = _joined(busy, began, until)
-    pauses = _between(work, began, until)
+def _build_scale(busy: Iterable[tuple[float, float]], began: float, until: float) -> tuple[Scale, tuple[Gap, ...]]:
+    work = _join_stretches(busy, began, until)
+    pauses = _find_pauses(work, began, until)
     worked = sum(end - start for start, end in work) or (until - began)
-    longest = max(SHORTEST_PAUSE, LONG_PAUSE * worked)
+    longest = max(MIN_PAUSE_SECONDS, LONG_PAUSE * worked)
     cut = {pause for pause in pauses if pause[1] - pause[0] > longest} if work else set()
     gap = GAP_WIDTH * (worked + sum(end - start for start, end in pauses if (start, end) not in cut))
     pieces, left = list[_Piece](), 0.0
@@ -136,8 +130,8 @@ def scale_of(busy: Iterable[tuple[float, float]], began: float, until: float) ->
     )
 
 
-def _joined(busy: Iterable[tuple[float, float]], began: float, until: float) -> list[tuple[float, float]]:
-    """Overlapping stretches as one, all of them within the session."""
+def _join_stretches(busy: Iterable[tuple[float, float]], began: float, until: float) -> list[tuple[float, float]]:
+    """Join overlapping stretches, and cut them to the session."""
     joined: list[tuple[float, float]] = []
     for start, end in sorted((max(start, began), min(end, until)) for start, end in busy):
         if end < start:
@@ -149,39 +143,39 @@ def _joined(busy: Iterable[tuple[float, float]], began: float, until: float) -> 
     return joined
 
 
-def _between(work: Sequence[tuple[float, float]], began: float, until: float) -> list[tuple[float, float]]:
+def _find_pauses(work: Sequence[tuple[float, float]], began: float, until: float) -> list[tuple[float, float]]:
     edges = [began, *(edge for stretch in work for edge in stretch), until]
     return [(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if end > start]
 
 
-def _row(subject: str, spans: Sequence[Span], scale: Scale) -> Row:
-    """Each span in the first lane that is free; when all are taken, in the one that is free soonest."""
+def _build_row(subject: str, spans: Sequence[Span], scale: Scale) -> Row:
+    """Put each span into the first free lane; when all are taken, into the one that is free soonest."""
     ends: list[float] = []
     bars = []
     for span in spans:
         right = scale.percent(span.ended)
-        left = min(scale.percent(span.began), 100.0 - LEAST_WIDTH)
-        width = max(right - left, LEAST_WIDTH)
+        left = min(scale.percent(span.began), 100.0 - MIN_WIDTH)
+        width = max(right - left, MIN_WIDTH)
         lane = next((n for n, end in enumerate(ends) if end <= left + 0.01), len(ends))
-        if lane == MOST_LANES:
+        if lane == MAX_LANES:
             lane = ends.index(min(ends))
-        ends[lane : lane + 1] = [max(right, left + LEAST_WIDTH / 2)]  # what is only drawn wider may touch its neighbour
+        ends[lane : lane + 1] = [max(right, left + MIN_WIDTH / 2)]  # a widened bar may touch the next
         bars.append(Bar(span.key, lane, left, round(width, 3)))
     return Row(subject, tuple(bars), max(len(ends), 1))
 
 
-def _ticks(scale: Scale, gaps: Sequence[Gap], began: float) -> Iterator[Tick]:
-    """Round figures, none of them in a gap, and none too near to another."""
+def _iter_ticks(scale: Scale, gaps: Sequence[Gap], began: float) -> Iterator[Tick]:
+    """Yield round times, none of them in a gap or too near to another."""
     shown = [piece for piece in scale.pieces if not _is_cut(piece, gaps, scale)]
-    step = next((step for step in STEPS if scale.total / step <= TICKS), STEPS[-1])
-    last = -NEAREST_TICKS
+    step = next((step for step in STEPS if scale.total / step <= MAX_TICKS), STEPS[-1])
+    last = -MIN_TICK_DISTANCE
     for piece in shown:
         first = -(-(piece.began - began) // step)
         n = int(first)
         while began + n * step <= piece.ended:
             left = scale.percent(began + n * step)
-            free = all(not gap.left - NEAREST_TICKS / 2 < left < gap.left + gap.width for gap in gaps)
-            if free and left - last >= NEAREST_TICKS and left <= 100.0 - NEAREST_TICKS / 2:
+            free = all(not gap.left - MIN_TICK_DISTANCE / 2 < left < gap.left + gap.width for gap in gaps)
+            if free and left - last >= MIN_TICK_DISTANCE and left <= 100.0 - MIN_TICK_DISTANCE / 2:
                 yield Tick(left, float(n * step))
                 last = left
             n += max(1, int(piece.width // (step * 50)))

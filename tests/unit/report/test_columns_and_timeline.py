@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.task import Task
 from blueflame.report.task_columns import MAX_TASKS, arrange_by_depth
-from blueflame.report.timeline import MOST_LANES, Span, Wait, lay_out
+from blueflame.report.timeline import MAX_LANES, Span, lay_out
 
 NIGHT = 8 * 3_600.0
 
@@ -57,7 +57,7 @@ def test_every_task_is_once_in_a_column_right_of_its_dependencies(tasks: tuple[T
     assert all(place[need] < place[task.id] for task in tasks for need in task.dependencies)
 
 
-def test_a_night_in_which_nobody_worked_is_a_short_gap() -> None:
+def test_a_night_without_work_is_a_short_gap() -> None:
     spans = (Span(0, "task-001", 0.0, 600.0), Span(1, "task-001", 600.0 + NIGHT, 1_200.0 + NIGHT))
     line = lay_out(spans, (), (), began=0.0, until=1_200.0 + NIGHT)
     (gap,) = line.gaps
@@ -73,7 +73,7 @@ def test_attempts_at_the_same_time_stand_below_each_other() -> None:
 
 
 def test_a_session_without_any_work_has_a_line_all_the_same() -> None:
-    line = lay_out((), (Wait(0, 5.0, 9.0),), ((7.0, "cs-001"),), began=0.0, until=10.0)
+    line = lay_out((), (Span(0, "", 5.0, 9.0),), ((7.0, "cs-001"),), began=0.0, until=10.0)
     assert [mark.left for mark in line.landings] == [70.0]
     assert line.waits[0].bars[0].left == 50.0
     assert lay_out((), (), (), began=5.0, until=5.0).rows == ()
@@ -89,7 +89,7 @@ def test_everything_is_on_the_line_in_its_order(found: list[tuple[str, float, fl
     bars = [bar for row in line.rows for bar in row.bars]
     assert sorted(bar.key for bar in bars) == list(range(len(spans)))
     assert all(bar.left >= 0 and bar.left + bar.width <= 100.01 and bar.width > 0 for bar in bars)
-    assert all(row.lanes <= MOST_LANES for row in line.rows)
+    assert all(row.lanes <= MAX_LANES for row in line.rows)
     left = {bar.key: bar.left for bar in bars}
     inside = [span for span in spans if 0 <= span.began <= until - until / 50]
     ordered = sorted(inside, key=lambda span: span.began)
