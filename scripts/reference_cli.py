@@ -1,6 +1,6 @@
-"""The reference of the command line as Markdown, made from what each verb's function declares.
+"""Build docs/reference/cli.md from the declarations of each command's function.
 
-From the declarations and not from the printed help: how help is laid out changes with the library's version.
+Not from the printed help: its layout changes with the library's version.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from blueflame.cli.command_table import COMMANDS, CommandEntry
 HEAD = """\
 # The command line
 
-Every verb, made from the code by `make docs-write`; do not edit by hand.
-`blueflame VERB --help` says the same at the terminal, and `blueflame --install-completion` sets up your shell.
+Every command, made from the code by `make docs-write`; do not edit by hand.
+`blueflame COMMAND --help` prints the same at the terminal, and `blueflame --install-completion` sets up your shell.
 How commands end is in [exit-codes.md](exit-codes.md).
 """.splitlines()
 
@@ -54,32 +54,32 @@ class Parameter:
 
 
 def build_cli_reference() -> str:
-    return "\n".join([*HEAD, *_format_overview(), *_format_common_options(), *_format_verbs()]) + "\n"
+    return "\n".join([*HEAD, *_format_overview(), *_format_common_options(), *_format_commands()]) + "\n"
 
 
 def _format_overview() -> Iterator[str]:
-    for panel, verbs in groupby(COMMANDS, key=lambda verb: verb.panel):
+    for panel, entries in groupby(COMMANDS, key=lambda entry: entry.panel):
         yield from ("", f"**{panel}**", "")
-        yield from (f"- [`blueflame {verb.name}`](#blueflame-{verb.name}): {verb.summary}" for verb in verbs)
+        yield from (f"- [`blueflame {entry.name}`](#blueflame-{entry.name}): {entry.summary}" for entry in entries)
 
 
 def _format_common_options() -> Iterator[str]:
-    yield from _format_command(main.blueflame, "blueflame", "##", more=" VERB")
+    yield from _format_command(main.blueflame, "blueflame", "##", more=" COMMAND")
 
 
-def _format_verbs() -> Iterator[str]:
-    for verb in COMMANDS:
-        target = _load_target(verb)
+def _format_commands() -> Iterator[str]:
+    for entry in COMMANDS:
+        target = _load_target(entry)
         if isinstance(target, Typer):
-            yield from ("", f"## blueflame {verb.name}", "", *_split_sentences(str(target.info.help or verb.summary)))
+            yield from ("", f"## blueflame {entry.name}", "", *_split_sentences(str(target.info.help or entry.summary)))
             for name, function in _list_subcommands(target):
-                yield from _format_command(function, f"blueflame {verb.name} {name}", "###")
+                yield from _format_command(function, f"blueflame {entry.name} {name}", "###")
         else:
-            yield from _format_command(target, f"blueflame {verb.name}", "##")
+            yield from _format_command(target, f"blueflame {entry.name}", "##")
 
 
-def _load_target(verb: CommandEntry) -> Any:  # noqa: ANN401 (a function or a Typer)
-    module, _, attribute = verb.target.partition(":")
+def _load_target(entry: CommandEntry) -> Any:  # noqa: ANN401 (a function or a Typer)
+    module, _, attribute = entry.target.partition(":")
     return getattr(import_module(module), attribute)
 
 
@@ -99,7 +99,7 @@ def _format_command(function: Callable[..., Any], path: str, heading: str, *, mo
 
 
 def _split_sentences(text: str) -> Iterator[str]:
-    """One a line; a blank line of the code is one here."""
+    """Yield one sentence per line; blank lines stay."""
     for n, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
         yield from ("",) if n else ()
         yield from SENTENCE_END.split(" ".join(paragraph.split()))

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from blueflame.documents.exports import ENDED, AgentRow, append_activity, build_agent_row, export_agents
+from blueflame.documents.exports import ENDED, append_activity, build_agent_row, export_agents
 from blueflame.documents.tasks_file import export_tasks
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
@@ -105,21 +105,6 @@ async def _wait_at_most(seconds: float, event: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-
-
-def _build_row(record: AttemptRecord, reports: Mapping[str, HealthReport]) -> AgentRow:
-    found = reports.get(record.attempt.id)
-    if found is None:
-        return build_agent_row(record, ENDED_AGENT)
-    seen = ObservedAgent(
-        state=found.state.value,
-        why=found.why,
-        pid=found.agent_pid,
-        warden_pid=found.warden_pid,
-        last_output=found.last_output,
-        spend=found.spend,
-    )
-    return build_agent_row(record, seen)
 
 
 @asynccontextmanager
