@@ -213,7 +213,6 @@ def _import_everything() -> None:
     """Import once, and not in every orchestrator."""
     for name in (
         "cli.foreground",
-        "cli.commands.resume",
         "cli.commands.run",
         "documents.decisions",
         "orchestrator.loop",

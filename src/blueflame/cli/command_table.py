@@ -27,73 +27,48 @@ class CommandEntry(NamedTuple):
 
 START, WATCH, KEEP = "Start work", "Watch and answer", "Set up and maintain"
 
-COMMANDS: tuple[CommandEntry, ...] = (
-    CommandEntry(
-        "run", START, "blueflame.cli.commands.run:run", "Plan a request, work on it, and land what you approve."
-    ),
-    CommandEntry(
-        "plan", START, "blueflame.cli.commands.plan:plan", "Plan a request and ask for approval, without the work."
-    ),
-    CommandEntry("resume", START, "blueflame.cli.commands.resume:resume", "Continue an unfinished session."),
-    CommandEntry("demo", START, "blueflame.cli.commands.demo:demo", "Run a whole session on a throw-away repository."),
-    CommandEntry("watch", WATCH, "blueflame.cli.commands.watch:watch", "Show what each agent does now, and its cost."),
-    CommandEntry(
-        "status", WATCH, "blueflame.cli.commands.status:status", "Show the gates, agents and tasks of a session."
-    ),
-    CommandEntry("gates", WATCH, "blueflame.cli.commands.gates:gates", "List the open gates."),
-    CommandEntry("answer", WATCH, "blueflame.cli.commands.answer:answer", "Answer a gate from any terminal."),
-    CommandEntry("log", WATCH, "blueflame.cli.commands.log:log", "Show what happened, event by event."),
-    CommandEntry("cost", WATCH, "blueflame.cli.commands.cost:cost", "Show what agents cost, against the estimate."),
-    CommandEntry(
-        "report", WATCH, "blueflame.cli.commands.report:report", "Show the report of a session, or write it as a page."
-    ),
-    CommandEntry("attach", WATCH, "blueflame.cli.commands.attach:attach", "Connect this terminal to a running agent."),
-    CommandEntry(
-        "proceed", WATCH, "blueflame.cli.commands.control:proceed", "Continue with what is done, without the rest."
-    ),
-    CommandEntry("kill", WATCH, "blueflame.cli.commands.control:kill", "End one agent and re-queue its task."),
-    CommandEntry(
-        "stop", WATCH, "blueflame.cli.commands.control:stop", "Stop the running session; resume continues it."
-    ),
-    CommandEntry("undo", WATCH, "blueflame.cli.commands.undo:undo", "Revert one landing with a new commit."),
-    CommandEntry("init", KEEP, "blueflame.cli.commands.init:init", "Write a blueflame.yaml for this repository."),
-    CommandEntry(
-        "config", KEEP, "blueflame.cli.commands.config:config_app", "Check, show and migrate the configuration."
-    ),
-    CommandEntry(
-        "policy",
-        KEEP,
-        "blueflame.cli.commands.policy:policy_app",
-        "Show what agents may do, and judge tool calls.",
-    ),
-    CommandEntry(
-        "sandbox",
-        KEEP,
-        "blueflame.cli.commands.sandbox:sandbox_app",
-        "Run a command in the sandbox, and show its limits.",
-    ),
-    CommandEntry(
-        "memory", KEEP, "blueflame.cli.commands.memory:memory_app", "List, show, forget, export and import lessons."
-    ),
-    CommandEntry(
-        "doctor", KEEP, "blueflame.cli.commands.doctor:doctor", "Check the machine, the project and the guards."
-    ),
-    CommandEntry("cleanup", KEEP, "blueflame.cli.commands.cleanup:cleanup", "Remove what ended sessions left behind."),
+COMMANDS: tuple[CommandEntry, ...] = tuple(
+    CommandEntry(name, panel, f"blueflame.cli.commands.{target}", summary)
+    for name, panel, target, summary in (
+        ("run", START, "run:run", "Plan a request, work on it, and land what you approve."),
+        ("plan", START, "run:plan", "Plan a request and ask for approval, without the work."),
+        ("resume", START, "run:resume", "Continue an unfinished session."),
+        ("demo", START, "demo:demo", "Run a whole session on a throw-away repository."),
+        ("watch", WATCH, "watch:watch", "Show what each agent does now, and its cost."),
+        ("status", WATCH, "status:status", "Show the gates, agents and tasks of a session."),
+        ("gates", WATCH, "gates:gates", "List the open gates."),
+        ("answer", WATCH, "answer:answer", "Answer a gate from any terminal."),
+        ("log", WATCH, "log:log", "Show what happened, event by event."),
+        ("cost", WATCH, "cost:cost", "Show what agents cost, against the estimate."),
+        ("report", WATCH, "report:report", "Show the report of a session, or write it as a page."),
+        ("attach", WATCH, "attach:attach", "Connect this terminal to a running agent."),
+        ("proceed", WATCH, "control:proceed", "Continue with what is done, without the rest."),
+        ("kill", WATCH, "control:kill", "End one agent and re-queue its task."),
+        ("stop", WATCH, "control:stop", "Stop the running session; resume continues it."),
+        ("undo", WATCH, "undo:undo", "Revert one landing with a new commit."),
+        ("init", KEEP, "init:init", "Write a blueflame.yaml for this repository."),
+        ("config", KEEP, "config:config_app", "Check, show and migrate the configuration."),
+        ("policy", KEEP, "policy:policy_app", "Show what agents may do, and judge tool calls."),
+        ("sandbox", KEEP, "sandbox:sandbox_app", "Run a command in the sandbox, and show its limits."),
+        ("memory", KEEP, "memory:memory_app", "List, show, forget, export and import lessons."),
+        ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
+        ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),
+    )
 )
 """The help prints them in this order; commands of one panel must be adjacent."""
 
 
-def load_command(verb: CommandEntry) -> Command:
+def load_command(entry: CommandEntry) -> Command:
     """Build the click command from its function or its Typer app."""
-    module, _, attribute = verb.target.partition(":")
+    module, _, attribute = entry.target.partition(":")
     target = getattr(import_module(module), attribute)
     if isinstance(target, typer.Typer):
         app = target
     else:
         app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT_SETTINGS)
-        app.command(verb.name)(target)
+        app.command(entry.name)(target)
     command = typer.main.get_command(app)
-    command.name = verb.name
+    command.name = entry.name
     return command
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,13 +22,11 @@ from blueflame.cli.render.session import render_summary
 from blueflame.documents.decisions import DecisionsFile, load_decisions
 from blueflame.git.results import read_diff
 from blueflame.journal.journal import Journal
-from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
-from blueflame.model.task import Task
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
-from blueflame.orchestrator.lifecycle import execute_session, open_session
+from blueflame.orchestrator.lifecycle import execute_session
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost
@@ -97,29 +96,6 @@ def _read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
-def begin_session(
-    project: Project,
-    journal: Journal,
-    options: RunOptions,
-    *,
-    request: str,
-    tasks: Sequence[Task] | None,
-    workflow: str | None,
-    allow_dirty: bool,
-) -> Session:
-    """Open a new session, with an interactive planner if one is possible here."""
-    return open_session(
-        project,
-        journal,
-        request=request,
-        workflow=workflow,
-        tasks=tasks,
-        allow_dirty=allow_dirty,
-        scripted=options.script is not None,
-        interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
-    )
-
-
 def run_session(
     project: Project,
     journal: Journal,
@@ -129,11 +105,11 @@ def run_session(
     until: Callable[[Session], bool] = lambda _session: False,
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
-    """Run it until it ends or stops, and return the exit code. `also` is added to what --json prints."""
+    """Run a session until it ends or stops, and return the exit code. `also` is added to what --json prints."""
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
-    doings = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
-    view = choose_view(console, doings, quiet=options.quiet or options.as_json)
+    activities = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
+    view = choose_view(console, activities, quiet=options.quiet or options.as_json)
     answerer = _choose_answerer(context, view, options)
     if not options.why_silent:
         conversation = AgentChat(console, view)
@@ -141,7 +117,7 @@ def run_session(
     try:
         asyncio.run(_run_with_ticks(context, journal, session, answerer, view, _build_warner(console), until))
     except BlueFlameError as error:
-        if options.as_json:  # a program gets its one object even so
+        if options.as_json:  # a program gets its one object in any case
             _print_json(session, context, also or {}, error=str(error))
         raise
     finally:
@@ -197,7 +173,7 @@ async def _tick_view(context: SessionContext, view: LiveView) -> None:
 
 
 def _build_warner(console: Console) -> Callable[[str], None]:
-    """On a terminal through the console that draws the frame: the frame would overwrite the text otherwise."""
+    """Build the printer of warnings. On a terminal it uses the frame's console, else the frame would overwrite them."""
 
     def warn(text: str) -> None:
         if console.is_terminal:
@@ -209,7 +185,7 @@ def _build_warner(console: Console) -> Callable[[str], None]:
 
 
 def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
-    """The decisions file if one is given, else the person here, else gates wait for an answer."""
+    """Choose what answers gates: a decisions file, else the person at this terminal, else another terminal."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)
     if is_interactive() and not options.as_json:
@@ -218,23 +194,20 @@ def _choose_answerer(context: SessionContext, view: LiveView, options: RunOption
 
 
 def build_diff_reader(context: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:
-    def diff(session: Session, gate: Gate) -> Callable[[], str] | None:
+    def find_diff(session: Session, gate: Gate) -> Callable[[], str] | None:
         build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
-        return _read_diff_later(context, build) if build else None
+        if build is None:
+            return None
+        return partial(read_diff, context.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
 
-    return diff
-
-
-def _read_diff_later(context: SessionContext, build: Build) -> Callable[[], str]:
-    return lambda: read_diff(context.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
+    return find_diff
 
 
 def _print_json(
     session: Session, context: SessionContext, also: Mapping[str, Callable[[], object]], *, error: str | None = None
 ) -> None:
-    told = build_session_json(session, now=context.clock.now()) | {"error": error}
-    told |= {name: read() for name, read in also.items()}
-    print_json(told)
+    data = build_session_json(session, now=context.clock.now()) | {"error": error}
+    print_json(data | {name: read() for name, read in also.items()})
 
 
 def _print_summary(session: Session, context: SessionContext, options: RunOptions, *, done: bool) -> None:
@@ -251,7 +224,7 @@ def _print_summary(session: Session, context: SessionContext, options: RunOption
 
 
 def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
-    """With the options given now: sessions do not remember them."""
+    """Return the command that continues, with the options of this one: sessions do not store them."""
     if not options.kept:
         return "Stopped; the throw-away repository was deleted. To keep it: blueflame demo --in FOLDER"
     decisions = options.decisions.path if options.decisions else None
@@ -268,5 +241,5 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
 
 
 def get_exit_code(session: Session) -> ExitCode:
-    """A session without a plan has landed nothing, although no task is left."""
+    """Return the exit code; a session without a plan has landed nothing, although it has no unfinished task."""
     return choose_exit_code(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)

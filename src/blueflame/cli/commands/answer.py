@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import CONFIG, JSON, SESSION_OPTION
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def answer(
     choice: str = typer.Argument(..., help="One of the gate's options, or its first letter."),
     note: str = typer.Option("", "--note", "--reason", "-m", help="Reason; required by reject, replan and raise."),
     file: Path | None = typer.Option(None, "--file", "-f", help="File with the edited tasks, for edit and split."),
-    session: str | None = typer.Option(None, "--session", help="Session id or its beginning [default: the newest]."),
+    session: str | None = SESSION_OPTION,
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
@@ -44,7 +44,7 @@ def answer(
 
 
 def _resolve_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
-    """An id may be given by its beginning and a choice by its first letter, as long as only one is meant."""
+    """Resolve the beginning of a gate's id and the first letter of a choice, where only one fits."""
     near = [name for name in session.open_gates if name == gate] or [
         name for name in session.open_gates if name.startswith(gate)
     ]
@@ -56,7 +56,7 @@ def _resolve_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
 
 
 def _suggest_note_option(session: Session, gate: str, choice: str, note: str) -> str:
-    """A gate says that a note is needed; only the command line knows how it is given."""
+    """Return how to pass a note on the command line, where the choice needs one and has none."""
     asked = session.open_gates.get(gate)
     option = asked.find_option(choice) if asked else None
     return "; pass it with --note" if option and option.needs_note and not note.strip() else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.project import Project
     from blueflame.system.terminal_attach import DetachReason
 
-POLL_SECONDS = 0.2  # seconds
+POLL_SECONDS = 0.2
 AGENT = typer.Argument(None, help="Agent id, its beginning, or a task [default: the only one].", show_default=False)
 
 
@@ -95,7 +95,7 @@ def choose_agent(wanted: str | None, running: Sequence[Attempt], open_ones: Sequ
 
 
 def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
-    """By id, else by the beginning of the id or the task."""
+    """Find agents by id, else by the beginning of the id or by task."""
     if wanted is None:
         return running
     return [each for each in running if wanted in (each.agent_id, each.id)] or [
@@ -113,10 +113,10 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
     if not is_interactive():
         raise Refused("not a terminal: run 'blueflame attach' in one, without a pipe")
     print_text(format_greeting(attempt.agent_id) + (" Read-only." if read_only else ""))
-    parting = asyncio.run(_attach_until_signal(folder, read_only=read_only))
-    if parting is DetachReason.LOST:
-        raise WorldError(format_farewell(attempt.agent_id, parting))
-    print_text(format_farewell(attempt.agent_id, parting))
+    reason = asyncio.run(_attach_until_signal(folder, read_only=read_only))
+    if reason is DetachReason.LOST:
+        raise WorldError(format_farewell(attempt.agent_id, reason))
+    print_text(format_farewell(attempt.agent_id, reason))
     return 0
 
 

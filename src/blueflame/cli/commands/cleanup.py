@@ -1,4 +1,4 @@
-"""`blueflame cleanup`: take away what sessions left behind."""
+"""`blueflame cleanup`: remove what ended sessions left behind."""
 
 from __future__ import annotations
 
@@ -44,11 +44,8 @@ def cleanup(
     if not dry_run:
         remove_leftovers(project.repo, goes)
     if as_json:
-        told = {
-            "removed": [_build_leftover_json(each) for each in goes],
-            "kept": [_build_leftover_json(each) for each in stays],
-        }
-        print_json(told | {"dry_run": dry_run})
+        removed, kept = ([_build_leftover_json(each) for each in part] for part in (goes, stays))
+        print_json({"removed": removed, "kept": kept, "dry_run": dry_run})
     else:
         print_text(
             "\n".join(_format_lines(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose))

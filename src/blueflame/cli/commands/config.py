@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from blueflame.cli.options import JSON, build_group
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from blueflame.config.migrate import Migration
 
-config_app = typer.Typer(
-    help="Check, show and migrate the configuration.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+config_app = build_group("Check, show and migrate the configuration.")
 
 CONFIG = typer.Option(
     None, "--config", "-c", envvar="BLUEFLAME_CONFIG", help="Configuration file [default: the nearest blueflame.yaml]."
 )
-JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @config_app.command()
@@ -39,9 +33,7 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        print_text(
-            json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2)
-        )
+        print_json({"path": str(path), "ok": False, "problems": error.problems})
         raise typer.Exit(error.exit_code) from None
     if as_json:
         found = {"path": str(path), "ok": True, "schema_version": loaded.version, "problems": []}
@@ -57,11 +49,10 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     """Show the configuration with all defaults filled in."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
-    from blueflame.config.show import format_config as as_yaml
-    from blueflame.config.show import format_resolved_json
+    from blueflame.config.show import format_config, format_resolved_json
 
     loaded = load_config(find_config(Path.cwd(), config))
-    print_text((format_resolved_json if as_json else as_yaml)(loaded.settings), end=False)
+    print_text((format_resolved_json if as_json else format_config)(loaded.settings), end=False)
 
 
 @config_app.command()
@@ -80,12 +71,12 @@ def migrate(
 ) -> None:
     """Migrate a file from schema 1 to 2; comments and order are kept."""
     from blueflame.config.locate import find_config, read_config_text, shorten_path
-    from blueflame.config.migrate import migrate_config as migrated_text
+    from blueflame.config.migrate import migrate_config
     from blueflame.system.files import write_atomically
 
     path = find_config(Path.cwd(), config)
     before = read_config_text(path)
-    migrated = migrated_text(before, path=path)
+    migrated = migrate_config(before, path=path)
     if write and not migrated.changes:
         raise UsageError(f"{shorten_path(path)} is up to date: nothing to migrate, nothing written")
     if write:
@@ -97,17 +88,14 @@ def migrate(
 
 
 def _format_migration(path: Path, before: str, migrated: Migration, *, written: bool) -> str:
+    from difflib import unified_diff
+
     from blueflame.config.locate import shorten_path
 
     if not migrated.changes:
         return f"{shorten_path(path)} is up to date"
     if written:
         return "\n".join([f"{shorten_path(path)}: migrated", *(f"  {change}" for change in migrated.changes)])
-    return _format_difference(str(shorten_path(path)), before, migrated.text)
-
-
-def _format_difference(name: str, before: str, after: str) -> str:
-    from difflib import unified_diff
-
-    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (schema 2)", lineterm="")
+    names = (f"{shorten_path(path)} (now)", f"{shorten_path(path)} (schema 2)")
+    lines = unified_diff(before.splitlines(), migrated.text.splitlines(), *names, lineterm="")
     return "\n".join([*lines, "", "Nothing written: pass --write to change the file."])

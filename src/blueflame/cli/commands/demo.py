@@ -41,35 +41,33 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
     from blueflame.orchestrator.lifecycle import lock_project, open_session
     from blueflame.orchestrator.project import open_project
 
-    laid = create_demo(folder.resolve())
-    _disable_sandbox_if_unavailable(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
-    project = open_project(laid.repo / "blueflame.yaml")
-    decisions = None if ask else load_decisions(laid.decisions)
-    options = RunOptions(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
+    sample = create_demo(folder.resolve())
+    _disable_sandbox_if_unavailable(sample.repo / "blueflame.yaml", quiet=as_json or quiet)
+    project = open_project(sample.repo / "blueflame.yaml")
+    decisions = None if ask else load_decisions(sample.decisions)
+    options = RunOptions(script=sample.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
-        print_text(f"Sample repository: {laid.repo}\nRequest: {REQUEST}\n")
+        print_text(f"Sample repository: {sample.repo}\nRequest: {REQUEST}\n")
     with lock_project(project) as journal:
         session = open_session(project, journal, request=REQUEST, workflow=workflow, scripted=True)
-        code = run_session(project, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
+        code = run_session(project, journal, session, options, also={"log": lambda: _read_git_log(sample.repo)})
     if not as_json:
-        _print_history(laid.repo, kept=kept)
+        _print_history(sample.repo, kept=kept)
     return code
 
 
 def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
-    """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
+    """Allow the demo on a machine without a sandbox: its agents only play our script."""
     from blueflame.git.command import build_identity_environment, run_git
     from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 
     problems = find_sandbox_problems("standard")
     if not problems:
         return
-    config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
-    run_git(config.parent, "commit", "-qam", "Go without a sandbox", env=build_identity_environment(config.parent))
+    config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # not available on this machine\n")
+    run_git(config.parent, "commit", "-qam", "Disable the sandbox", env=build_identity_environment(config.parent))
     if not quiet:
-        print_text(
-            f"Without a sandbox on this machine ({problems[0].words}): enough for a demo, not for real agents.\n"
-        )
+        print_text(f"No sandbox on this machine ({problems[0].words}): enough for a demo, not for real agents.\n")
 
 
 def _print_history(repo: Path, *, kept: bool) -> None:

@@ -1,4 +1,4 @@
-"""`blueflame doctor`: is everything here that a session needs, and does every guard hold?"""
+"""`blueflame doctor`: check what a session needs, and whether every guard holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from blueflame.doctor.environment import DoctorFinding
-    from blueflame.doctor.guards import Guard, GuardReport
+    from blueflame.doctor.guards import GuardReport
     from blueflame.orchestrator.project import Project
 
 
@@ -64,7 +64,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
     if not isinstance(project, Project):
         yield DoctorFinding("project", FindingState.BAD, str(project))
         return
-    cast = build_runtime_set(project)
+    runtime_set = build_runtime_set(project)
     try:
         yield DoctorFinding("configuration", FindingState.OK, str(project.loaded.path))
         yield from (
@@ -76,11 +76,11 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
             project.settings,
             config=project.loaded.path,
             now=SystemClock().now(),
-            runtimes=(runtimes := cast.at_work()),
+            runtimes=(runtimes := runtime_set.at_work()),
         )
         yield from (
             DoctorFinding("credential", FindingState.WARNING, reason)
-            for reason in cast.find_missing_credentials(runtimes)
+            for reason in runtime_set.find_missing_credentials(runtimes)
         )
         problem = find_memory_problem(project)
         yield DoctorFinding(
@@ -91,7 +91,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
 
 
 def _examine_guards(project: Project | None) -> GuardReport:
-    """Without a configuration, as the defaults have it."""
+    """Try the guards of the configuration; without one, those of the defaults."""
     from blueflame.doctor.guards import examine_guards
     from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 
@@ -130,6 +130,7 @@ def _render_guards(guards: GuardReport) -> RenderableType:
 
     from blueflame.cli.console import Heading, build_columns, stack_parts
     from blueflame.text.marks import BAD, NOTE, OK
+    from blueflame.text.sanitize import clean_text
 
     marks = {
         "enforced": (OK, "good"),
@@ -138,20 +139,11 @@ def _render_guards(guards: GuardReport) -> RenderableType:
         "impossible here": (BAD, "bad"),
     }
     rows: list[tuple[RenderableType, ...]] = []
-    told = ""
+    above = ""
     for each in guards.table:
         mark, colour = marks[each.state.value]
-        rows.append((Text(mark, colour), Text(each.state.value, colour), each.name, _describe_guard(each, told)))
-        told = each.seen
+        is_shown = each.state.value != "enforced" and each.seen != above  # not repeated below the same words
+        words = Text(f"{each.holds}\n").append(clean_text(each.seen), "quiet") if is_shown else Text(each.holds)
+        rows.append((Text(mark, colour), Text(each.state.value, colour), each.name, words))
+        above = each.seen
     return stack_parts(Heading("Guards", "each was tried just now"), build_columns(rows, whole=(0, 1)))
-
-
-def _describe_guard(guard: Guard, told: str) -> RenderableType:
-    """With what was seen if the guard does not hold; not repeated when the line above has the same."""
-    from rich.text import Text
-
-    from blueflame.text.sanitize import clean_text
-
-    if guard.state.value == "enforced" or guard.seen == told:
-        return Text(guard.holds)
-    return Text(f"{guard.holds}\n").append(clean_text(guard.seen), "quiet")

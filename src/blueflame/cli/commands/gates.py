@@ -1,4 +1,4 @@
-"""`blueflame gates`: what waits for an answer."""
+"""`blueflame gates`: list what waits for an answer."""
 
 from __future__ import annotations
 

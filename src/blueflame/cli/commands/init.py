@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from blueflame.cli.options import JSON
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
@@ -21,7 +22,7 @@ def init(
     ),
     force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
     dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file instead of writing it."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Write a blueflame.yaml for this repository. An existing file is kept without --force."""
     from blueflame.config.detect.repository import survey_repository

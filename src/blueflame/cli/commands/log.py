@@ -1,4 +1,4 @@
-"""`blueflame log`: what happened, from the journal."""
+"""`blueflame log`: show what happened, from the journal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log(
         _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq
         while follow and not _has_ended(events):
-            time.sleep(POLL_SECONDS)  # the journal belongs to another process; a short look now and then costs nothing
+            time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
             events = journal.events(name, after=seen)
             _print_events(events, as_json=as_json)
             seen = events[-1].seq if events else seen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import CONFIG, JSON, build_group
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
     from blueflame.model.memory import MemoryRecord
 
-memory_app = typer.Typer(
-    help="List, show, forget, export and import what is remembered of earlier sessions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+memory_app = build_group("List, show, forget, export and import what is remembered of earlier sessions.")
 
 KEY = typer.Argument(help="Key of the record, or its beginning.", show_default=False)
 FILE = typer.Argument(help="File in the format of Beads (beads-jsonl/1).", show_default=False)
@@ -107,7 +102,7 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
 
 @memory_app.command("import")
 def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Read records from such a file: all of them, or none if a line is invalid."""
+    """Read records from a file in the format of Beads: all of them, or none if a line is invalid."""
     from blueflame.memory.beads_file import read_jsonl
     from blueflame.orchestrator.lifecycle import prepare_folders
     from blueflame.orchestrator.project import open_project
@@ -139,7 +134,7 @@ def _sort_newest_first(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
 
 
 def _find_records(records: Sequence[MemoryRecord], key: str) -> list[MemoryRecord]:
-    """The one of that very key, else all that begin so; none is an error."""
+    """Return the record with this key, else all whose key begins with it; UsageError without any."""
     found = [each for each in records if each.key == key] or [each for each in records if each.key.startswith(key)]
     if not found or not key:
         raise UsageError(f"no record {key!r}: see 'blueflame memory list'")

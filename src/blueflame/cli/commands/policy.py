@@ -1,4 +1,4 @@
-"""`blueflame policy`: what an agent may do, for programs line by line and for people in words."""
+"""`blueflame policy`: judge tool calls for programs, and explain the rules to people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import CONFIG, JSON, build_group
 from blueflame.cli.output import print_json
 from blueflame.model.errors import UsageError
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from blueflame.model.settings import Settings
     from blueflame.watcher.world import LocalWorld
 
-policy_app = typer.Typer(
-    help="Show what agents may read, write and run, and judge tool calls.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+policy_app = build_group("Show what agents may read, write and run, and judge tool calls.")
 
 ROLE = typer.Option("worker", "--role", "-r", help="Role of the agent: worker, validator, planner, or your own.")
 SCOPE = typer.Option(
@@ -44,7 +39,7 @@ SCRATCH = typer.Option(
     help="Folder outside the checkout that belongs to the agent, such as the sandbox's /tmp; repeatable.",
 )
 SYSTEM_FOLDERS = ("/usr",)
-"""Shown inside of every sandbox, and no secret: it may be read."""
+"""In every sandbox, and without secrets: agents may read it."""
 
 
 @policy_app.command()
@@ -142,7 +137,7 @@ def _check_role(role: str, settings: Settings) -> str:
 
 
 def _find_worktree(given: Path | None, repo: Path) -> str:
-    """The top of the repository, which may be above the folder that the configuration names."""
+    """Return the top of the repository, which may be above the folder that the configuration names."""
     start = given.resolve() if given else repo
     if not start.is_dir():
         raise UsageError(f"the worktree {start} is not a folder: pass the agent's checkout with --worktree DIR")
@@ -161,10 +156,10 @@ def _resolve_folders(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """As they come, without blank ones. One that is too long is cut, but stays too long to be taken."""
+    """Yield lines that are not blank. A line over the limit is cut, but stays over it, so it is refused."""
     from blueflame.policy.tool_calls import MAX_CALL_BYTES
 
-    limit = MAX_CALL_BYTES + 2  # its line break, too
+    limit = MAX_CALL_BYTES + 2  # with its line break
     while line := stream.readline(limit):
         rest = line
         while len(rest) == limit and not rest.endswith(b"\n"):
@@ -198,6 +193,6 @@ def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWor
         if argument is None:
             raise UsageError(f"{tool} needs an argument: blueflame policy explain {tool} ARGUMENT")
         given[shape.needs[0]] = argument
-    if tool == "Grep":  # where it searches is the question, not what for
+    if tool == "Grep":  # the path is judged, not the pattern
         given = {"pattern": ".", "path": argument}
     return decide(policy, ToolCall(tool=tool, input=given, cwd=policy.worktree), world)

@@ -1,16 +1,17 @@
-"""`blueflame run`: a request becomes landed changesets."""
+"""`blueflame run`, `plan` and `resume`: run a session in this terminal, from the start, up to its plan, or again."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
-from blueflame.cli.output import print_text
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT, SESSION
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import PlanError, Refused, UsageError
+from blueflame.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from blueflame.journal.journal import Journal, SessionInfo
     from blueflame.model.task import Task
     from blueflame.orchestrator.project import Project
+    from blueflame.session.state import Session
 
 TEXT = typer.Argument(None, help="What you want done, like --task.", show_default=False)
 TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
@@ -45,35 +47,105 @@ def run(
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
-    from blueflame.cli.foreground import begin_session, read_options, run_session
+    from blueflame.cli.foreground import read_options, run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
     project = open_project(config)
-    request, tasks = read_request(text, task, plan)
+    request = read_request(text, task, plan)
     options = read_options(
         config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
     )
     print_warnings(project)
     if dry_run:
-        from blueflame.cli.dry_run import show_dry_run
-
-        return show_dry_run(project, request, tasks, workflow=workflow, script=script, as_json=as_json)
-    check_request(project, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
+        return _show_dry_run(project, request, workflow, options)
+    check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
         left = find_unfinished(journal)
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
             return run_session(project, journal, load_session(journal, left.id), options)
         handle_stale_checkouts(project, journal, options)
-        session = begin_session(
-            project, journal, options, request=request, tasks=tasks, workflow=workflow, allow_dirty=allow_dirty
-        )
+        session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=allow_dirty)
         return run_session(project, journal, session, options)
 
 
-def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
+def plan(
+    text: str | None = TEXT,
+    task: str | None = TASK,
+    config: Path | None = CONFIG,
+    plan: Path | None = PLAN,
+    workflow: str | None = WORKFLOW,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Plan a request and ask for approval; 'blueflame resume' starts the work."""
+    from blueflame.cli.foreground import read_options, run_session
+    from blueflame.orchestrator.lifecycle import lock_project
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_unfinished
+    from blueflame.session.state import Phase
+
+    project = open_project(config)
+    request = read_request(text, task, plan)
+    options = read_options(
+        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
+    )
+    print_warnings(project)
+    check_request(project, request, options, workflow=workflow, allow_dirty=True)
+    with lock_project(project) as journal:
+        refuse_unfinished(find_unfinished(journal))
+        session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=True)
+        return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)
+
+
+def resume(
+    session: str | None = SESSION,
+    config: Path | None = CONFIG,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Continue an unfinished session: running agents are adopted, nothing is done twice."""
+    from blueflame.cli.foreground import read_options, run_session
+    from blueflame.orchestrator.lifecycle import lock_project
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+
+    project = open_project(config)
+    options = read_options(
+        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
+    )
+    with open_journal(project):
+        pass  # refuse before any folder is made, where no session was ever started
+    with lock_project(project) as journal:
+        left = find_unfinished(journal)
+        if session is None and left is None:
+            raise UsageError("no unfinished session: start one with 'blueflame run --task \"...\"'")
+        name = left.id if session is None and left is not None else find_session(journal, session)
+        found = load_session(journal, name)
+        if found.ended:
+            raise UsageError(f"{name} has ended ({found.outcome}): start a new session with 'blueflame run'")
+        if not as_json and not quiet:
+            print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
+        return run_session(project, journal, found, options)
+
+
+class Request(NamedTuple):
+    text: str
+    tasks: Sequence[Task] | None  # a person's own plan
+    plan: Path | None  # its file
+
+
+def read_request(text: str | None, task: str | None, plan: Path | None) -> Request:
     """Read the request from the command line or standard input, and the plan if one is given."""
     if text is not None and task is not None:
         raise UsageError("the request is given twice: as an argument and with --task; give it once")
@@ -83,33 +155,25 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple
     if plan is not None:
         from blueflame.documents.plans import read_plan
 
-        return task or f"the plan in {plan.name}", read_plan(plan)
+        return Request(task or f"the plan in {plan.name}", read_plan(plan), plan)
     if task is None or not task.strip():
         raise UsageError('no request: pass --task "...", --task - to read it from standard input, or --plan FILE')
-    return task, None
+    return Request(task, None, None)
 
 
 def check_request(
-    project: Project,
-    plan: Path | None,
-    tasks: Sequence[Task] | None,
-    *,
-    workflow: str | None,
-    script: Path | None,
-    replay: Path | None = None,
-    allow_dirty: bool,
+    project: Project, request: Request, options: RunOptions, *, workflow: str | None, allow_dirty: bool
 ) -> None:
     """Refuse a bad request before any folder, journal or session is created."""
     from blueflame.orchestrator.lifecycle import check_prerequisites, check_runtimes
     from blueflame.session.from_settings import build_workflow
 
-    flow = build_workflow(project.settings, workflow)
+    flow, script, replay = build_workflow(project.settings, workflow), options.script, options.cassette.replay
     if _has_unfinished_session(project):  # an unfinished session passed these checks
         check_runtimes(project, flow, script=script, replay=replay)
     else:
         check_prerequisites(project, flow, script=script, replay=replay, allow_dirty=allow_dirty)
-    if plan is not None and tasks is not None:
-        _check_plan(project, plan, tasks, flow.name)
+    _check_plan(project, request, flow.name)
 
 
 def _has_unfinished_session(project: Project) -> bool:
@@ -121,27 +185,73 @@ def _has_unfinished_session(project: Project) -> bool:
         return find_unfinished(journal) is not None
 
 
-def _check_plan(project: Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
-    """A planner is asked again at the gate; a person's own plan must be right."""
+def _check_plan(project: Project, request: Request, workflow: str) -> None:
+    """Refuse a person's own plan with problems; a planner's plan is corrected at the gate."""
     from blueflame.session.from_settings import build_session_limits
     from blueflame.session.plan_problems import find_plan_problems
 
+    if request.tasks is None:
+        return
     limits = build_session_limits(project.settings, workflow)
-    wrong = find_plan_problems(tasks, limits)
+    wrong = find_plan_problems(request.tasks, limits)
     if wrong:
-        raise PlanError(f"the plan {plan} has problems:", wrong)
+        raise PlanError(f"the plan {request.plan} has problems:", wrong)
+
+
+def _open_session(
+    project: Project,
+    journal: Journal,
+    request: Request,
+    options: RunOptions,
+    *,
+    workflow: str | None,
+    allow_dirty: bool,
+) -> Session:
+    """Open a new session, with an interactive planner if one is possible here."""
+    from blueflame.cli.foreground import can_planner_talk
+    from blueflame.orchestrator.lifecycle import open_session
+
+    return open_session(
+        project,
+        journal,
+        request=request.text,
+        workflow=workflow,
+        tasks=request.tasks,
+        allow_dirty=allow_dirty,
+        scripted=options.script is not None,
+        interactive=can_planner_talk(project, options, workflow=workflow, planned=request.tasks is not None),
+    )
+
+
+def _show_dry_run(project: Project, request: Request, workflow: str | None, options: RunOptions) -> int:
+    """Print the plan, its schedule, cost and agents; start and write nothing."""
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.plan import render_dry_run
+    from blueflame.orchestrator.lifecycle import build_limits
+    from blueflame.orchestrator.wiring import build_runtime_set
+    from blueflame.session.from_settings import build_workflow
+    from blueflame.views.plan import build_dry_run_json, build_dry_run_view
+
+    flow, tasks = build_workflow(project.settings, workflow), request.tasks
+    limits = build_limits(project, flow.name, scripted=options.script is not None)
+    if tasks is None:
+        tasks = build_runtime_set(project, script=options.script).find_known_plan(request.text, flow)
+    is_plan = tasks is not None and (request.tasks is not None or flow.has_stage("plan"))
+    view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan)
+    if options.as_json:
+        print_json(build_dry_run_json(view))
+    else:
+        print_view(make_console(), render_dry_run(view))
+    return ExitCode.USAGE if view.plan.problems else ExitCode.OK
 
 
 def print_warnings(project: Project) -> None:
     from blueflame.orchestrator.lifecycle import list_warnings
 
-    for warning in project.loaded.warnings:
+    names = ", ".join(project.repo.submodules)
+    submodules = [f"submodules are left empty in agents' checkouts: {names}"] if names else []
+    for warning in (*project.loaded.warnings, *list_warnings(project), *submodules):
         print_text(f"blueflame: {warning}", err=True)
-    for misgiving in list_warnings(project):
-        print_text(f"blueflame: {misgiving}", err=True)
-    if project.repo.submodules:
-        names = ", ".join(project.repo.submodules)
-        print_text(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
 
 
 def refuse_unfinished(left: SessionInfo | None) -> None:

@@ -1,4 +1,4 @@
-"""`blueflame sandbox`: run a command behind the walls, and say what they are."""
+"""`blueflame sandbox`: run a command in the sandbox, and show what is in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import CONFIG, JSON, build_group
 from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.foreground_sandbox import CommandSite
     from blueflame.sandbox.person_checkout import PersonCheckout
 
-sandbox_app = typer.Typer(
-    help="Run a command in the agents' sandbox, or show its limits.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+sandbox_app = build_group("Run a command in the agents' sandbox, or show its limits.")
 
 WORKTREE = typer.Option(None, "--worktree", "-w", help="Folder that may be written [default: the current repository].")
 HOST = typer.Option([], "--host", metavar="NAME", help="Host to allow besides sandbox.allowed_hosts; repeatable.")
@@ -42,10 +37,10 @@ def run(
     """
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
-    ground = _find_ground(config, worktree)
-    if ground.sandbox.level == "off":
+    site = _find_site(config, worktree)
+    if site.sandbox.level == "off":
         print_text("blueflame: sandbox.level is off: the command runs without a sandbox", err=True)
-    return run_in_sandbox(ground, command, hosts=_check_hosts(host))
+    return run_in_sandbox(site, command, hosts=_check_hosts(host))
 
 
 @sandbox_app.command()
@@ -65,9 +60,9 @@ def show(
     )
     from blueflame.views.policy import build_sandbox_json
 
-    ground = _find_ground(config, worktree)
-    box = build_command_sandbox(ground, Path("/private"), hosts=_check_hosts(host))
-    held, problems = find_highest_level(), find_sandbox_problems(ground.sandbox.level)
+    site = _find_site(config, worktree)
+    box = build_command_sandbox(site, Path("/private"), hosts=_check_hosts(host))
+    held, problems = find_highest_level(), find_sandbox_problems(site.sandbox.level)
     if as_json:
         print_json(build_sandbox_json(box, held, problems))
     else:
@@ -75,7 +70,7 @@ def show(
     return 0
 
 
-def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
+def _find_site(config: Path | None, worktree: Path | None) -> CommandSite:
     from blueflame.orchestrator.foreground_sandbox import build_site
     from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 
@@ -88,7 +83,7 @@ def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
 
 
 def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Settings | None, PersonCheckout | None]:
-    """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
+    """Find the settings. For an agent's checkout they are those of its repository: the agent can write its own copy."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import CONFIG_NAME
     from blueflame.sandbox.person_checkout import read_checkout
@@ -106,7 +101,7 @@ def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Setti
 
 
 def _check_hosts(names: list[str]) -> list[str]:
-    """As strictly as those of the configuration."""
+    """Validate the hosts as strictly as those of the configuration."""
     from pydantic import ValidationError
 
     from blueflame.model.settings.permissions import SandboxSettings

@@ -1,4 +1,4 @@
-"""`blueflame undo`: take one landing back."""
+"""`blueflame undo`: revert one landing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import CONFIG, JSON, SESSION_OPTION
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 def undo(
     changeset: str = typer.Argument(..., help="Changeset that landed, such as cs-001: see 'blueflame status'."),
-    session: str | None = typer.Option(
-        None, "--session", "-s", help="Session id or its beginning [default: the newest]."
-    ),
+    session: str | None = SESSION_OPTION,
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
@@ -34,7 +32,7 @@ def undo(
 
     project = open_project(config)
     with open_journal(project):
-        pass  # says so when nothing has been run here, before anything is made
+        pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
         found = load_session(journal, find_session(journal, session))
         reversal = plan_undo(project.repo, found, changeset)
@@ -52,7 +50,7 @@ def undo(
 
 
 def _describe_reversal(reversal: Reversal) -> str:
-    lines = [f"{reversal.changeset} [{reversal.group}] {reversal.title}", f"  takes back {', '.join(reversal.tasks)}"]
+    lines = [f"{reversal.changeset} [{reversal.group}] {reversal.title}", f"  reverts {', '.join(reversal.tasks)}"]
     if reversal.leaning:
         lines.append(f"  ! {', '.join(reversal.leaning)} landed later and builds on it")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`blueflame watch`: what the agents do now, from any terminal."""
+"""`blueflame watch`: show what the agents do now, from any terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION = typer.Argument(
 
 def watch(
     session: str | None = SESSION,
-    agent: str | None = typer.Option(None, "--agent", "-a", help="Show one agent or task: its words, calls and usage."),
+    agent: str | None = typer.Option(None, "--agent", "-a", help="Show one agent or task: messages, calls and usage."),
     once: bool = typer.Option(False, "--once", help="Print the current state and exit."),
     config: Path | None = CONFIG,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line and change."),
