@@ -33,11 +33,11 @@ THEME = Theme(
 
 
 def make_console(*, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> Console:
-    """Colour only on a terminal without NO_COLOR; no markup, so that brackets in texts stay brackets."""
+    """Make a console with colour only on a terminal without NO_COLOR, and without markup: texts contain brackets."""
     stream = file or (sys.stderr if stderr else sys.stdout)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="replace")  # a terminal without the letter shows a question mark
+        reconfigure(errors="replace")  # a character that the terminal lacks becomes a question mark
     return Console(file=stream, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
 
 
@@ -105,7 +105,7 @@ def stack_parts(*parts: RenderableType | None) -> Group:
 
 
 def print_view(console: Console, view: RenderableType) -> None:
-    """In a file or a pipe without trailing spaces."""
+    """Print a view; to a file or a pipe without trailing spaces."""
     if console.is_terminal:
         console.print(view)
     else:

@@ -16,11 +16,11 @@ from blueflame.cli.output import print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
 
-# typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
+# older releases of typer depend on click, newer ones contain it; the name is the same in both
 ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of our own files name the file; without a name, standard output could not be written."""
+"""An error of one of our files has a filename; without one, standard output could not be written."""
 
 app = typer.Typer(
     cls=LazyCommandGroup,

@@ -21,5 +21,5 @@ def print_json(data: object, *, indent: int | None = 2) -> None:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """As a JSON escape, so that the same string is read back."""
+    """Return a JSON escape, so that a reader gets the same string."""
     return f"\\u{ord(match[0]):04x}" if match[0] <= "\uffff" else json.dumps(match[0])[1:-1]

@@ -19,8 +19,8 @@ POLL_SECONDS = 0.05
 def send_message(project: Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool) -> int:
     """Send a message and wait for the reply; without a running orchestrator it is kept for the next one."""
     running = find_running_pid(project) is not None
-    letter = send_to_inbox(project, session, kind, body)
-    reply = _await_reply(project, letter) if running else MessageReply(WAITING, "")
+    message = send_to_inbox(project, session, kind, body)
+    reply = _await_reply(project, message) if running else MessageReply(WAITING, "")
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
     words = reply.reply or "kept: applied when the session is resumed ('blueflame resume')"
@@ -28,9 +28,9 @@ def send_message(project: Project, session: str, kind: str, body: Mapping[str, o
     return 0
 
 
-def _await_reply(project: Project, letter: int) -> MessageReply:
+def _await_reply(project: Project, message: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
     with Journal.read_only(project.state.journal) as journal:
-        while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:
+        while (reply := journal.reply(message)).state == WAITING and time.monotonic() < until:
             time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
     return reply

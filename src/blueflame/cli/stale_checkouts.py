@@ -1,4 +1,4 @@
-"""Checkouts of earlier sessions: reported, asked about or removed, as cleanup.stale_worktrees says."""
+"""Report, ask about or remove checkouts of earlier sessions, by cleanup.stale_worktrees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle_stale_checkouts(project: Project, journal: Journal, options: RunOptions) -> None:
-    """Before a session begins; never a reason to refuse it."""
+    """Handle them before a session begins; they are never a reason to refuse it."""
     from blueflame.orchestrator.cleanup import find_stale_checkouts, remove_leftovers
 
     found = find_stale_checkouts(project.paths, journal)

@@ -30,7 +30,7 @@ def find_config(start: Path, given: Path | None = None) -> Path:
 
 
 def may_name_repo(config: Path) -> bool:
-    """False where `project.repo` surely has its default: the word is nowhere in the file."""
+    """Whether the file may set `project.repo`; False when the word is nowhere in it."""
     return REPO_KEY.search(read_config_text(config)) is not None
 
 
@@ -60,14 +60,14 @@ def read_config_text(path: Path) -> str:
 
 
 def shorten_path(path: Path) -> Path:
-    """As seen from here, when it is below here."""
+    """Return the path relative to the current folder, when it is below it."""
     return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
 
 
 def _iter_folders_up(start: Path) -> Iterator[Path]:
     for folder in (start, *start.parents):
         yield folder
-        if (folder / ".git").exists():  # what lies above belongs to somebody else
+        if (folder / ".git").exists():  # folders above are not part of this repository
             return
 
 

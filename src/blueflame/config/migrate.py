@@ -1,7 +1,7 @@
 """Rewrites a configuration of schema 1 as schema 2 with ruamel.yaml, which keeps the order and the comments.
 
-Comments that lose their key stand above `roles`. The result must mean the same and have every comment, or the file is
-refused, with the changes to make by hand.
+Comments that lose their key are put above `roles`. A result that does not mean the same or lacks a comment is refused,
+with the changes to make by hand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Migration:
 
 
 def migrate_config(text: str, *, path: Path | None = None) -> Migration:
-    """The same configuration in schema 2. Raises ConfigError for a file with problems."""
+    """Return the same configuration in schema 2. Raises ConfigError for a file with problems."""
     path = path or Path(CONFIG_NAME)
     before = parse_config(text, path=path)
     changes = _list_changes(text)
@@ -51,7 +51,7 @@ def migrate_config(text: str, *, path: Path | None = None) -> Migration:
 
 
 def rewrite_config(text: str) -> str:
-    """The text with every old key in its new place; values and the comments beside them move together."""
+    """Move every old key to its new place, together with the comment beside it."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -121,7 +121,7 @@ def _find_following_comments(data: CommentedMap) -> Iterator[tuple[str, list[str
 
 
 def _add_version(text: str) -> str:
-    """At the top where it is missing: above the first key and its comment, below a heading."""
+    """Add a missing schema_version at the top: below a heading, above the first key and its comment."""
     if re.search(r"^[{\"']*schema_version", text, re.MULTILINE):
         return text
     lines = text.split("\n")
@@ -156,8 +156,8 @@ def _list_changes(text: str) -> tuple[str, ...]:
 
 
 def _list_emptied(data: dict[str, object]) -> tuple[str, ...]:
-    """Old sections without content go too."""
-    return tuple(f"{'.'.join(place)}: taken out" for place in find_old_sections(data) if not _is_filled(data, place))
+    """List the old sections without content: they are removed too."""
+    return tuple(f"{'.'.join(place)}: removed" for place in find_old_sections(data) if not _is_filled(data, place))
 
 
 def _is_filled(data: object, place: tuple[str, ...]) -> bool:

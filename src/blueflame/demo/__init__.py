@@ -1,4 +1,4 @@
-"""The demo: a small project, what its agents do, and what a person says at its gates."""
+"""The demo: a small project, the script of its agents, and the decisions at its gates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Demo:
 
 
 def create_demo(folder: Path) -> Demo:
-    """A fresh repository with one commit, and beside it the script and the decisions."""
+    """Create a repository with one commit, and next to it the script and the decisions."""
     repo = folder / "tally"
     with as_file(files("blueflame.demo")) as assets:
         shutil.copytree(assets / "sample", repo, ignore=shutil.ignore_patterns("__pycache__"))

@@ -98,7 +98,7 @@ def _examine_slots(repo: Repository, places: ProjectPaths, settings: Settings) -
 
 
 def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[DoctorFinding]:
-    """How each drives its agents here, and all that keeps it from doing so."""
+    """Report the program of each runtime, or every problem that keeps it from starting agents."""
     for name, runtime in runtimes.items():
         if runtime is None:
             yield DoctorFinding(
@@ -136,7 +136,7 @@ def _examine_journal(repo: Repository, places: ProjectPaths, settings: Settings,
 
 
 def examine_level(guards: GuardReport) -> DoctorFinding:
-    """The level that the configuration asks for, against the one that this machine can hold."""
+    """Compare the configured level with what this machine can hold."""
     asked, held = guards.asked, guards.held
     if asked is SandboxLevel.OFF:
         able = "this machine cannot hold any" if held is SandboxLevel.OFF else f"this machine could hold {held}"

@@ -64,7 +64,7 @@ class GuardReport:
 
     @property
     def is_enough(self) -> bool:
-        """Whether a session may start here as far as the walls go."""
+        """Whether the walls allow a session to start here."""
         return not self.problems and not any(guard.state is GuardState.IMPOSSIBLE for guard in self.table)
 
 
@@ -89,7 +89,7 @@ def examine_guards(
     repo_root: Path | None = None,
     build: BuildSandbox = build_sandbox,
 ) -> GuardReport:
-    """Takes one to two seconds. Tests pass a `build` that leaves a hole in a wall."""
+    """Try every guard, in one to two seconds. Tests pass a `build` that leaves a hole in a wall."""
     asked, held = SandboxLevel(sandbox.level), find_highest_level()
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
     machine = Machine(
@@ -110,7 +110,7 @@ def examine_guards(
 
 
 def list_probes(*, is_sandboxed: bool) -> tuple[str, ...]:
-    """Those of the sandbox's guards would go through without one. The audit log is attacked last: others write it."""
+    """List the probes to run; the audit log is attacked last, because the others write to it."""
     checks = (*OTHER_GUARDS, *(SANDBOX_GUARDS if is_sandboxed else ()))
     return tuple(dict.fromkeys(check.probe for check in checks if check.probe))
 
@@ -175,7 +175,7 @@ def _judge_history(evidence: Evidence) -> Verdict:
 
 
 def _judge_home(evidence: Evidence) -> Verdict:
-    """What the configuration itself shows inside is no hole."""
+    """Judge the home; what the configuration itself makes visible inside is not a breach."""
     shown = [mount.source for mount in evidence.main.box.mounts if mount.why.startswith("sandbox.")]
     known = [path for path in evidence.fixture.list_credentials() if not _is_in(path, shown)]
     lines = set(evidence.main.read_captured("home").splitlines())
@@ -356,7 +356,10 @@ def _judge_cpu(evidence: Evidence) -> Verdict:
 def _judge_disk(evidence: Evidence) -> Verdict:
     if evidence.disk is None or evidence.disk.reason is not ExitReason.DISK:
         return GuardState.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than required"
-    return GuardState.DETECTED, "an agent that wants more room than there is: not started; later on it is watched"
+    return (
+        GuardState.DETECTED,
+        "an agent that needs more free space than there is: not started; while it runs, the disk is watched",
+    )
 
 
 def _judge_watcher(evidence: Evidence) -> Verdict:
@@ -450,11 +453,11 @@ SANDBOX_GUARDS = (
     GuardCheck("kernel settings", "/proc/sys cannot be written", "kernel", _judge_kernel_settings),
     GuardCheck("audit log", "log and policy are out of reach", "audit", _judge_audit_log),
 )
-"""None of them is there without a sandbox."""
+"""The guards that need a sandbox."""
 
 OTHER_GUARDS = (
-    GuardCheck("memory", "who takes too much is ended", "", _judge_memory),
-    GuardCheck("processes", "who starts too many is ended", "", _judge_processes),
+    GuardCheck("memory", "an agent that uses too much is ended", "", _judge_memory),
+    GuardCheck("processes", "an agent that starts too many is ended", "", _judge_processes),
     GuardCheck("file size", "no file grows too large", "file_size", _judge_file_size),
     GuardCheck("open files", "no process opens too many files", "open_files", _judge_open_files),
     GuardCheck("CPU time", "no process computes for too long", "cpu", _judge_cpu),

@@ -38,7 +38,7 @@ def capture(orders: Orders, name: str, data: bytes) -> None:
 
 
 def mark_escaped(orders: Orders, name: str) -> None:
-    """Believed when it is there; its absence proves nothing."""
+    """Leave a mark for an attack that succeeded; a missing mark proves nothing."""
     _make_path(orders, "escaped", name).touch()
 
 
@@ -201,8 +201,8 @@ def try_watcher(orders: Orders) -> None:
 
 
 def _ask_watcher(orders: Orders, name: str, tool: str, given: Mapping[str, str]) -> None:
-    said = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given}
-    question = json.dumps({**said, "tool_use_id": name, "cwd": orders["checkout"]}).encode()
+    call = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given}
+    question = json.dumps({**call, "tool_use_id": name, "cwd": orders["checkout"]}).encode()
     reader, writer = os.pipe()
     os.write(writer, question)
     os.close(writer)

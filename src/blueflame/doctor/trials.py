@@ -52,7 +52,7 @@ TINY_LIMITS: Mapping[str, int] = {
     "min_free_disk_mb": 0,
 }
 PROBE_DEMANDS = {"memory_mb": 160, "children": 64, "files": 128, "cpu": 2.0}
-"""What the probes ask for: more than is allowed, and little enough for any machine."""
+"""What the probes use: more than the limits allow, and little enough for any machine."""
 POLL_SECONDS = 0.02
 
 
@@ -75,7 +75,7 @@ def start_trial(
 
 
 def _start_warden(fixture: TrialFixture, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
-    """As orchestrator/engine/local does it, but with files left open, and secrets in its environment."""
+    """Start a warden as orchestrator/engine/local does, but with open files and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
     env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
@@ -158,7 +158,7 @@ def _build_watch(
 
 
 def read_kernel_views(trial: Trial) -> Mapping[str, KernelView]:
-    """What the kernel says about the waiting processes, by role; then they may go on."""
+    """Read what the kernel says about the waiting processes, by role, and let them continue."""
     _wait_until(lambda: (trial.checkout / "waiting").exists() or not trial.warden.is_running)
     pids = {role: trial.find_processes(role)[:1] for role in ("everything", "nested")}
     views = {role: read_kernel_view(found[0]) for role, found in pids.items() if found}
@@ -195,7 +195,7 @@ def run_hook_without_watcher() -> int:
 
 
 def build_disk_limit(fixture: TrialFixture) -> Mapping[str, int]:
-    """A limit that this disk cannot keep."""
+    """Build a limit that this disk cannot satisfy."""
     return {"min_free_disk_mb": (read_free_mb(str(fixture.root)) or 0) + 1024}
 
 

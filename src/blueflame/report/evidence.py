@@ -1,4 +1,4 @@
-"""What a report needs besides the journal: differences from git, the audit logs, and what is no longer there."""
+"""What a report needs besides the journal: diffs from git, the audit logs, and what was cleaned up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_LINES_PER_CHANGESET = 2_500
 MAX_LINES_PER_FILE = 400
 MAX_AUDIT_BYTES = 64_000_000  # of all agents
 MAX_REFUSED_CALLS = 5  # of each rule
-CUT_HERE = "\n[cut here: "  # no line of a difference begins so
+CUT_HERE = "\n[cut here: "  # no line of a diff begins with this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class AuditSummary:
     logs: int = 0
     absent: int = 0  # agents without a log: cleaned away, or never started
     findings: tuple[str, ...] = ()  # what is wrong with the logs themselves
-    unread: int = 0  # logs that were too much to read
+    unread: int = 0  # logs that were too large to read
 
     @property
     def refusals(self) -> int:
@@ -72,7 +72,7 @@ def collect_evidence(report: Report, repo: Repository, places: ProjectPaths, *, 
 
 
 def _read_diffs(changesets: Sequence[ChangesetRecord], repo: Repository) -> dict[str, SideBySide]:
-    """The newest changesets first while there is room."""
+    """Read the diffs, newest changesets first, up to MAX_LINES."""
     found: dict[str, SideBySide] = {}
     left = MAX_LINES
     for record in reversed(changesets):
@@ -135,7 +135,7 @@ def _read_audit_logs(agents: Sequence[str] | dict[str, None], places: ProjectPat
 
 
 def _read_log(path: Path, room: int) -> bytes | None:
-    """None when it is not there, or larger than there is room for."""
+    """Read a log; None when it does not exist or is larger than `room`."""
     try:
         if path.stat().st_size > room:
             return None

@@ -1,7 +1,7 @@
-"""The report as one page that needs nothing from elsewhere.
+"""The report as one HTML page that loads nothing from elsewhere.
 
-Everything that people, agents or files wrote is escaped, and made visible where it could hide: the template knows no
-other way. Behind that stands a second wall: the page lets the browser run one script and one style, by their hashes.
+All text that people, agents or files contain is escaped, and invisible characters are made visible, by the template's
+settings. In addition the page's policy lets the browser use one script and one style, by their hashes.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _describe_outcome(report: Report) -> Mapping[str, str]:
 
 
 def _build_budget_bar(report: Report) -> Mapping[str, Any]:
-    """What was used beside what was allowed and foreseen, in percent of the largest of them."""
+    """Build the bar of used, allowed and estimated cost, in percent of the largest of them."""
     budget, used = report.budget, report.budget.measure(report.spend)
     foreseen = report.foreseen if report.foreseen is not None and budget.unit.value == "usd" else None
     high = foreseen.high if foreseen else 0
@@ -190,7 +190,7 @@ def _build_environment() -> Environment:
 
 
 def _make_visible(value: object) -> object:
-    """Whatever could move, hide or turn text round is shown instead of obeyed; our own markup is as it is."""
+    """Make characters visible that could move, hide or reverse text; our own markup is not changed."""
     return clean_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -290,7 +290,7 @@ def _index_by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
 
 
 def _choose_side(file: FileDiff) -> str:
-    """A file that is new, or gone, needs no second column."""
+    """Return the class of a new or deleted file, which needs one column only."""
     kinds = {pair.kind for pair in file.pairs} - {"hunk"}
     return {"added": " new", "deleted": " gone"}.get(next(iter(kinds)), "") if len(kinds) == 1 and file.notes else ""
 

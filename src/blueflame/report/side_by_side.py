@@ -1,4 +1,4 @@
-"""A difference as git writes it, read into two columns: what was, and what is. Bounded, and says by how much."""
+"""A diff of git, parsed into two columns: before and after. Its size is bounded, and hidden lines are counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LINE = 400
 
 
 class DiffLine(NamedTuple):
-    """One side; `changed` is what lies between the parts that both sides share."""
+    """A line of one side; `changed` is the part that differs from the other side."""
 
     number: int
     before: str
@@ -35,14 +35,14 @@ class FileDiff:
     was: str = ""  # its old name, if it had another
     notes: tuple[str, ...] = ()  # new file, deleted, mode, binary
     pairs: tuple[LinePair, ...] = ()
-    hidden: int = 0  # lines of the difference that are not shown
+    hidden: int = 0  # lines that are not shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySide:
     files: tuple[FileDiff, ...] = ()
     hidden_files: int = 0
-    cut: bool = False  # git itself had more to say than was read
+    cut: bool = False  # the diff was longer than what was read
     missing: str = ""  # why there is nothing to show
 
     @property
@@ -64,7 +64,7 @@ def parse_diff(text: str, *, most_lines: int, most_per_file: int, cut: bool = Fa
 
 
 def _split_files(text: str) -> Iterator[list[str]]:
-    """The lines of each file. What a file says is never taken for a heading: hunks are as long as they say."""
+    """Yield the lines of each file. Hunks state their length, so a file's content is never taken for a heading."""
     block: list[str] = []
     left = right = 0
     for line in text.removesuffix("\n").split("\n"):
@@ -109,7 +109,7 @@ def _parse_heading(lines: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _parse_git_line(line: str) -> str:
-    """`diff --git a/x b/x`: both halves are the same when nothing else names the file."""
+    """Parse `diff --git a/x b/x`: both halves name the same file when no other line names it."""
     rest = line.removeprefix("diff --git ")
     if rest.startswith('"'):
         return _parse_name(rest[: len(rest) // 2], "a/") or rest
@@ -122,7 +122,7 @@ def _parse_name(text: str, prefix: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    """Git quotes a name that holds quotes, backslashes or control characters, as C would."""
+    """Undo git's C quoting of names with quotes, backslashes or control characters."""
     if not (len(text) > 1 and text.startswith('"') and text.endswith('"')):
         return text
     parts = QUOTED.split(text[1:-1])  # text and escapes in turn
@@ -177,7 +177,7 @@ def _match_lines(deleted: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iter
 
 
 def _mark_difference(left: DiffLine, right: DiffLine) -> tuple[DiffLine, DiffLine]:
-    """What both begin and end with is not marked; two lines with little in common are marked as a whole."""
+    """Mark the part between the common start and end; lines with little in common are marked as a whole."""
     one, other = left.before, right.before
     most = min(len(one), len(other))
     start = next((n for n in range(most) if one[n] != other[n]), most)

@@ -1,4 +1,4 @@
-"""Tasks in columns by depth: each stands one column right of the last task it depends on."""
+"""Tasks in columns by depth: each is one column right of the last task it depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TaskColumns(NamedTuple):
 
 
 def arrange_by_depth(tasks: Sequence[Task]) -> TaskColumns:
-    """The first MAX_TASKS in the order of their dependencies."""
+    """Arrange the first MAX_TASKS tasks, in the order of their dependencies."""
     names = {task.id for task in tasks}
     needs = {task.id: sorted({need for need in task.dependencies if need in names}) for task in tasks}
     order = sort_topologically(needs, lambda name: name)

@@ -16,7 +16,7 @@ WAIT_REASONS: Mapping[str, str] = {"rate_limit": "rate limit", "outage": "model 
 
 
 def describe_activity(activity: Activity, *, now: float) -> str:
-    """One line: what it does, or why it does nothing."""
+    """Describe in one line what the agent does, or why it does nothing."""
     status = activity.status
     if status.state is AgentState.WORKING:
         return find_latest_action(activity) or "thinking"
@@ -25,7 +25,7 @@ def describe_activity(activity: Activity, *, now: float) -> str:
 
 
 def find_latest_action(activity: Activity) -> str:
-    """Its call, or its words when they are newer."""
+    """Return the agent's last call, or its last message when that is newer."""
     call, words = clean_line(activity.call), clean_line(activity.last_words)
     return (words or call) if activity.spoke_last else (call or words)
 
@@ -52,7 +52,7 @@ def describe_wait(status: AgentStatus) -> str:
 
 
 def _format_hour(at: float, since: float | None) -> str:
-    """With the weekday when it is another day: some limits last a week."""
+    """Format the hour, with the weekday when it is another day: some limits last a week."""
     then, now = (datetime.fromtimestamp(when).astimezone() for when in (at, since or at))
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%a %H:%M}"
 
@@ -105,7 +105,7 @@ def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float
 
 
 def _build_budgets_json(activity: Activity) -> list[dict[str, Any]]:
-    """The limits it has, its own budget first."""
+    """Return the attempt's limits, its own budget first."""
     attempt = activity.attempt
     named: Sequence[tuple[str, Budget]] = [
         ("attempt", attempt.budget),

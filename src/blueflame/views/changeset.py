@@ -1,4 +1,4 @@
-"""A changeset as a person judges it: what it changes, what checked it, what it lacks, what became of it."""
+"""A changeset for review: what it changes, its checks, what is missing, and its outcome."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def format_size(build: Build) -> str:
 
 
 def list_notes(view: ChangesetView) -> list[str]:
-    """What a person must not overlook, a sentence each."""
+    """List what a person must not overlook, one sentence each."""
     record, notes = view.record, []
     if record.changeset.missing:
-        notes.append(f"Not in it, though of the same group: {', '.join(record.changeset.missing)}.")
+        notes.append(f"Of the same group, but not in it: {', '.join(record.changeset.missing)}.")
     losses = record.build.losses if record.build else ()
     notes += [f"{loss}." for loss in losses[:MAX_LOSSES]]
     if len(losses) > MAX_LOSSES:
@@ -90,7 +90,7 @@ def list_notes(view: ChangesetView) -> list[str]:
 
 
 def describe_outcome(record: ChangesetRecord) -> MarkedLine:
-    """What became of it, in one line."""
+    """Describe the outcome in one line."""
     mark, tone, words = _describe_state(record)
     return MarkedLine(mark, tone, f"[{record.changeset.group}] {words}: {', '.join(record.changeset.tasks)}")
 
@@ -120,7 +120,7 @@ def _describe_state(record: ChangesetRecord) -> tuple[str, str, str]:
 
 
 def count_outcomes(records: Sequence[ChangesetRecord]) -> str:
-    """`1 changeset approved, 1 re-queued, 1 deferred`. A deferral is no re-queue: its work stays verified."""
+    """`1 changeset approved, 1 re-queued, 1 deferred`. Deferred work is not re-queued: it stays verified."""
     words = [OUTCOMES[record.state] for record in records if record.state in OUTCOMES]
     counted = [(word, words.count(word)) for word in dict.fromkeys(OUTCOMES.values()) if word in words]
     if not counted:

@@ -19,7 +19,7 @@ SESSION_TABLES = ("role", "task", "model", "agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostView:
-    """Of one session, or of all (`session` is empty then); `by` asks for one table only."""
+    """The costs of one session, or of all (then `session` is empty); `by` selects one table."""
 
     entries: tuple[CostEntry, ...]
     session: str = ""
@@ -47,7 +47,7 @@ class CostView:
 
 
 def rank_totals(found: Sequence[CostTotal], by: str) -> list[CostTotal]:
-    """Days and sessions as they came, roles as they work, the rest dearest first."""
+    """Sort totals: days, sessions and roles keep their order, the rest by cost, highest first."""
     if by in ("day", "session", "role"):
         return list(found)
     return sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name))
@@ -63,14 +63,14 @@ def count_tokens(spend: Spend) -> Mapping[str, int]:
 
 
 def _list_notes(entries: Sequence[CostEntry]) -> Iterator[str]:
-    """What makes these figures less than certain."""
+    """Yield what makes the figures uncertain."""
     unpriced = sorted({model for entry in entries for model in entry.unpriced})
     if unpriced:
         names = ", ".join(map(clean_line, unpriced))
         yield f"no price known for {names}: counted at the highest price; set it under `prices` (prices of {AS_OF})"
     broken = sum(entry.incomplete for entry in entries)
     if broken:
-        yield f"{format_count(broken, 'call')} broke off before the model reported its usage: a little may be missing"
+        yield f"{format_count(broken, 'call')} ended before the model reported its usage: their cost may be too low"
     damaged = sum(entry.damaged for entry in entries)
     if damaged:
         yield f"{format_count(damaged, 'line')} of the meters unreadable: not counted"

@@ -1,4 +1,4 @@
-"""What a person sees before they answer a gate, for every kind of gate."""
+"""The evidence of a gate, for every kind of gate."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _build_validator(session: Session, gate: Gate) -> GateDetails:
 
 
 def _quote_end(text: str) -> tuple[str, ...]:
-    """The last lines: enough to judge by, and the question stays on the screen."""
+    """Return the last lines: few enough that the question stays on the screen."""
     lines = text.strip().splitlines()
     more = len(lines) - MAX_QUOTED_LINES
     return (*([f"… {more} lines above"] if more > 0 else ()), *lines[-MAX_QUOTED_LINES:])

@@ -1,4 +1,4 @@
-"""The plan as a person reviews it: what will be done, where, in which order, for how much."""
+"""A plan for review: its tasks, schedule, cost and problems."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def build_dry_run_view(
 
 
 def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(batch) for batch in tuple(plan_batches(tasks, limits.workers)))
+    return tuple(tuple(batch) for batch in plan_batches(tasks, limits.workers))
 
 
 def _list_planned_agents(tasks: int, flow: Workflow, limits: Limits) -> list[PlannedAgents]:

@@ -25,7 +25,7 @@ SETTINGS: Mapping[str, str] = {
     "the whole command to validation.validator_diagnostics.commands.",
     "command_blocked": "Remove the pattern from permissions.bash_rules.blocked_patterns.",
 }
-"""How a rule is lifted in blueflame.yaml."""
+"""How to allow what a rule refuses, in blueflame.yaml."""
 
 NO_SETTING = "No setting allows it: write the call as the details say."
 
@@ -74,7 +74,7 @@ def build_decision_json(decision: Decision) -> dict[str, str]:
 
 
 def build_policy_json(policy: Policy) -> dict[str, Any]:
-    """As the configuration writes it; the compiled patterns are left out."""
+    """Build the policy as the configuration has it, without the compiled patterns."""
     return {
         "role": policy.role,
         "worktree": policy.worktree,

@@ -1,4 +1,4 @@
-"""A session: its state now, what a cycle brought, its outcome."""
+"""A session: its current state, the result of a cycle, its outcome."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaskLine(NamedTuple):
 
 
 class AgentLine(NamedTuple):
-    """A running agent, and how it is."""
+    """A running agent and its health."""
 
     record: AttemptRecord
     health: HealthReport
@@ -68,7 +68,7 @@ class StatusView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleView:
-    """What a cycle brought, before a person says whether another one begins."""
+    """The result of a cycle, before a person decides about the next one."""
 
     session: str
     cycle: int
@@ -86,7 +86,7 @@ class SummaryView:
     proposed: tuple[MarkedLine, ...]
     not_landed: tuple[TaskLine, ...]
     roles: tuple[RoleCost, ...]
-    attempts: tuple[AttemptRecord, ...]  # the dearest first
+    attempts: tuple[AttemptRecord, ...]  # highest cost first
     has_estimate: bool
 
 
@@ -187,7 +187,7 @@ def _count_endings(records: Iterable[AttemptRecord]) -> str:
 
 
 def _list_role_costs(session: Session, estimate: CostRange | None) -> list[RoleCost]:
-    """In the order in which the roles first ran."""
+    """List the costs of roles in the order in which the roles first ran."""
     expected = {role.role: role for role in estimate.roles} if estimate else {}
     roles = [record.attempt.role for record in session.attempts.values()]
     return [
@@ -226,7 +226,7 @@ def _build_task_line(record: TaskRecord, note: str) -> TaskLine:
 
 
 def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) -> str:
-    """What ended agents used and what running ones have used so far; that is not final, and marked with ~."""
+    """Format the cost of ended and running agents; with running ones it is not final, and marked with ~."""
     budget = session.limits.session_budget
     live = sum((found.spend for found in checkups.values()), Spend())
     return f"{'~' if budget.measure(live) else ''}{format_budget(budget, session.spend + live)}"
@@ -287,7 +287,7 @@ def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
 def build_session_json(
     session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
 ) -> dict[str, Any]:
-    """All of a session in one object: for `status --json` and at the end of `run --json`."""
+    """Build the object that `status --json` prints, and `run --json` at the end."""
     budget = session.limits.session_budget
     return {
         "session": session.id,
@@ -318,7 +318,7 @@ def build_session_json(
 
 
 def _get_limit(budget: Budget) -> float | int | None:
-    """In the unit it is written in: dollars or tokens; None where there is no limit."""
+    """Return the limit in dollars or tokens; None without a limit."""
     if budget.unlimited:
         return None
     return budget.limit / 1e6 if budget.unit is Unit.USD else budget.limit

@@ -1,4 +1,4 @@
-"""Which process runs the session, since when, and whether it still gives signs of life."""
+"""The process that runs a session: since when, and its last heartbeat."""
 
 from __future__ import annotations
 

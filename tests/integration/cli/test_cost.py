@@ -147,7 +147,7 @@ def test_what_is_not_certain_is_said(project: Path, capsys: pytest.CaptureFixtur
     notes = here(capsys, "cost", "--json").json["notes"]
     assert [note.split(":")[0] for note in notes] == [
         "no price known for strange",
-        "1 call broke off before the model reported its usage",
+        "1 call ended before the model reported its usage",
     ]
 
 

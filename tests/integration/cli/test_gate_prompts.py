@@ -365,7 +365,7 @@ def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFi
     story = Story().planned()
     gate = open_budget_gate(story.session).gate
     answer = asyncio.run(WaitingAnswerer(make_console()).ask(gate, story.session, ""))
-    assert (answer.choice, answer.by) == ("stop", "nobody")
+    assert (answer.choice, answer.by) == ("stop", "default")
     assert "No terminal to raise it at: stopping." in capsys.readouterr().out
 
 

@@ -51,7 +51,7 @@ def test_what_must_not_be_overlooked_is_noted(record: ChangesetRecord) -> None:
     api = replace(record, changeset=replace(record.changeset, group="api"), note="")
     text = render_text(render_changeset(ChangesetView(session=ID, record=short, deferred=(api,))))
     assert "! NOTE: [api] is deferred: it builds on a rejected changeset." in text
-    assert "! NOTE: Not in it, though of the same group: task-009." in text
+    assert "! NOTE: Of the same group, but not in it: task-009." in text
     assert "! NOTE: built again" in text
 
 

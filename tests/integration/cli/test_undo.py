@@ -37,7 +37,7 @@ def test_a_landing_is_reverted_by_a_new_commit_and_the_rest_stays(
     before = stage.head()
     said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 0
-    assert "takes back task-001" in said.out
+    assert "reverts task-001" in said.out
     assert "cs-002 landed later and builds on it" in said.out
     assert stage.git("rev-parse", "main^@").split() == [before]
     assert stage.git("log", "-1", "--format=%s", "main") == "revert(task-001): Task 1\n"
@@ -92,7 +92,7 @@ def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
     head = stage.head()
     for typed, left in (("n", "nothing was changed"), ("y", "cs-002 reverted")):
         with at_terminal("undo", "cs-002", cwd=stage.root) as terminal:
-            terminal.expect("takes back task-002")
+            terminal.expect("reverts task-002")
             terminal.expect("Revert it with a commit on main?")
             terminal.type(f"{typed}\n")
             terminal.expect(left)

@@ -52,7 +52,7 @@ class TerminalAnswerer:
             if objection:
                 self._console.print(Text(f"Not accepted: {clean_text(objection)}", "warn"))
             answer = await self._prompt.ask(gate, build_gate_context(session, gate, diff=self._diff_of(session, gate)))
-            self._tell_what_follows(gate, session, answer)
+            self._print_outcome(gate, session, answer)
             return answer
         except asyncio.CancelledError:
             if (other := session.answers.get(gate.id)) is not None:
@@ -61,7 +61,7 @@ class TerminalAnswerer:
         finally:
             self._view.resume()
 
-    def _tell_what_follows(self, gate: Gate, session: Session, answer: Answer) -> None:
+    def _print_outcome(self, gate: Gate, session: Session, answer: Answer) -> None:
         """Print what happens to the changeset's tasks, above the next question."""
         if gate.kind is GateKind.CHANGESET:
             record = replace(session.changesets[gate.subject], state=STATE_AFTER[answer.choice])
@@ -80,7 +80,7 @@ class DecisionsAnswerer:
 
 
 class WaitingAnswerer:
-    """No terminal: print once how the gate is answered, then wait. Nothing is ever guessed.
+    """Without a terminal: print how the gate is answered, then wait. No answer is ever guessed.
 
     An exhausted budget stops the session instead of waiting; a resume asks again.
     """
@@ -91,7 +91,7 @@ class WaitingAnswerer:
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - not shown here
         if gate.kind is GateKind.BUDGET:
             self._console.print(Text(f"{clean_text(gate.title)} No terminal to raise it at: stopping."), soft_wrap=True)
-            return Answer(choice="stop", by="nobody")
+            return Answer(choice="stop", by="default")
         choices = "|".join(option.name for option in gate.options)
         self._console.print(
             Text(f"Waiting for an answer: {clean_text(gate.title)}\n  blueflame answer {gate.id} {choices}"),

@@ -24,14 +24,14 @@ def format_greeting(agent: str) -> str:
     return f"Connected to {agent}. {LEAVE_HINT}"
 
 
-def format_farewell(agent: str, parting: DetachReason) -> str:
+def format_farewell(agent: str, reason: DetachReason) -> str:
     again = f"blueflame attach {agent}"
     return {
         DetachReason.ENDED: f"{agent} has ended.",
         DetachReason.LEFT: f"Detached from {agent}; it keeps running. To reconnect: {again}",
         DetachReason.CLOSED: f"The terminal was closed; {agent} keeps running. To reconnect: {again}",
         DetachReason.LOST: f"The connection to {agent} was lost. To reconnect: {again}",
-    }[parting]
+    }[reason]
 
 
 class AgentChat:
@@ -50,14 +50,14 @@ class AgentChat:
         async with self.terminal:
             self._view.pause()
             try:
-                self._say(format_greeting(attempt.agent_id))
-                self._say(format_farewell(attempt.agent_id, await attach_terminal(folder)))
+                self._print(format_greeting(attempt.agent_id))
+                self._print(format_farewell(attempt.agent_id, await attach_terminal(folder)))
             except WorldError as error:  # it ended meanwhile
-                self._say(str(error))
+                self._print(str(error))
             finally:
                 self._view.resume()
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(Text(clean_text(text), "quiet"), soft_wrap=True)
 
 

@@ -47,25 +47,25 @@ class FollowedSession:
     journal: Journal
     session: Session
     now: Callable[[], float] = field(default_factory=lambda: SystemClock().now)
-    _looked_at: float = 0.0
+    _checked_at: float = 0.0
     _over: str = ""
 
-    def news(self) -> list[JournalEntry]:
+    def read_new_events(self) -> list[JournalEntry]:
         events = self.journal.events(self.session.id, after=self.session.seq)
         for each in events:
             apply_event(self.session, each)
         return events
 
     def over(self) -> str:
-        """Why there is nothing more to see, and what to do; empty while the session runs."""
+        """Return why the session does not run any more, and what to do; empty while it runs."""
         if self.session.ended:
             return describe_ended_session(self.session)
-        if self.now() - self._looked_at >= CHECK_SECONDS:
-            self._looked_at = self.now()
-            self._over = self._nobody()
+        if self.now() - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = self.now()
+            self._over = self._describe_stopped()
         return self._over
 
-    def _nobody(self) -> str:
+    def _describe_stopped(self) -> str:
         newest = find_unfinished(self.journal)
         if find_running_pid(self.project) is not None and newest is not None and newest.id == self.session.id:
             return ""
@@ -95,15 +95,15 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
 def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     """Follow the session until it ends or stops."""
     console, session = make_console(), watched.session
-    doings = ActivityReader(build_follower(watched.project, session), session)
-    view = _choose_view(console, doings, watched, as_json=as_json)
+    activities = ActivityReader(build_follower(watched.project, session), session)
+    view = _choose_view(console, activities, watched, as_json=as_json)
     try:
         if isinstance(view, LiveFrame):
             view.see(session, watched.journal.events(session.id))
         while not watched.over():
             view.tick(watched.now())
             time.sleep(TICK_SECONDS)
-            if events := watched.news():
+            if events := watched.read_new_events():
                 view.see(session, events)
     finally:
         view.close()
@@ -111,24 +111,23 @@ def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
         print_snapshot(watched, as_json=False)
 
 
-def _choose_view(console: Console, doings: ActivityReader, watched: FollowedSession, *, as_json: bool) -> LiveView:
+def _choose_view(console: Console, activities: ActivityReader, watched: FollowedSession, *, as_json: bool) -> LiveView:
     if as_json:
-        return ActivityJsonLines(console, doings, watched.session, watched.now)
+        return ActivityJsonLines(console, activities, watched.session, watched.now)
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveFrame(console, doings, asked_elsewhere=True)
-    return ActivityLines(console, doings)
+        return LiveFrame(console, activities, asked_elsewhere=True)
+    return ActivityLines(console, activities)
 
 
 class ActivityLines(EventLines):
     """A line for each event and each change of an agent's activity."""
 
-    def __init__(self, console: Console, doings: ActivityReader) -> None:
-        super().__init__(console)
-        self._doings = doings
+    def __init__(self, console: Console, activities: ActivityReader) -> None:
+        super().__init__(console, activities)
         self._seen: dict[str, object] = {}
 
     def tick(self, now: float) -> None:
-        found = self._doings()
+        found = self._activities()
         for name, activity in found.items():
             news = _without_figures(activity)
             if self._seen.get(name) != news:
@@ -141,11 +140,13 @@ def _without_figures(activity: Activity) -> tuple[object, ...]:
 
 
 class ActivityJsonLines(EventLines):
-    """A JSON line for each change of an agent's activity; its end is the last."""
+    """A JSON line for each change of an agent's activity; the last is its end."""
 
-    def __init__(self, console: Console, doings: ActivityReader, session: Session, now: Callable[[], float]) -> None:
+    def __init__(
+        self, console: Console, activities: ActivityReader, session: Session, now: Callable[[], float]
+    ) -> None:
         super().__init__(console)
-        self._doings, self._session, self._clock = doings, session, now
+        self._activities, self._session, self._clock = activities, session, now
         self._seen: dict[str, Activity] = {}
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
@@ -154,25 +155,25 @@ class ActivityJsonLines(EventLines):
                 self._end(session.attempts[each.event.attempt])
 
     def tick(self, now: float) -> None:
-        found: Mapping[str, Activity] = self._doings()
+        found: Mapping[str, Activity] = self._activities()
         for name, activity in found.items():
             if self._seen.get(name) != activity:
                 self._seen[name] = activity
-                self._tell(activity, now)
+                self._print_json(activity, now)
 
     def _end(self, record: AttemptRecord) -> None:
         if record.ended is None:
             return
-        stand = AgentStatus(state=AgentState.ENDED, since=record.ended_at, reason=record.ended.notes)
+        status = AgentStatus(state=AgentState.ENDED, since=record.ended_at, reason=record.ended.notes)
         last = self._seen.pop(record.attempt.id, Activity(attempt=record.attempt))
-        self._tell(replace(last, status=stand, spend=record.ended.spend), self._clock())
+        self._print_json(replace(last, status=status, spend=record.ended.spend), self._clock())
 
-    def _tell(self, activity: Activity, now: float) -> None:
+    def _print_json(self, activity: Activity, now: float) -> None:
         print_json(build_activity_json(activity, self._session.attempts[activity.attempt.id], now=now), indent=None)
 
 
 def find_agent(session: Session, wanted: str) -> AttemptRecord:
-    """By id, its beginning, or task; of several the newest."""
+    """Find an agent by its id, the beginning of its id, or its task; of several the newest."""
     records = sorted(session.attempts.values(), key=lambda record: (record.live, record.intended_at))
     for fits in (
         lambda a: wanted in (a.agent_id, a.id),
@@ -194,7 +195,7 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     transcript = AgentTranscript(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None
     while True:
-        watched.news()
+        watched.read_new_events()
         ended = session.attempts[name].ended is not None
         for entry in transcript.read_entries():
             if as_json:

@@ -14,11 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blueflame.cli.console import Heading
-from blueflame.cli.render.activity import (
-    ACTIVITY_MARKS,
-    draw_activity,
-    draw_budget_bar,
-)
+from blueflame.cli.render.activity import ACTIVITY_MARKS, draw_activity, draw_budget_bar
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.event import RuntimeParked
@@ -79,14 +75,14 @@ class SessionFrame:
 
     def _parked(self) -> list[RenderableType]:
         """One line per runtime."""
-        stands = {name: _build_status(parked) for name, parked in self.session.parked.items()} | {
+        waits = {name: _build_parked_status(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.status
             for activity in self.activities.values()
             if activity.status.state is AgentState.PARKED
         }
         return [
-            _keep_on_one_line(Text(f"‖ {clean_text(name)} {describe_wait(stands[name])}", "warn"))
-            for name in sorted(stands)
+            _keep_on_one_line(Text(f"‖ {clean_text(name)} {describe_wait(waits[name])}", "warn"))
+            for name in sorted(waits)
         ]
 
     def _overlaps(self) -> list[RenderableType]:
@@ -109,7 +105,7 @@ class SessionFrame:
         ]
 
 
-def _build_status(parked: RuntimeParked) -> AgentStatus:
+def _build_parked_status(parked: RuntimeParked) -> AgentStatus:
     return AgentStatus(state=AgentState.PARKED, kind=parked.kind, reason=parked.reason, until=parked.until)
 
 
@@ -190,7 +186,7 @@ def _measure(text: Text) -> int:
 
 
 def _count_head_lines(parts: Sequence[RenderableType], width: int) -> int:
-    """Of the head: the title (two lines if narrow), its rule, and one line for each other part."""
+    """Count the title (two lines if narrow), its rule, and one line for each other part."""
     title, bars = parts[0], parts[1]
     assert isinstance(title, Heading)
     assert isinstance(bars, Table)
@@ -227,7 +223,7 @@ def _choose_style(used: int, limit: int, warn_at: float) -> str:
 
 
 def draw_bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BAR_WIDTH) -> Text:
-    """Shares of a whole, each with its glyph and style; the rest is a thin line."""
+    """Draw shares of a whole, each with its glyph and style; the rest is a thin line."""
     text, drawn, sofar = Text(), 0, 0
     for share, glyph, style in shares:
         sofar += share

@@ -20,9 +20,8 @@ from blueflame.session.state import Session
 from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
 
-MIN_FRAME_SECONDS = 0.125  # seconds between two frames at least: more is only flicker
-QUIET_SECONDS = 60.0  # without a line: then a log says what agents do, to show that it is alive
-
+MIN_FRAME_SECONDS = 0.125  # between two frames: a faster view only flickers
+QUIET_SECONDS = 60.0  # without an event, after which lines say what each agent does
 MAX_FIRST_READ = 4 * 1024 * 1024  # bytes
 
 ReadActivities = Callable[[], Mapping[str, Activity]]
@@ -59,15 +58,15 @@ class EventLines:
         self, console: Console, activities: ReadActivities = dict, *, timer: Callable[[], float] = monotonic
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
-        self._said_at = timer()
+        self._printed_at = timer()
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 - an observer gets both
-        self._say(format_events(recorded))
+        self._print(format_events(recorded))
 
     def tick(self, now: float) -> None:
         """After a long silence, print a line for each agent."""
-        if self._timer() - self._said_at >= QUIET_SECONDS:
-            self._say([draw_activity_line(each, now=now) for each in self._activities().values()])
+        if self._timer() - self._printed_at >= QUIET_SECONDS:
+            self._print([draw_activity_line(each, now=now) for each in self._activities().values()])
 
     def pause(self) -> None:
         pass
@@ -78,10 +77,10 @@ class EventLines:
     def close(self) -> None:
         pass
 
-    def _say(self, lines: Sequence[Text]) -> None:
+    def _print(self, lines: Sequence[Text]) -> None:
         for line in lines:
             self._console.print(line, soft_wrap=True)
-            self._said_at = self._timer()
+            self._printed_at = self._timer()
 
 
 class NoView(EventLines):

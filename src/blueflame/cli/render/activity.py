@@ -26,7 +26,7 @@ SEPARATOR = " · "
 
 
 def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
-    """The newer of call and words first; of a path the end is kept."""
+    """Draw the newer of call and message first; of a long path the end is kept."""
     if activity.status.state is not AgentState.WORKING:
         words = describe_activity(activity, now=now)
         return Text(_shorten_to_width(words, width), ACTIVITY_MARKS[activity.status.state][1])
@@ -59,7 +59,7 @@ def _shorten_call(call: str, width: int) -> str:
 
 
 def draw_budget_bar(activity: Activity, width: int, *, warn_at: float) -> Text:
-    """The used share of its tightest budget, with a `!` from `warn_at` on; empty without a budget."""
+    """Draw the used share of the tightest budget, with a `!` from `warn_at` on; empty without a budget."""
     if activity.tightest_budget is None:
         return Text()
     share = activity.used_share

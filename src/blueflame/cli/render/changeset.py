@@ -54,7 +54,7 @@ def _render_contents(view: ChangesetView) -> list[RenderableType]:
 
 
 def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
-    """What it is, why it was wanted, and what its reviewer wrote."""
+    """Build the rows of a task: title, description, the reviewer's notes, earlier attempts."""
     task = record.task
     rows: list[tuple[RenderableType, ...]] = [(Text(task.id, "id"), clean_line(task.title))]
     if len(why := clean_line(task.description)) > 1 and why != clean_line(task.title):
@@ -67,7 +67,7 @@ def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
 
 
 def _render_files(files: Sequence[FileChange]) -> RenderableType:
-    """The largest by name, and the sum of the rest."""
+    """Render the largest files by name, and the sum of the rest."""
     largest = sorted(files, key=lambda file: (-file.added - file.deleted, file.path))
     shown, rest = sorted(largest[:MAX_FILES], key=lambda file: file.path), largest[MAX_FILES:]
     rows = [(clean_text(file.path), Text(f"+{file.added}", "good"), Text(f"-{file.deleted}", "bad")) for file in shown]
@@ -96,7 +96,7 @@ def _format_result(check: Check) -> Text:
 
 
 def _render_weakenings(found: Sequence[Weakening]) -> RenderableType:
-    """With the lines themselves: a green check means little when it asks for less."""
+    """Render them with their lines: a green check means little when it checks less."""
     rows: list[tuple[RenderableType, ...]] = []
     for each in found[:MAX_WEAKENINGS]:
         rows.append((Text(NOTE, "warn"), clean_text(str(each))))

@@ -26,7 +26,7 @@ STYLES = (
 
 
 def render_diff(diff: str) -> Text:
-    """Carriage returns and escapes in the files are shown instead of obeyed."""
+    """Colour a diff; carriage returns and escapes in the files are made visible."""
     painted = Text(no_wrap=True, overflow="ignore")
     for line in diff.removesuffix("\n").split("\n"):
         style = next((style for start, style in STYLES if line.startswith(start)), "")
@@ -36,7 +36,7 @@ def render_diff(diff: str) -> Text:
 
 
 async def show_in_pager(view: Text, console: Console) -> None:
-    """In the pager on a terminal, else as it is."""
+    """Show a text in the pager on a terminal, else print it."""
     if not (console.is_terminal and is_interactive()):
         console.print(view, soft_wrap=True)
         return
@@ -49,7 +49,7 @@ async def show_in_pager(view: Text, console: Console) -> None:
 
 
 def format_for_pager(view: Text, console: Console) -> str:
-    """Without layout: the pager does that, and a long diff would take long."""
+    """Format without rich's layout: the pager wraps lines, and the layout of a long diff is slow."""
     if console.color_system is None or console.no_color:
         return f"{view.plain}\n"
     parts, at = [], 0

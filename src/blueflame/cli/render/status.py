@@ -52,7 +52,7 @@ def render_gates(gates: Sequence[Gate]) -> RenderableType:
 
 
 def _render_agents(agents: Sequence[AgentLine], now: float) -> RenderableType:
-    """Figures in columns and words below, so that neither is cut at any width."""
+    """Render figures in columns and the message below, so that neither is cut at any width."""
     rows = [_build_row(each, now) for each in agents]
     widths = [max(cell_len(row[n]) for row in (AGENT_HEAD, *rows)) for n in range(len(AGENT_HEAD))]
     lines = [Text("Running agents", "head"), _build_line(AGENT_HEAD, widths, ["quiet"] * len(AGENT_HEAD))]
@@ -101,7 +101,7 @@ def _render_locks(locks: Sequence[HeldLock], now: float) -> RenderableType:
 
 
 def render_commands(commands: Sequence[RunningCommand], *, now: float) -> RenderableType:
-    """Checks and hooks: they may hang like an agent, and are ended at their time limit like one."""
+    """Render running checks and hooks: they may hang like an agent."""
     rows: list[tuple[RenderableType, ...]] = [
         tuple(Text(word, "quiet") for word in ("command", "pid", "age", "silent"))
     ]
