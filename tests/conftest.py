@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blueflame.orchestrator.engine import local
 from support.repositories import GIT_IDENTITY, make_repository, run_git
+from support.warden_forks import WardenForks, start_warden_forks
 
 # no assertions about time: a busy machine is not a failure
 settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,3 +51,15 @@ def git_fixture() -> Callable[..., str]:
 def repo(tmp_path: Path) -> Path:
     """A real repository with one commit on main, at a path with a space and non-ASCII letters."""
     return make_repository(tmp_path / "мой repo")
+
+
+@pytest.fixture(scope="session")
+def warden_forks() -> Iterator[WardenForks]:
+    with start_warden_forks() as running:
+        yield running
+
+
+@pytest.fixture
+def forked_wardens(warden_forks: WardenForks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orchestrators in the test's own process fork their wardens."""
+    monkeypatch.setattr(local, "start_detached", warden_forks.start_detached)

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from blueflame.orchestrator.engine import local
 from support.sessions import Stage, make_stage
-from support.warden_forks import WardenForks, start_warden_forks
 
 
 @pytest.fixture
@@ -16,13 +13,6 @@ def stage(repo: Path) -> Stage:
     return make_stage(repo)
 
 
-@pytest.fixture(scope="session")
-def warden_forks() -> Iterator[WardenForks]:
-    with start_warden_forks() as running:
-        yield running
-
-
 @pytest.fixture(autouse=True)
-def forked_wardens(warden_forks: WardenForks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Orchestrators in the test's own process fork their wardens."""
-    monkeypatch.setattr(local, "start_detached", warden_forks.start_detached)
+def fast_wardens(forked_wardens: None) -> None:
+    """Starting wardens is not what these tests are about."""

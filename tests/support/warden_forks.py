@@ -53,7 +53,7 @@ class WardenForks:
 def start_warden_forks() -> Iterator[WardenForks]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", __file__, str(_find_source_folder())]
-    with ours, subprocess.Popen(argv, stdin=theirs) as server:
+    with ours, subprocess.Popen(argv, stdin=theirs.fileno()) as server:
         theirs.close()
         yield WardenForks(ours)
         ours.shutdown(socket.SHUT_RDWR)
