@@ -24,7 +24,7 @@ POINTS: Mapping[str, tuple[str, str]] = {
     "a checkout is made": ("blueflame.orchestrator.attempts.run", "make_checkout"),
     "an order is written": ("blueflame.orchestrator.engine.local", "_write_launch"),
     "a warden is sent": ("blueflame.orchestrator.engine.local", "start_detached"),
-    "a result is fetched": ("blueflame.orchestrator.attempts.worker", "collect_result"),
+    "a result is fetched": ("blueflame.orchestrator.attempts.inspect_result", "collect_result"),
     "a checkout is removed": ("blueflame.orchestrator.attempts.run", "remove_checkout"),
     "all of an attempt is cleared away": ("blueflame.orchestrator.attempts.run", "_remove_checkout"),
     "a changeset has its ref": ("blueflame.orchestrator.merging.assemble", "set_ref"),

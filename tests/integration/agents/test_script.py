@@ -391,6 +391,6 @@ def test_the_scripts_in_the_guide_can_be_played() -> None:
     examples = [part.partition("```")[0] for part in GUIDE.read_text().split("```yaml\n")[1:]]
     scripts = [example for example in examples if not example.startswith("runtimes:")]
 
-    assert len(scripts) == 4
+    assert len(scripts) == 3
     for example in scripts:
         parse_script(example, source="guide")
