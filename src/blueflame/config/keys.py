@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -12,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from blueflame.model.settings import Settings
-from blueflame.model.settings.fields import DURATION_SERIALIZER, Duration, DurationOrOff, format_duration
+from blueflame.model.settings.fields import DURATION_SERIALIZER, Duration, DurationOrOff, Section, format_duration
 
 MAPPING_KEYS = {
     "roles": "<role>",
@@ -39,7 +44,26 @@ class ConfigKey:
         return ".".join(self.path)
 
 
+@cache
+def add_descriptions(model: type[BaseModel] = Section) -> None:
+    """Make the text below each field its description. pydantic would parse the sources at every start."""
+    for name, text in _read_attribute_docs(model):
+        model.model_fields[name].description = text
+    for section in model.__subclasses__():
+        add_descriptions(section)
+    model.model_rebuild(force=True)
+
+
+def _read_attribute_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    for field, below in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text)
+
+
 def iter_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> Iterator[ConfigKey]:
+    add_descriptions()
     for name, info in model.model_fields.items():
         inner = find_section(info.annotation)
         yield _build_key((*path, name), info, section=inner is not None)

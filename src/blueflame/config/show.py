@@ -9,6 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from blueflame.config.keys import add_descriptions
 from blueflame.model.settings import Settings
 
 
@@ -28,6 +29,7 @@ def format_resolved_json(settings: Settings) -> str:
 
 def format_json_schema() -> str:
     """JSON schema, for editors that complete and check YAML."""
+    add_descriptions()
     schema = Settings.model_json_schema(mode="validation")
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2) + "\n"
 

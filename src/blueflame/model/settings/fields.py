@@ -35,9 +35,8 @@ class InvalidValues(ValueError):
 class Section(BaseModel):
     """A mapping of known keys. A section whose keys are all commented out is the section with its defaults."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    # Settings builds the validators of all sections once, when it is first used.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
