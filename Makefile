@@ -66,6 +66,7 @@ build: setup  ## wheel and source distribution in dist/, by python -m build
 
 contracts: setup  ## every fact about the claude binary that we rely on; needed when its runtime or its pin changed
 	$(PYTEST) tests/contracts/claude $(ARGS)
+	$(PYTEST) -m real_claude $(ARGS)
 	$(BIN)/python scripts/contracts.py
 
 verification: setup  ## the 58 verification tests: a table of what each proves, and whether it passed

@@ -12,7 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tests" / "contracts" / "claude" / "passed-for.txt"
-SOURCES = ("src/blueflame/agents/claude/*.py", "src/blueflame/agents/hook.*", "tests/contracts/claude/*.py")
+SOURCES = (
+    *("src/blueflame/agents/claude/*.py", "src/blueflame/agents/hook.*", "tests/contracts/claude/*.py"),
+    *("tests/integration/agents/test_claude_runs.py", "tests/sessions/test_claude_sessions.py"),
+)
 
 
 def compute_digest() -> str:

@@ -51,6 +51,11 @@ CONFIG: dict[str, Any] = {
 }
 
 
+@pytest.fixture
+def fast_wardens() -> None:
+    """Wardens as they are for users: the credential is looked for in their processes."""
+
+
 @pytest.fixture(autouse=True)
 def only_our_model(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
@@ -81,6 +86,7 @@ def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, monkeypa
     _nowhere(stage, KEY)
 
 
+@pytest.mark.real_claude
 def test_the_credential_is_in_no_place_that_agents_or_logs_can_show(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +120,7 @@ def test_the_credential_is_in_no_place_that_agents_or_logs_can_show(
     assert KEY not in (tmp_path / "c.jsonl").read_text()
 
 
+@pytest.mark.real_claude
 def test_a_cassette_plays_the_same_session_again_without_a_model(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +156,7 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(
     assert _tokens(reported) == sum_served(model.served)
 
 
+@pytest.mark.real_claude
 def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = build_write_turns("src/1.txt", "one\n")
     limited = {"status": 429, "headers": {"retry-after": "2"}, "times": 2, "then": first}
@@ -167,6 +175,7 @@ def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, m
     assert _tokens(reported) == sum_served(model.served)
 
 
+@pytest.mark.real_claude
 def test_a_verdict_that_never_comes_is_a_failure_whatever_the_program_says(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +191,7 @@ def test_a_verdict_that_never_comes_is_a_failure_whatever_the_program_says(
     assert _tokens(reported) == sum_served(model.served)
 
 
+@pytest.mark.real_claude
 def test_a_repository_that_switches_hooks_off_switches_nothing_off(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +217,7 @@ def test_a_repository_that_switches_hooks_off_switches_nothing_off(
     assert stage.files() and "src/mcp" not in stage.files()
 
 
+@pytest.mark.real_claude
 def test_helpers_of_an_agent_are_judged_and_metered_like_itself(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     bash = {"allowed_commands": ["*"], "blocked_patterns": []}
     tools = ["Read", "Write", "Edit", "Bash", "Agent"]
@@ -237,6 +248,7 @@ def test_helpers_of_an_agent_are_judged_and_metered_like_itself(stage: Stage, mo
     assert refused == ["", "secret.key"]
 
 
+@pytest.mark.real_claude
 def test_tokens_of_a_run_that_was_killed_in_the_middle_are_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, slow, last = build_write_turns("src/1.txt", "one\n")
     script = build_model_script(

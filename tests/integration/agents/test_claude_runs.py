@@ -31,6 +31,7 @@ pytestmark = [
     needs_claude,
     pytest.mark.skipif(bool(explain_unavailable()), reason=f"no closed network: {explain_unavailable()}"),
     pytest.mark.slow,
+    pytest.mark.real_claude,
 ]
 
 TOKEN = "bf-0123456789abcdef0123456789abcdef"
