@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from blueflame.cli.commands import doctor
+from blueflame.doctor.guards import GuardReport
 from support.command_line import YES, Said, call, configure, found_in, here, task, write
 from support.repositories import run_git
 
+examine_guards = doctor._examine_guards
 REJECT: Mapping[str, Any] = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
+
+
+@cache
+def examine_guards_once() -> GuardReport:
+    return examine_guards(None)
+
+
+@pytest.fixture(autouse=True)
+def guards_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying every guard takes two seconds of CPU time, and these tests are about the other findings."""
+    monkeypatch.setattr(doctor, "_examine_guards", lambda _project: examine_guards_once())
 
 
 @pytest.fixture
