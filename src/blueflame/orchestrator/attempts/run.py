@@ -25,7 +25,7 @@ from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.worker import read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
-from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown
+from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
 from blueflame.orchestrator.watchers.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.state import Session
@@ -110,8 +110,10 @@ async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
     """The pid for display, 0 when the attempt ended at once. Nothing is decided by it."""
     for _poll in range(MAX_POLLS):
         status = await context.engine.inspect(attempt.id)
-        if not isinstance(status, Queued):
-            return status.pid if isinstance(status, Running) else 0
+        if isinstance(status, Running):
+            return status.pid
+        if not isinstance(status, Queued | Unknown):  # the warden has the lock before it has written its pid there
+            return 0
         await context.clock.sleep(POLL_SECONDS)
     return 0
 
