@@ -42,7 +42,7 @@ async def cross_boundary(
 
 
 def _read_edit(context: SessionContext, session: Session) -> Event | None:
-    """The person's edit of the tasks file; None when there is none or it is out of date."""
+    """The person's edit of the tasks file; None without an edit, or with one that is out of date."""
     found = read_edited_tasks(context.paths.tasks_file)
     if found is None:
         return None

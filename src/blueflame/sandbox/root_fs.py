@@ -118,10 +118,10 @@ def write_file(path: Path, content: bytes) -> None:
 def build_own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
     """Build the files that replace the machine's own; they name no user of the machine."""
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-    nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"
+    unmapped = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"
     ours = [] if uid == 0 else [f"{user}:x:{uid}:{gid}:{user}:{home}:{shell}"]
     return {
-        "passwd": "\n".join(["root:x:0:0:root:/nonexistent:/usr/sbin/nologin", *ours, nobody, ""]),
+        "passwd": "\n".join(["root:x:0:0:root:/nonexistent:/usr/sbin/nologin", *ours, unmapped, ""]),
         "group": "\n".join(["root:x:0:", *([f"{user}:x:{gid}:"] if gid else []), "nogroup:x:65534:", ""]),
         "hosts": "127.0.0.1 localhost blueflame\n::1 localhost ip6-localhost\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n",

@@ -75,7 +75,7 @@ def find_reachable(start: Iterable[str], list_next: Callable[[str], Iterable[str
 
 
 def find_failed_dependency(session: Session, task: str) -> str:
-    """Describe a dependency that will not finish in this cycle; empty when there is none."""
+    """Describe a dependency that will not finish in this cycle; empty without such a dependency."""
     for need in session.tasks[task].task.dependencies:
         state = session.tasks[need].state
         if state in WILL_NOT_FINISH:

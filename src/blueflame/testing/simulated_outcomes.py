@@ -38,7 +38,7 @@ class SimulatedOutcomes:
         self.tasks = tuple(tasks)
 
     def plan(self, _attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
-        """Return a plan, or why there is none."""
+        """Return a plan, or why the planner failed."""
         return self.tasks
 
     def pick_minutes(self, _attempt: Attempt) -> float:

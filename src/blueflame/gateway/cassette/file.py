@@ -80,7 +80,7 @@ class CassettePlayer:
         self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that answers it
 
     def find_answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
-        """Return the answer in chunks, a streamed one as events; None if there is none."""
+        """Return the answer in chunks, a streamed one as events; None without an answer."""
         place = locate_request(api, request_body, self._places)
         if place is None:
             return None

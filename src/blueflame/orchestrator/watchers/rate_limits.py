@@ -67,7 +67,7 @@ async def _find_agent_waits(context: SessionContext, session: Session, runtime: 
 
 
 def read_shared_wait(path: Path, now: float) -> RateLimitWait | None:
-    """Read the wait that the gateways of a runtime share; None when there is none or it has expired."""
+    """Read the wait that the gateways of a runtime share; None without a wait, or when it has expired."""
     try:
         wait = _parse_wait(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError):  # written or removed meanwhile: the next poll reads it
