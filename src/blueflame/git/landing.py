@@ -78,7 +78,7 @@ def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Adva
         _restore_checkouts(updated, old=old, new=new)
         return outcome
     shown = ", ".join(map(str, checkouts))
-    return Advanced(f"brought along: {shown}" if checkouts else "not checked out anywhere")
+    return Advanced(f"updated the checkout in {shown}" if checkouts else "not checked out anywhere")
 
 
 def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: Path) -> Moved | None:

@@ -20,7 +20,7 @@ OUTCOMES: Mapping[ChangesetState, str] = {
     ChangesetState.LANDED: "approved",
     ChangesetState.APPROVED: "approved",
     ChangesetState.PROPOSED: "proposed",
-    ChangesetState.UNDONE: "taken back",
+    ChangesetState.UNDONE: "undone",
     ChangesetState.REJECTED: "re-queued",
     ChangesetState.EVICTED: "sent back",
     ChangesetState.DEFERRED: "deferred",

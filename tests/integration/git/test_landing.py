@@ -48,8 +48,8 @@ def landed(root: Path) -> None:
     assert not (root / "src" / "app.py").exists()
 
 
-def test_a_clean_checkout_is_brought_along(ours: Repository, new: str, git: Git) -> None:
-    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced(f"brought along: {ours.root}")
+def test_a_clean_checkout_is_updated(ours: Repository, new: str, git: Git) -> None:
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced(f"updated the checkout in {ours.root}")
     assert read_branch_head(ours, "main") == new
     assert git(ours.root, "status", "--porcelain") == ""
     assert git(ours.root, "symbolic-ref", "HEAD") == "refs/heads/main\n"
@@ -193,13 +193,13 @@ def test_a_missing_branch_is_an_error(ours: Repository, new: str) -> None:
         advance_branch(ours, "gone", old=ours.base_sha, new=new)
 
 
-def test_a_linked_worktree_with_the_branch_is_brought_along(
+def test_a_linked_worktree_with_the_branch_is_updated(
     ours: Repository, new: str, git: Git, tmp_path: Path
 ) -> None:
     git(ours.root, "checkout", "-q", "-b", "other")
     git(ours.root, "worktree", "add", "-q", str(tmp_path / "their tree"), "main")
     outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
-    assert outcome == Advanced(f"brought along: {tmp_path / 'their tree'}")
+    assert outcome == Advanced(f"updated the checkout in {tmp_path / 'their tree'}")
     landed(tmp_path / "their tree")
     assert git(tmp_path / "their tree", "status", "--porcelain") == ""
     assert (ours.root / "README.md").read_text() == "# sample\n"
