@@ -93,6 +93,11 @@ REPOSITORIES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "a line break in a name": ({"bad\nname/a.py": "", "good/b.py": ""}, ()),
     "folders named like secrets": ({"my.key/a.py": "", ".env.d/b.py": "", "x.pem/c.go": ""}, ()),
     "hidden and vendored": ({".github/s.py": "", "node_modules/a/b.js": "", "vendor/c.go": "", "lib/d.py": ""}, ()),
+    "dotted files": (
+        {".eslintrc.js": "", ".prettierrc.mjs": "", "package.json": PACKAGE, "index.js": ""},
+        ("npm test",),
+    ),
+    "only dotted files": ({".eslintrc.js": ""}, ()),
     "only vendored": ({"vendor/c.go": ""}, ()),
     "secrets": ({".env": "", "deploy/id_rsa": "", "src/a.py": "", ".env.example": ""}, ()),
     "capital suffix": ({"A.PY": "", "SRC/B.CPP": ""}, ()),

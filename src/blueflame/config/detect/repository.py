@@ -38,7 +38,7 @@ def survey_repository(start: Path) -> Survey:
     own = tuple(file for file in files if not _is_foreign(file)) or tuple(
         file for file in files if not _is_hidden(file)
     )
-    sources = tuple(file for file in own if _find_language(file))
+    sources = tuple(file for file in own if _find_language(file) and not PurePosixPath(file).name.startswith("."))
     folders = _list_folders(
         tuple(file for file in own if _find_language(file) or is_test_file(file)) if sources else own
     )
