@@ -168,7 +168,7 @@ def test_a_memory_that_is_broken_costs_one_warning_and_no_session(stage: Stage) 
     reported = stage.run()
     assert reported.session.outcome == "completed"
     (warning,) = reported.warnings
-    assert "could not be remembered" in warning
+    assert "could not be saved to memory" in warning
     assert "memory.db" in warning
     assert "could not be read" in reported.prompt("plan", "planner")
 

@@ -260,7 +260,7 @@ def _parse_limit(limits: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class TrialEvidence:
     """What is seen outside after all trials have ended, and what can be concluded from it."""
 
     fixture: TrialFixture
@@ -306,7 +306,7 @@ class Evidence:
         return [f"{name} was changed"]
 
 
-def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probes: Sequence[str]) -> Evidence:
+def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probes: Sequence[str]) -> TrialEvidence:
     """All trials at the same time, each in its own sandbox."""
     inherited = os.open(fixture.outside / "inherited.txt", os.O_RDWR)
     try:
@@ -319,7 +319,7 @@ def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probe
     kernel_views = read_kernel_views(main)
     gone_with_warden = kill_warden(stay) if stay is not None else None
     outcome = main.wait_for_outcome()
-    return Evidence(
+    return TrialEvidence(
         fixture=fixture,
         main=main,
         outcome=outcome,

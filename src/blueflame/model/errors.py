@@ -1,4 +1,5 @@
-"""
+"""The errors, as one tree with their exit codes.
+
 BlueFlameError
 ├── UsageError            the request, a flag or a file is wrong; the user can fix it                         exit 2
 │   ├── ConfigError       blueflame.yaml: carries every problem, not the first
@@ -19,15 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from blueflame.model.exit_codes import ExitCode
+
 
 class BlueFlameError(Exception):
     """Base of all errors. The message says what is wrong, where, and what to do."""
 
-    exit_code = 1
+    exit_code = ExitCode.NOT_LANDED
 
 
 class UsageError(BlueFlameError):
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class _ListedProblems(UsageError):
@@ -52,11 +55,11 @@ class ScriptError(_ListedProblems):
 
 
 class Refused(BlueFlameError):
-    exit_code = 3
+    exit_code = ExitCode.REFUSED
 
 
 class WorldError(BlueFlameError):
-    exit_code = 4
+    exit_code = ExitCode.WORLD
 
 
 class GitFailed(WorldError):
@@ -80,8 +83,8 @@ class NotifierFailed(WorldError):
 
 
 class NoAnswer(BlueFlameError):
-    exit_code = 7
+    exit_code = ExitCode.NO_ANSWER
 
 
 class InternalError(BlueFlameError):
-    exit_code = 70
+    exit_code = ExitCode.INTERNAL

@@ -38,7 +38,7 @@ STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": V
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleCost:
+class EstimatedRoleCost:
     role: str
     low: int  # millionths of a dollar
     high: int
@@ -49,7 +49,7 @@ class RoleCost:
 class CostRange:
     low: int
     high: int
-    roles: tuple[RoleCost, ...] = ()
+    roles: tuple[EstimatedRoleCost, ...] = ()
 
     @property
     def text(self) -> str:
@@ -117,13 +117,15 @@ def estimate_cost(
     )
 
 
-def _estimate_role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]) -> RoleCost:
+def _estimate_role_cost(
+    role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]
+) -> EstimatedRoleCost:
     """Estimate one role: planner and merger run once, a worker and a validator for each task, with retries."""
     attempts = tasks if role in (WORKER, VALIDATOR) else 1
     tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
     figure, budget = figures[role], limits.get_budget(role)
     low, high = (_cap_amount(to_micro_usd(usd), budget) for usd in (figure.low, figure.high))
-    return RoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
+    return EstimatedRoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
 
 
 def _cap_amount(amount: int, budget: Budget) -> int:

@@ -44,7 +44,7 @@ class Decider:
 
     def decide(self, call: ToolCall) -> Decision:
         if not self.proven and call.tool != CANARY:
-            return Decision(False, "canary", "nothing is allowed before the canary has been refused")
+            return Decision(False, "canary", "the watcher has not passed its self-test yet: no call is allowed")
         decision = self._decide_safely(call)
         if call.tool != CANARY:
             return decision

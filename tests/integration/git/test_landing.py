@@ -193,9 +193,7 @@ def test_a_missing_branch_is_an_error(ours: Repository, new: str) -> None:
         advance_branch(ours, "gone", old=ours.base_sha, new=new)
 
 
-def test_a_linked_worktree_with_the_branch_is_updated(
-    ours: Repository, new: str, git: Git, tmp_path: Path
-) -> None:
+def test_a_linked_worktree_with_the_branch_is_updated(ours: Repository, new: str, git: Git, tmp_path: Path) -> None:
     git(ours.root, "checkout", "-q", "-b", "other")
     git(ours.root, "worktree", "add", "-q", str(tmp_path / "their tree"), "main")
     outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)

@@ -55,7 +55,7 @@ class FailurePeriod:
     seen: float
 
 
-class RateLimitWait:
+class AccountWait:
     def __init__(self, options: ModelOptions, attempt: str, reporter: StatusReporter, wait_times: WaitTimes) -> None:
         self._options = options
         self._attempt = attempt

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.access_log import AccessEntry
-from blueflame.gateway.model_api.backoff import RateLimitWait, WaitExceeded, WaitTimes
+from blueflame.gateway.model_api.backoff import AccountWait, WaitExceeded, WaitTimes
 from blueflame.gateway.model_api.body import BrokenMessage, read_body
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
 from blueflame.gateway.model_api.client import (
@@ -61,7 +61,7 @@ class ModelHandler:
         self._prices = PriceList(options)
         self._budget = BudgetReservation(options.budgets, self._prices, reporter)
         self._wait_times = wait_times or WaitTimes()
-        self._rate_limit = RateLimitWait(options, attempt, reporter, self._wait_times)
+        self._rate_limit = AccountWait(options, attempt, reporter, self._wait_times)
         self._connections = ProviderConnections(timeouts, tls=any(api.upstream.tls for api in options.apis.values()))
         self._closes = False
         self._agents: set[AgentConnection] = set()

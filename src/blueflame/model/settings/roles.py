@@ -100,19 +100,19 @@ class RoleSettings(Section):
 
 class WorkflowSettings(Section):
     stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
-    """In order: plan, work, check, validate, merge, or the name of a role (backend, review-git, qa, ...)."""
+    """In order: plan, work, check, validate, merge. The name of a role (backend, qa, ...) is read, but cannot run yet."""
     barrier: bool = False
     """true: every task waits at the end of a stage for all others. false: a task moves on as soon as it may."""
     role: RoleName | None = None
     """Who does the `work` stage; left out, worker."""
     review_threshold: float | None = Field(default=None, ge=0, le=1)
-    """The confidence that a review must reach (inclusive), besides green checks; left out, as in workflow `default`."""
+    """No effect yet: the confidence that a review must reach (inclusive); left out, as in workflow `default`."""
     max_retries: int | None = Field(default=None, ge=0, le=100)
     """Retries per task; left out, as in workflow `default`, else `limits.max_retries`."""
     retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)
-    """Wait before the first retry in milliseconds, doubled for each further one; left out, as in workflow `default`."""
+    """No effect yet: milliseconds before the first retry, doubled for each further one; left out, as in `default`."""
     database_first: bool | None = None
-    """true: a `database` stage goes before `backend`; left out, as in workflow `default`."""
+    """No effect yet: true puts a `database` stage before `backend`; left out, as in workflow `default`."""
 
     @field_validator("stages")
     @classmethod

@@ -88,7 +88,7 @@ class MemoryWriter:
         try:
             warning = await asyncio.to_thread(act)
         except WorldError as error:
-            warning = f"this session could not be remembered (it goes on all the same): {error}"
+            warning = f"this session could not be saved to memory; it continues: {error}"
         if warning and not self._warned:
             self._warned = True
             self._warn(warning)
