@@ -100,7 +100,7 @@ class RoleSettings(Section):
 
 class WorkflowSettings(Section):
     stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
-    """In order: plan, work, check, validate, merge. The name of a role (backend, qa, ...) is read, but cannot run yet."""
+    """In order: plan, work, check, validate, merge. The name of a role (qa, ...) is read, but cannot run yet."""
     barrier: bool = False
     """true: every task waits at the end of a stage for all others. false: a task moves on as soon as it may."""
     role: RoleName | None = None
