@@ -33,9 +33,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if RECORD.exists() and RECORD.read_text(encoding="utf-8").strip() == compute_digest():
         return 0
-    print(
-        "contracts are stale: the claude runtime, its pin or its contract tests changed. Run `make contracts`, not `make docs-write`."
-    )
+    print("contracts are stale: the claude runtime, its pin or its contract tests changed. Run `make contracts`.")
     return 1
 
 
