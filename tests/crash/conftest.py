@@ -19,6 +19,7 @@ import pytest
 from crash.expectations import Tally
 from crash.fork_server import start_fork_server
 from crash.harness import SHORT, Harness
+from support.warden_forks import WardenForks
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from reliability import format_table
@@ -28,10 +29,21 @@ BEGAN = time.monotonic()
 
 
 @pytest.fixture(scope="session")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    with start_fork_server() as running:
+def harness(tmp_path_factory: pytest.TempPathFactory, warden_forks: WardenForks) -> Iterator[Harness]:
+    """In a long run all wardens are programs; in a short one only those of the test that asks for it."""
+    with start_fork_server(warden_forks) as running:
         kills = int(os.environ.get("BLUEFLAME_TORTURE", SHORT))
-        yield Harness(tmp_path_factory.mktemp("театр torture"), running, kills)
+        base = tmp_path_factory.getbasetemp()
+        shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "театр torture, shared"
+        shared.mkdir(exist_ok=True)
+        made = Harness(tmp_path_factory.mktemp("театр torture"), running, kills, shared)
+        running.forks_wardens = not made.long
+        yield made
+
+
+@pytest.fixture
+def warden_programs(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness.fork_server, "forks_wardens", False)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,13 @@ class Expected:
     tree: str
     starts: frozenset[str]
     refs: frozenset[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tree": self.tree, "starts": sorted(self.starts), "refs": sorted(self.refs)}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Expected:
+        return Expected(found["tree"], frozenset(found["starts"]), frozenset(found["refs"]))
 
 
 @dataclass(slots=True)
@@ -217,7 +224,7 @@ def wait_until_quiet(scenario: Scenario) -> list[str]:
 
 
 def list_processes(scenario: Scenario) -> list[str]:
-    """List processes whose environment, command line or folder names the scenario's home."""
+    """List processes whose environment, command line, folder or log names the scenario's home."""
     mark = os.fsencode(scenario.home) + b"/"
     me = os.getpid()
     found = []
@@ -232,7 +239,15 @@ def _read_evidence(entry: Path) -> bytes:
         folder = os.fsencode((entry / "cwd").readlink()) + b"/"
     except OSError:  # a zombie, or gone
         return b""
-    return b"\0".join((_read_bytes(entry / "environ"), _read_bytes(entry / "cmdline"), folder))
+    log = _read_link(entry / "fd" / "1")  # all that a forked warden shows
+    return b"\0".join((_read_bytes(entry / "environ"), _read_bytes(entry / "cmdline"), folder, log))
+
+
+def _read_link(path: Path) -> bytes:
+    try:
+        return os.fsencode(path.readlink())
+    except OSError:
+        return b""
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -14,6 +14,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,8 +26,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from crash.scenario import Scenario
+from support.warden_forks import WardenForks
 
 PATIENCE = 120.0
+IMPORTED_LATE = ("anyio._backends._asyncio", "anyio.to_thread", "concurrent.futures.thread", "pathspec", "queue")
 
 
 @dataclass
@@ -61,6 +64,7 @@ class ForkedOrchestrator:
 @dataclass
 class ForkServer:
     process: subprocess.Popen[bytes]
+    forks_wardens: bool = False  # or starts them as programs
     _rest: bytes = b""
     _known: dict[int, ForkedOrchestrator] = field(default_factory=dict)
     _born: list[int] = field(default_factory=list)
@@ -72,6 +76,7 @@ class ForkServer:
             "cwd": str(scenario.home),
             "log": str(scenario.log),
             "fault": dict(fault or {}),
+            "forks_wardens": self.forks_wardens,
         }
         self._send(order)
         self.listen(until=lambda: bool(self._born), seconds=PATIENCE)
@@ -114,13 +119,14 @@ class ForkServer:
 
 
 @contextmanager
-def start_fork_server() -> Iterator[ForkServer]:
+def start_fork_server(wardens: WardenForks) -> Iterator[ForkServer]:
     paths = [str(Path(__file__).parents[1]), *(path for path in sys.path if path)]
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__))],
+        [sys.executable, str(Path(__file__)), str(wardens.fileno())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        pass_fds=[wardens.fileno()],
     )
     with process:
         yield ForkServer(process)
@@ -192,6 +198,8 @@ def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
         os.environ.clear()
         os.environ.update(order["env"])
         os.chdir(order["cwd"])
+        if order["forks_wardens"]:
+            _fork_wardens()
         code = _run_command(order["argv"], order["fault"])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -199,6 +207,13 @@ def _run_orchestrator(order: Mapping[str, Any]) -> NoReturn:
         code = 130
     finally:
         os._exit(code)
+
+
+def _fork_wardens() -> None:
+    from blueflame.orchestrator.engine import local
+
+    wardens = WardenForks(socket.socket(fileno=int(sys.argv[1])))
+    local.start_detached = wardens.start_detached  # type: ignore[attr-defined]  # as a fixture does elsewhere
 
 
 def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:
@@ -211,16 +226,13 @@ def _run_command(argv: list[str], fault: Mapping[str, Any]) -> int:
 
 def _import_everything() -> None:
     """Import once, and not in every orchestrator."""
-    for name in (
-        "cli.foreground",
-        "cli.commands.run",
-        "documents.decisions",
-        "orchestrator.loop",
-    ):
-        importlib.import_module(f"blueflame.{name}")
-    importlib.import_module("crash.faults")
+    ours = ("cli.command_table", "cli.commands.run", "cli.foreground", "cli.main", "cli.stale_checkouts")
+    also = ("documents.decisions", "orchestrator.cleanup", "orchestrator.loop")
+    for name in (*(f"blueflame.{name}" for name in (*ours, *also)), *IMPORTED_LATE, "crash.faults"):
+        importlib.import_module(name)
 
 
 if __name__ == "__main__":
+    os.set_inheritable(int(sys.argv[1]), False)
     _import_everything()
     serve_orders()

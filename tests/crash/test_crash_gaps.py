@@ -19,12 +19,13 @@ ABOUT = f"right before and right after each of these, where the journal does not
 FAULTS = [{"at": {"point": point, "when": when, "nth": 1}} for point in POINTS for when in ("before", "after")]
 
 
+@pytest.mark.usefixtures("warden_programs")
 @pytest.mark.parametrize("workflow", ["waves", "flow"])
 def test_killed_in_every_gap_between_an_act_and_its_record(harness: Harness, tally: MakeTally, workflow: str) -> None:
     """One session meets all of them, one after the other."""
     if workflow == "flow" and not harness.long:
         pytest.skip("in the long run")
-    scenario, expected = harness.stage(workflow)
+    scenario, expected = harness.stage(workflow) if harness.long else harness.stage("short", size=2)
     row = tally("between an act and its record", ABOUT)
     met = kill_at(harness.fork_server, scenario, FAULTS)
     row.kills = len(met)

@@ -33,8 +33,8 @@ def test_killed_after_every_event_a_session_ends_as_if_nothing_had_happened(
 def test_killed_after_one_event_a_session_ends_as_if_nothing_had_happened(harness: Harness, tally: MakeTally) -> None:
     """A fresh session for each place; in a short run for one of them."""
     row = tally("after one event", "the same places, but a session of its own for each, killed only there")
-    for times in count(1) if harness.long else (30,):
-        scenario, expected = harness.stage("waves")
+    for times in count(1) if harness.long else (12,):
+        scenario, expected = harness.stage("waves") if harness.long else harness.stage("short", size=2)
         killed = harness.fork_server.run(scenario, "run", {"after_append": {"times": times}}) == KILLED
         finish_session(harness.fork_server, scenario)
         row.kills += killed
@@ -51,7 +51,10 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
     seed = 0
     while row.kills < harness.kills // 2:
         dice = random.Random(f"{what} {seed}")
-        scenario, expected = harness.stage(("waves", "flow")[seed % 2], size=4 if not harness.long else 9)
+        if harness.long:
+            scenario, expected = harness.stage(("waves", "flow")[seed % 2], size=9)
+        else:
+            scenario, expected = harness.stage("waves") if wardens else harness.stage("short", size=2)
         toll = kill_at_random(harness.fork_server, scenario, dice, most=harness.kills // 2 - row.kills, wardens=wardens)
         row.kills += toll.kills
         row.add(scenario, expected, wardens=toll.wardens)

@@ -2,7 +2,7 @@
 
 Starting Python and importing the warden takes longer than what most scripted agents do. A forked warden runs the same
 code in a process of its own, detached and with the same environment. Wardens started as programs are the subject of
-tests/integration/warden, tests/acceptance and tests/crash.
+tests/integration/warden, tests/acceptance and the long run of tests/crash.
 
 Run as a program it is the server: `python warden_forks.py`, with its end of the socket as standard input.
 """
@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,14 +39,21 @@ class WardenForks:
     ) -> int:
         """As system/process.start_detached does for a warden, whose last argument is its folder."""
         reader, writer = os.pipe()
+        answer, answers = os.pipe()  # of this order alone: orchestrators that share the line may be killed
         try:
             os.write(writer, stdin)
             os.close(writer)
             order = {"folder": argv[-1], "cwd": str(cwd), "env": dict(env or {}), "log": str(log)}
-            socket.send_fds(self._line, [json.dumps(order).encode()], [reader])
+            socket.send_fds(self._line, [json.dumps(order).encode()], [reader, answers])
+            os.close(answers)
+            return int(os.read(answer, 32))
         finally:
             os.close(reader)
-        return int(self._line.recv(32))
+            os.close(answer)
+
+    def fileno(self) -> int:
+        """For a process that starts orchestrators: it passes this on to them."""
+        return self._line.fileno()
 
 
 @contextmanager
@@ -71,15 +78,17 @@ def serve_orders(run: Callable[[list[str]], int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies: a warden that has ended is gone
     with socket.socket(fileno=os.dup(0)) as line:
         while True:
-            data, handles, _, _ = socket.recv_fds(line, MAX_ORDER_BYTES, 1)
+            data, handles, _, _ = socket.recv_fds(line, MAX_ORDER_BYTES, 2)
             if not data:
                 return
             pid = os.fork()
             if pid == 0:
                 line.close()
                 _run_warden(json.loads(data), handles[0], run)
-            os.close(handles[0])
-            line.send(str(pid).encode())
+            with suppress(BrokenPipeError):  # the orchestrator was killed: its warden runs nevertheless
+                os.write(handles[1], str(pid).encode())
+            for handle in handles:
+                os.close(handle)
 
 
 def _run_warden(order: Mapping[str, str], stdin: int, run: Callable[[list[str]], int]) -> NoReturn:

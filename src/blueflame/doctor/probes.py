@@ -320,6 +320,10 @@ def try_stay(orders: Orders) -> None:
     time.sleep(WAIT_TIMEOUT * 3)
 
 
+def try_wait(_orders: Orders) -> None:
+    time.sleep(STAY_SECONDS)
+
+
 PROBES: Mapping[str, Callable[[Orders], None]] = {
     name.removeprefix("try_"): each for name, each in list(globals().items()) if name.startswith("try_")
 }

@@ -315,7 +315,7 @@ def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probe
         os.close(inherited)
     stay = start_trial(fixture, "stay", "stay") if fixture.machine.is_sandboxed else None
     memory, many = start_trial(fixture, "memory", "memory"), start_trial(fixture, "many", "many")
-    disk = start_trial(fixture, "disk", "stay", limits=build_disk_limit(fixture))
+    disk = start_trial(fixture, "disk", "wait", limits=build_disk_limit(fixture))
     kernel_views = read_kernel_views(main)
     gone_with_warden = kill_warden(stay) if stay is not None else None
     outcome = main.wait_for_outcome()

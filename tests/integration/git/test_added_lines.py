@@ -196,7 +196,7 @@ TEXT = st.lists(st.sampled_from(["a", "b", "c", "key", "ключ", " a"]), max_s
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["x", "y z"]), TEXT, min_size=1), min_size=1, max_size=4))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_line_of_every_commit_existed_before_or_is_reported(
     ours: Repository, git: Git, story: list[dict[str, str]]
 ) -> None:
