@@ -212,12 +212,13 @@ def test_a_call_that_the_provider_made_by_itself_is_a_call() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
 )
 NAMES = ("is_error", "terminal_reason", "api_error_status", "errors", "result", "structured_output", "modelUsage")
 KINDS = {"type": st.sampled_from(["text", "tool_use", "tool_result"])}
-BLOCKS = st.lists(JSON | st.fixed_dictionaries(KINDS, optional=dict.fromkeys(("id", "input", "text", "content"), JSON)))
+BLOCK = JSON | st.fixed_dictionaries(KINDS, optional=dict.fromkeys(("id", "input", "text", "content"), JSON))
+BLOCKS = st.lists(BLOCK, max_size=3)
 SAID = st.fixed_dictionaries(
     {"type": st.sampled_from(["assistant", "user", "result", "system"])},
     optional={

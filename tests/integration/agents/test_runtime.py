@@ -224,12 +224,14 @@ def test_an_unreadable_line_is_a_problem_and_not_counted_as_free(line: str) -> N
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
             lambda inner: (
-                st.lists(inner)
+                st.lists(inner, max_size=3)
                 | st.dictionaries(
                     st.sampled_from(["type", "text", "cost_usd", "structured_output", "input_tokens", "result"]),
                     inner | st.sampled_from(["usage", "result", "say"]),
+                    max_size=4,
                 )
             ),
+            max_leaves=8,
         ).map(json.dumps),
     )
 )

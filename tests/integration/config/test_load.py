@@ -358,7 +358,7 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from([k.path[-1] for k in iter_keys()]), inner, max_size=4)
     ),
-    max_leaves=15,
+    max_leaves=8,
 )
 
 

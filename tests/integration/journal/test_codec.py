@@ -32,7 +32,7 @@ from support.event_strategies import KINDS, build_events
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_event_is_decoded_as_it_was_encoded(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(build_events(kind))

@@ -55,7 +55,7 @@ def check_whole_batches(path: Path, acknowledged: int) -> int:
 def test_a_killed_writer_leaves_whole_batches(tmp_path: Path) -> None:
     path = tmp_path / "журнал" / "journal.db"
     dice = random.Random(2)
-    for _ in range(8):
+    for _ in range(5):
         with writer(path) as process:
             assert process.stdout
             acknowledged = [int(process.stdout.readline()) for _ in range(dice.randint(1, 12))]

@@ -16,7 +16,8 @@ from blueflame.text.tokens import estimate_tokens
 from support.memory_records import failure, lesson, origin, records, result, session_name, summary
 
 
-@given(st.lists(records, max_size=30, unique_by=lambda record: record.key), st.text(max_size=80), st.integers(0, 3000))
+@settings(max_examples=50)
+@given(st.lists(records, max_size=20, unique_by=lambda record: record.key), st.text(max_size=80), st.integers(0, 3000))
 def test_no_more_is_recalled_than_the_budget_allows(known: Sequence[MemoryRecord], request: str, budget: int) -> None:
     found = recall_records(known, request=request, budget=budget)
     assert found.tokens == sum(estimate_tokens(line) for line in found.lines) <= budget

@@ -189,7 +189,8 @@ def test_new_numbers_and_switches_of_a_tool_are_accepted() -> None:
 @given(
     st.dictionaries(
         st.text(max_size=8),
-        st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=10),
+        st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=12), st.lists, max_leaves=5),
+        max_size=4,
     )
 )
 def test_any_input_gets_a_decision(given: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ def test_an_orchestrator_that_vanished_is_an_incident() -> None:
     assert [(each.kind, "pid 77" in each.words) for each in report(world).incidents] == [("crash", True)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(worlds(), st.integers(1, 400))
 def test_any_session_at_any_moment_has_a_report_and_a_page(world: Simulation, length: int) -> None:
     world.run()

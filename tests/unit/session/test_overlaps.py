@@ -194,7 +194,7 @@ def test_only_new_overlaps_are_recorded_and_lines_after_file_is_new() -> None:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     plan=plans(),
     times=st.lists(st.floats(0.5, 6.0), min_size=1, max_size=6),

@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
     return value
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(worlds())
 def test_a_session_is_the_same_live_and_replayed_after_every_step(world: Simulation) -> None:
     for _ in range(60):

@@ -78,10 +78,8 @@ def assert_in_order(world: Simulation) -> None:
             assert not list(faults(session)), recorded
 
 
-@laws
-@given(worlds())
-def test_a_session_keeps_its_order_and_comes_to_an_end(world: Simulation) -> None:
-    assert_in_order(run(world))
+def a_session_keeps_its_order_and_comes_to_an_end(world: Simulation) -> None:
+    assert_in_order(world)
     assert ended_well(world.session)
 
 
@@ -106,21 +104,17 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
         assert not session.queue.pick(1) or session.count_running(WORKER) >= session.limits.workers
 
 
-@laws
-@given(worlds())
-def test_a_task_starts_only_when_its_dependencies_are_verified(world: Simulation) -> None:
-    for session, event in walk(run(world)):
+def a_task_starts_only_when_its_dependencies_are_verified(world: Simulation) -> None:
+    for session, event in walk(world):
         if isinstance(event, TaskMoved) and event.cause is Cause.CLAIM:
             assert dependencies_verified(session, event.task)
 
 
-@laws
-@given(worlds())
-def test_what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -> None:
+def what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -> None:
     passed: set[tuple[str, str]] = set()
     judged: dict[str, str] = {}
     landed: Counter[str] = Counter()
-    for session, event in walk(run(world)):
+    for session, event in walk(world):
         if isinstance(event, VerdictGiven) and event.verdict.passed:
             passed.add((event.task, event.sha))
         elif isinstance(event, ChangesetJudged):
@@ -148,10 +142,8 @@ def _was_let_down(record: AttemptRecord) -> bool:
     return record.ended.ending is Ending.OUTAGE or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
-@laws
-@given(worlds())
-def test_attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
-    limits = run(world).session.limits
+def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
+    limits = world.session.limits
     cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
     assert cycles <= limits.max_cycles
     per_cycle = 3 + MAX_LOSSES  # no configuration here allows more than two retries
@@ -161,51 +153,41 @@ def test_attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
         assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles + outages[name]
 
 
-@laws
-@given(worlds())
-def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: Simulation) -> None:
+def no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: Simulation) -> None:
     names: set[str] = set()
-    for session, event in walk(run(world)):
+    for session, event in walk(world):
         if isinstance(event, GateOpened):
             assert event.gate.id not in names
             assert not session.is_asking(event.gate.kind, event.gate.subject)
             names.add(event.gate.id)
 
 
-@laws
-@given(worlds())
-def test_no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) -> None:
+def no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) -> None:
     """Whatever its role's budget is, and in whatever unit; the same for the day and for its task."""
-    for session, event in walk(run(world)):
+    for session, event in walk(world):
         if isinstance(event, AttemptIntended):
             capacity = replace(CAPACITY, day=SIMULATED_DAY, day_spend=session.spend)
             for shared in list_shared_budgets(session, event.attempt.subject, capacity):
                 assert 0 < shared.budget.measure(compute_reservation(event.attempt)) <= shared.left
 
 
-@laws
-@given(worlds())
-def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends(
+def agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends(
     world: Simulation,
 ) -> None:
-    for session, _event in walk(run(world)):
+    for session, _event in walk(world):
         budget = session.limits.session_budget
         if not budget.unlimited:
             assert budget.measure(session.spend) + budget.measure(session.reserved) <= budget.limit
 
 
-@laws
-@given(worlds())
-def test_no_attempt_is_started_with_a_parked_runtime(world: Simulation) -> None:
-    for session, event in walk(run(world)):
+def no_attempt_is_started_with_a_parked_runtime(world: Simulation) -> None:
+    for session, event in walk(world):
         if isinstance(event, AttemptIntended):
             assert event.attempt.runtime not in session.parked
 
 
-@laws
-@given(worlds())
-def test_nothing_is_started_while_a_person_is_asked_for_money(world: Simulation) -> None:
-    for session, event in walk(run(world)):
+def nothing_is_started_while_a_person_is_asked_for_money(world: Simulation) -> None:
+    for session, event in walk(world):
         if isinstance(event, AttemptIntended):
             assert not session.is_asking(GateKind.BUDGET)
 
@@ -270,9 +252,30 @@ def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, d
     assert story(again.journal) == story(world.journal)
 
 
-@laws
-@given(worlds())
-def test_what_was_spent_is_the_sum_of_all_endings(world: Simulation) -> None:
-    endings = [recorded.event.ended for recorded in run(world).journal if isinstance(recorded.event, AttemptEnded)]
+def what_was_spent_is_the_sum_of_all_endings(world: Simulation) -> None:
+    endings = [recorded.event.ended for recorded in world.journal if isinstance(recorded.event, AttemptEnded)]
     assert world.session.spend.tokens == sum(ended.spend.tokens for ended in endings)
     assert all(ended.ending in Ending for ended in endings)
+
+
+OF_FINISHED_SESSIONS = (
+    a_session_keeps_its_order_and_comes_to_an_end,
+    a_task_starts_only_when_its_dependencies_are_verified,
+    what_lands_was_judged_approved_and_built_on_what_landed,
+    attempts_histories_and_cycles_are_bounded,
+    no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once,
+    no_attempt_is_promised_what_the_session_has_not_got,
+    agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends,
+    no_attempt_is_started_with_a_parked_runtime,
+    nothing_is_started_while_a_person_is_asked_for_money,
+    what_was_spent_is_the_sum_of_all_endings,
+)
+
+
+@laws
+@given(worlds())
+def test_every_law_of_finished_sessions_holds(world: Simulation) -> None:
+    """One run for all of them: what costs is to invent a session and to run it."""
+    run(world)
+    for law in OF_FINISHED_SESSIONS:
+        law(world)

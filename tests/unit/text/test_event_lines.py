@@ -28,7 +28,7 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
     recorded = JournalEntry(1, 1_770_388_222.0, data.draw(build_events(kind)))

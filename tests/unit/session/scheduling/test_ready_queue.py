@@ -124,6 +124,7 @@ def toss(data: st.DataObject) -> bool:
 ENDINGS = st.sampled_from([DONE, DONE, DONE, FAILED, PENDING, TaskState.REQUEUED])
 
 
+@settings(max_examples=50)
 @given(plans(), st.integers(1, 4), st.integers(1, 6), st.data())
 def test_the_queue_answers_as_the_rules_say_whatever_happens(
     plan: list[Task], slots: int, patience: int, data: st.DataObject
@@ -142,6 +143,7 @@ def test_the_queue_answers_as_the_rules_say_whatever_happens(
             run.move(data.draw(st.sampled_from(sorted(run.plan))), data.draw(st.sampled_from(list(TaskState))))
 
 
+@settings(max_examples=50)
 @given(plans(), st.integers(1, 4), st.data())
 def test_the_same_events_give_the_same_picks_however_often_pick_is_called(
     plan: list[Task], patience: int, data: st.DataObject
@@ -168,7 +170,7 @@ def test_the_order_in_which_a_plan_is_written_changes_nothing(plan: list[Task], 
     assert ReadyQueue(data.draw(st.permutations(plan))).pick(4) == ReadyQueue(plan).pick(4)
 
 
-@settings(deadline=None)  # long runs, and a busy machine
+@settings(max_examples=40)
 @given(plans(largest=20), st.integers(1, 4), st.integers(1, 5), st.data())
 def test_in_a_fair_run_no_ready_task_starves(plan: list[Task], slots: int, patience: int, data: st.DataObject) -> None:
     """Tasks fail and come back, in any order: each is claimed in the end, and none is passed over for long."""
