@@ -83,7 +83,7 @@ class Bench:
             "EVIL": str(self.evil),
             "PRECIOUS": str(self.evil / "precious"),
             "MAIN": str(self.repo.root),
-            "FORGE": f"{sys.executable} {forging.__file__}",
+            "FORGE": f"{sys.executable} -I -S {forging.__file__}",
         }
         done = subprocess.run(
             ["bash", "-c", code],

@@ -159,6 +159,8 @@ class Watch:
     _ports: dict[str, tuple[int, int]] = field(default_factory=dict)
     _before: dict[str, object] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _left: dict[int, bytes] = field(default_factory=dict)
+    _named: dict[str, list[Path]] = field(default_factory=dict)
 
     def __enter__(self) -> Watch:
         for attack in self.attacks:
@@ -291,6 +293,7 @@ class Watch:
         """What each probe reached; empty if the wall held."""
         await_end(f"bf-{self.outside.nonce}-")
         after = self._facts()
+        self._left, self._named = list_processes(f"bf-{self.outside.nonce}-"), self._list_named()
         return {attack.id: list(self._breaches(attack, after)) for attack in self.attacks}
 
     def _breaches(self, attack: Attack, after: Mapping[str, object]) -> Iterator[str]:
@@ -344,9 +347,11 @@ class Watch:
 
     def _marks(self, attack: Attack) -> Iterator[str]:
         mark = self.outside.mark(attack)
-        if attack.id in (name for name in self._named(mark)):
+        for path in self._named.get(mark, ()):
             yield "a file outside bears its name"
-        for pid in processes_with(mark):
+            with suppress(OSError):
+                path.unlink()
+        for pid in (pid for pid, command in self._left.items() if mark.encode() in command):
             yield f"the process {pid} stayed behind"
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -354,15 +359,15 @@ class Watch:
         if any(line.split()[0] == key for path in SYSTEM_V for line in (_text(path) or "").splitlines()[1:]):
             yield "System V objects stayed behind"
 
-    def _named(self, mark: str) -> Iterator[str]:
+    def _list_named(self) -> dict[str, list[Path]]:
+        """The files in places that the probes try, by their names without endings; each folder is read once."""
+        found: dict[str, list[Path]] = {}
         folders = [*map(Path, PLACES), self.outside.tree.parent, self.outside.root, self.outside.root.parent]
         for folder in folders:
             with suppress(OSError):
                 for path in folder.iterdir():
-                    if path.name.split(".")[0] == mark:
-                        yield mark.split("-", 2)[2]
-                        with suppress(OSError):
-                            path.unlink()
+                    found.setdefault(path.name.split(".")[0], []).append(path)
+        return found
 
 
 def _harm(victim: subprocess.Popen[bytes]) -> Iterator[str]:
@@ -390,13 +395,19 @@ def await_end(mark: str) -> None:
 
 
 def processes_with(mark: str) -> list[int]:
-    found = []
+    return sorted(list_processes(mark))
+
+
+def list_processes(mark: str) -> dict[int, bytes]:
+    """The living processes whose command line has the mark, with their command lines."""
+    found = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             with suppress(OSError):
-                if mark.encode() in (path / "cmdline").read_bytes() and not _is_zombie(path):
-                    found.append(int(path.name))
-    return sorted(found)
+                command = (path / "cmdline").read_bytes()
+                if mark.encode() in command and not _is_zombie(path):
+                    found[int(path.name)] = command
+    return found
 
 
 def _is_zombie(process: Path) -> bool:

@@ -18,7 +18,10 @@ from escape.attack import Attack, Poison
 from escape.table import behind
 from support.sessions import Stage, make_stage, task, writes
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here"),
+    pytest.mark.usefixtures("forked_wardens"),
+]
 
 SLOW = ("git-poison-index",)  # git status in such a checkout takes a minute
 QUIET = [
