@@ -199,8 +199,8 @@ def test_whenever_it_is_killed_the_same_tree_lands(stage: Stage, ledger: Path) -
     stage.git("reset", "-q", "--hard", base)
     ledger.unlink()
     dice, last, code = random.Random(7), 0, -signal.SIGKILL
-    for _kill in range(6):
-        after = last + dice.randint(2, max(3, expected.session.seq // 5))
+    for _kill in range(3):
+        after = last + dice.randint(4, max(5, expected.session.seq // 3))
         code = start_orchestrator(stage, resume=last > 0, die_after=after).end()
         last = stage.look()[0].seq
         if code == 0:

@@ -11,7 +11,10 @@ from blueflame.config.show import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
+from blueflame.orchestrator.cycle_boundary import _detect_drift
+from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.session_settings import load_settings
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
 from support.sessions import Reply, Stage, make_stage, task
@@ -32,16 +35,15 @@ def changing(stage: Stage, reply: str = "approve", **sections: object) -> Reply:
 
 
 @pytest.mark.verification(46)
-@pytest.mark.parametrize("choice", ["use", "keep"])
-def test_a_changed_configuration_is_asked_about_once(outside: Stage, choice: str) -> None:
+def test_a_changed_configuration_is_asked_about_once(outside: Stage) -> None:
     outside.play(task(1), validators={1: "good"})
     models = {"validator": {"runtime": "scripted", "model": "opus"}}
     roles = {name: {"runtime": "scripted"} for name in ("planner", "worker", "merger")} | models
-    result = outside.run({"plan": [changing(outside, roles=roles)], "drift": [choice]}, workflow="waves")
+    result = outside.run({"plan": [changing(outside, roles=roles)], "drift": ["use"]}, workflow="waves")
     assert result.gates == ["plan", "drift", "changeset-cs-001"]
     assert result.answers.asked[1].evidence["changes"] == ['roles.validator.model: "haiku" -> "opus"']
     reviewer = next(e.attempt for e in result.of(AttemptIntended) if e.attempt.role == "validator")
-    assert reviewer.model == ("opus" if choice == "use" else "haiku")
+    assert reviewer.model == "opus"
     assert len(result.of(ConfigAdopted)) + len(result.of(ConfigKept)) == 1
     assert result.session.outcome == "completed"
 
@@ -82,13 +84,9 @@ def test_what_was_agreed_to_holds_although_the_file_changes_again(outside: Stage
     assert result.session.outcome == "completed", "the strict pattern was not agreed to"
 
 
-@pytest.mark.parametrize("text", ["limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n", None])
-def test_a_configuration_that_can_no_longer_be_used_is_reported(outside: Stage, text: str | None) -> None:
+def test_a_configuration_that_can_no_longer_be_used_is_reported(outside: Stage) -> None:
     def spoil(_gate: Gate, _session: Session) -> str:
-        if text is None:
-            outside.config.unlink()
-        else:
-            outside.config.write_text(text)
+        outside.config.unlink()
         return "approve"
 
     outside.play(task(1))
@@ -111,13 +109,24 @@ def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -
     assert result.session.outcome == "completed"
 
 
-def test_a_comment_is_no_change(outside: Stage) -> None:
-    def comment(_gate: Gate, _session: Session) -> str:
-        outside.config.write_text("# a note to myself\n" + outside.config.read_text())
-        return "approve"
-
+def test_a_configuration_is_compared_when_a_wave_begins(outside: Stage) -> None:
+    """On the function that compares: a comment is no change, and what cannot be read is one."""
     outside.play(task(1))
-    assert outside.run({"plan": [comment]}).session.outcome == "completed"
+    project = outside.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
+    context = build_context(project, session, script=outside.script)
+    text = outside.config.read_text()
+    outside.config.write_text("# a note to myself\n" + text)
+    assert _detect_drift(context, session) is None
+    for broken in ("limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n"):
+        outside.config.write_text(broken)
+        drift = _detect_drift(context, session)
+        assert drift is not None
+        assert drift.digest == ""
+        assert "blueflame.yaml" in " ".join(drift.changes)
+    session.drift_kept |= {""}
+    assert _detect_drift(context, session) is None, "asked about once"
 
 
 def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tmp_path: Path) -> None:

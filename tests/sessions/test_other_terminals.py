@@ -138,19 +138,8 @@ def test_going_on_with_what_is_done_leaves_the_rest_at_work(stage: Stage) -> Non
     assert reported.session.outcome == "completed"
 
 
-def test_going_on_and_ending_the_rest_requeues_it(stage: Stage) -> None:
-    stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"), workers={2: {"1": "stuck"}})
-    proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test", kill=True))
-    reported = stage.run({"session": ["continue"]}, observers=[proceed])
-    assert ending(reported, "task-002") is Ending.CANCELLED
-    assert reported.session.tasks["task-002"].attempts == 2
-    assert reported.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002"]
-    assert reported.session.outcome == "completed"
-
-
-@pytest.mark.parametrize("character", ["stuck", "stubborn"])
-def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character: str) -> None:
-    stage.play(task(1), task(2), workers={2: {"1": character}})
+def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage) -> None:
+    stage.play(task(1), task(2), workers={2: {"1": "stubborn"}})
     kill = once(
         started("task-002"), lambda session: _post(stage, session, "kill", agent="task-002", reason="off the track")
     )

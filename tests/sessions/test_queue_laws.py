@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +32,7 @@ lots = st.builds(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "4")))
 @given(
     lot=lots,
     mode=st.sampled_from(("merge", "squash", "fast-forward")),

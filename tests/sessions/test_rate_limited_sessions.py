@@ -22,7 +22,6 @@ from blueflame.model.event import (
     JournalEntry,
     RuntimeParked,
     RuntimeResumed,
-    StopRequested,
 )
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptEngine, AttemptStatus, Queued, Running
@@ -94,18 +93,6 @@ def test_a_retry_at_the_gate_removes_the_shared_wait(stage: Stage) -> None:
     assert [event.by for event in result.of(RuntimeResumed)] == ["test"]
     assert result.session.outcome == "completed"
     assert not word(stage).exists()
-
-
-def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: Stage) -> None:
-    go = one_by_one(stage)
-    result = stage.run({"rate_limit": ["stop"]}, observers=[limited(stage, go, 7 * HOUR)])
-    assert len(result.of(StopRequested)) == 1
-    assert not result.session.ended
-    remove_shared_wait(word(stage))
-    again = stage.resume()
-    assert story(again.events, GateOpened, RuntimeParked, RuntimeResumed)[-3:].count("RuntimeParked") <= 1
-    assert again.session.outcome == "completed"
-    assert all(record.retries == 0 for record in again.session.tasks.values())
 
 
 def test_a_gate_is_withdrawn_when_a_call_succeeds(stage: Stage) -> None:

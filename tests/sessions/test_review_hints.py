@@ -14,6 +14,7 @@ def test_a_changeset_has_hints_about_weaker_tests_and_risks(stage: Stage) -> Non
     stage.commit("src/package.json", json.dumps({"dependencies": {"a": "1"}}))
     stage.play(
         task(1, locks=["src/"]),
+        task(2, locks=["docs/2.md"], cohesion_group="ordinary"),
         workers={
             1: [
                 {"write": {"path": "src/test_sums.py", "text": WEAK}},
@@ -29,18 +30,13 @@ def test_a_changeset_has_hints_about_weaker_tests_and_risks(stage: Stage) -> Non
         },
     )
     result = stage.run()
-    (built,) = result.of(ChangesetBuilt)
+    built, ordinary = result.of(ChangesetBuilt)
+    assert (ordinary.build.risks, ordinary.build.weakened) == ((), ())
     assert [(each.kind, each.path) for each in built.build.weakened] == [
         ("skipped", "src/test_sums.py"),
         ("assertions", "src/test_sums.py"),
     ]
     assert [risk.kind for risk in built.build.risks] == ["build", "dependency"]
-    (gate,) = [gate for gate in result.answers.asked if gate.kind.value == "changeset"]
+    gate, _ordinary = [gate for gate in result.answers.asked if gate.kind.value == "changeset"]
     assert "left-pad" in gate.evidence["risks"][1]
     assert len(gate.evidence["weakened"]) == 2
-
-
-def test_an_ordinary_changeset_has_no_hints(stage: Stage) -> None:
-    stage.play(task(1))
-    (built,) = stage.run().of(ChangesetBuilt)
-    assert (built.build.risks, built.build.weakened) == ((), ())

@@ -126,7 +126,7 @@ def test_a_used_up_budget_is_remembered_before_anybody_answers(stage: Stage) -> 
     assert summary.origin.micro_usd == 200_000
 
 
-@pytest.mark.parametrize("at", ["CycleStarted", "Landed", "SessionEnded"])
+@pytest.mark.parametrize("at", ["Landed", "SessionEnded"])
 def test_a_killed_session_is_remembered_once_by_the_next(stage: Stage, at: str) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: GOOD})
     process = start_orchestrator(stage)
@@ -232,10 +232,9 @@ def test_beads_gets_a_copy_of_it_all(stage: Stage, tmp_path: Path) -> None:
     assert stage.git("status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize("how", [{"fail": "create"}, {"hang": "list"}, {"version": "0.1.0"}])
-def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path, how: dict[str, str]) -> None:
-    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads", **how)
-    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program), "bd_timeout": "2s"})
+def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path) -> None:
+    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads", fail="create")
+    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program)})
     stage.play(task(1), workers={1: GOOD})
     reported = stage.run()
     assert reported.session.outcome == "completed"

@@ -14,15 +14,11 @@ from blueflame.model.event import (
     AttemptEnded,
     AttemptStalled,
     Event,
-    GateAnswered,
-    GateOpened,
-    GateWithdrawn,
     JournalEntry,
 )
-from blueflame.model.gate import Answer, Gate
+from blueflame.model.gate import Answer
 from blueflame.orchestrator.engine.interface import Queued, Running
 from blueflame.orchestrator.watchers.stalls import SilenceTimer
-from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from support.sessions import SessionRun, Stage, Watcher, plan_of, start_orchestrator, task, writes
@@ -98,42 +94,6 @@ def test_a_person_may_end_a_stalled_agent_and_its_task_is_tried_again(stage: Sta
 
 WAIT = Answer(choice="wait", by="test")
 NOBODY_ANSWERS = "wait"
-
-
-def test_who_waits_is_asked_again_after_another_while(stage: Stage) -> None:
-    impatient(stage, "ask")
-    go = stage.root.parent / "go"
-
-    def wait_no_longer(_gate: Gate, _session: Session) -> Answer:
-        go.touch()
-        return WAIT
-
-    stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
-    reported = stage.run({"stall": [WAIT, wait_no_longer, WAIT, WAIT]})
-    assert reported.session.outcome == "completed"
-    opened = [
-        each.at for each in reported.events if isinstance(each.event, GateOpened) and "stall" in each.event.gate.id
-    ]
-    answered = [
-        each.at for each in reported.events if isinstance(each.event, GateAnswered) and "stall" in each.event.gate
-    ]
-    assert opened[1] - answered[0] >= SHORT
-    assert "stall-task-001-2" in reported.gates
-
-
-def test_a_question_about_an_agent_that_ended_meanwhile_is_withdrawn(stage: Stage) -> None:
-    impatient(stage, "ask")
-    go = stage.root.parent / "go"
-
-    def too_late(_gate: Gate, _session: Session) -> str:
-        go.touch()
-        return NOBODY_ANSWERS
-
-    stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
-    reported = stage.run({"stall": [too_late]})
-    assert reported.session.outcome == "completed"
-    assert [event.gate for event in reported.of(GateWithdrawn)] == ["stall-task-001"]
-    assert "needs no answer any more" in answer_error(reported.session, "stall-task-001", WAIT)
 
 
 def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:

@@ -34,16 +34,13 @@ def processes_of(record: AttemptRecord) -> list[int]:
     return [warden.pid, *(child.pid for child in warden.children(recursive=True))]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stubborn_agent_is_killed_after_the_grace_and_the_session_can_be_resumed(
-    stage: Stage, number: signal.Signals
-) -> None:
+def test_a_stubborn_agent_is_killed_after_the_grace_and_the_session_can_be_resumed(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1), task(2, after=[1])), workers={1: {"1": "stubborn"}})
     running = start_orchestrator(stage)
     running.until("AttemptStarted", 2)
     before = live(stage)
     family = processes_of(before)
-    running.send(number)
+    running.send(signal.SIGTERM)
     assert running.end() == 0
     session, events = stage.look()
     assert not any(map(is_alive, family))

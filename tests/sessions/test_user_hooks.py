@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from blueflame.model.event import AttemptIntended, HookRan
 from support.sessions import Stage, task, writes
 
@@ -25,11 +23,10 @@ def said(stage: Stage, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("workflow", ["lean", "lean-flow"])
-def test_all_four_hooks_are_called_at_their_moments(stage: Stage, workflow: str) -> None:
+def test_all_four_hooks_are_called_at_their_moments(stage: Stage) -> None:
     stage.reconfigure(hooks=telling(stage), limits={"max_retries": 0})
     stage.play(task(1), task(2), workers={1: writes("src/1.txt", "one"), 2: "crasher"})
-    result = stage.run({"session": ["stop"]}, workflow=workflow)
+    result = stage.run({"session": ["stop"]})
     (plan,), (ready,), (landed,), (failed,) = (said(stage, name) for name in ALL)
     assert [each["id"] for each in plan["tasks"]] == ["task-001", "task-002"]
     assert [each["id"] for each in ready["tasks"]] == ["task-001"]
@@ -54,33 +51,3 @@ def test_a_hook_that_hangs_is_ended_and_counts_as_a_veto(stage: Stage) -> None:
     stage.play(task(1))
     result = stage.run({"validation": ["drop"]})
     assert "timed out" in result.answers.asked[1].evidence["notes"]
-
-
-def test_the_other_hooks_only_warn(stage: Stage) -> None:
-    stage.reconfigure(hooks={"post_plan": "exit 1", "post_merge": "no-such-command"})
-    stage.play(task(1))
-    result = stage.run()
-    assert [ran.exit_code != 0 for ran in result.of(HookRan)] == [True, True]
-    assert result.session.outcome == "completed"
-
-
-def test_a_vetoed_result_is_redone_and_asked_about_again(stage: Stage) -> None:
-    hook = "test -e .ok"
-    stage.reconfigure(hooks={"pre_validation": hook})
-    stage.commit(".gitignore", ".ok\n")
-    stage.play(task(1))
-
-    def allow(_gate: object, _session: object) -> str:
-        (stage.root / ".ok").touch()
-        return "requeue"
-
-    result = stage.run({"validation": [allow], "session": ["continue"]})
-    assert result.session.outcome == "completed"
-    assert [ran.exit_code for ran in result.of(HookRan)] == [1, 0]
-
-
-def test_on_failure_is_called_when_a_task_is_not_tried_again_and_not_before(stage: Stage) -> None:
-    stage.reconfigure(hooks=telling(stage), limits={"max_retries": 1})
-    stage.play(task(1), task(2), workers={1: {"1": "crasher"}, 2: "crasher"})
-    stage.run({"session": ["stop"]})
-    assert [payload["task"]["id"] for payload in said(stage, "on_failure")] == ["task-002"]

@@ -21,11 +21,15 @@ def run_git(repo: Path, *args: str) -> str:
     return subprocess.run(["git", *args], cwd=repo, check=True, capture_output=True, text=True).stdout
 
 
-def make_repository(path: Path) -> Path:
-    """A copy of one that is made once in each process: git is started once instead of three times."""
-    shutil.copytree(_make_template(), path)
+def copy_repository(template: Path, path: Path) -> Path:
+    shutil.copytree(template, path, symlinks=True)
     run_git(path, "update-index", "-q", "--refresh")  # the index knows the files by their inodes
     return path
+
+
+def make_repository(path: Path) -> Path:
+    """A copy of one that is made once in each process: git is started once instead of three times."""
+    return copy_repository(_make_template(), path)
 
 
 @cache

@@ -37,6 +37,7 @@ LEAN = {  # checks, but no reviewer: for stories that are not about one
     "lean": {"stages": ["plan", "work", "check", "merge"], "barrier": True},
     "lean-flow": {"stages": ["plan", "work", "check", "merge"], "barrier": False},
 }
+QUICK = ("-c", "maintenance.auto=false")
 E = TypeVar("E")
 
 
@@ -150,7 +151,7 @@ class Stage:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         self.git("add", "-A")
-        self.git("commit", "-q", "-m", message)
+        self.git(*QUICK, "commit", "-q", "-m", message)
         return self.head("HEAD")
 
     def configure(self, **sections: object) -> None:
@@ -184,7 +185,7 @@ class Stage:
         self.configure(**sections)
         if self.config.is_relative_to(self.root):
             self.git("add", "blueflame.yaml")
-            self.git("commit", "-q", "-m", "chore(task-000): configure")
+            self.git(*QUICK, "commit", "-q", "-m", "chore(task-000): configure")
 
     def play(
         self,
@@ -280,9 +281,14 @@ class Stage:
 
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:
     """Use an existing repository; the configuration is committed unless it is elsewhere."""
-    stage = Stage(root=root, script=root.parent / f"{root.name}.script.yaml", config=config or root / "blueflame.yaml")
+    stage = find_stage(root, config=config)
     stage.reconfigure(**sections)
     return stage
+
+
+def find_stage(root: Path, *, config: Path | None = None) -> Stage:
+    """Use a repository that has a configuration."""
+    return Stage(root=root, script=root.parent / f"{root.name}.script.yaml", config=config or root / "blueflame.yaml")
 
 
 class Watcher:

@@ -142,6 +142,7 @@ LIMITS = Limits(workers=1, session_budget=Budget(Unit.USD, 2_000_000), role_budg
 DOLLAR = {WORKER: Spend(micro_usd=1_000_000)}
 
 
+@pytest.mark.verification(27)
 def test_a_session_that_reaches_its_limit_asks_and_continues_when_it_is_raised() -> None:
     """T27: pause and ask."""
     raised = Answer(choice="raise", note="$9.50", by="Ада")
@@ -170,6 +171,7 @@ def test_a_limit_in_tokens_trips_the_breaker_too() -> None:
     assert world.session.open_gates["budget"].title == ("The session's budget is used up: 140 tokens / 100 tokens.")
 
 
+@pytest.mark.verification(27)
 def test_stop_puts_the_session_down_and_a_resume_asks_again() -> None:
     world = reported(Outcomes(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": "stop"}), limits=LIMITS)
     assert world.session.stopping == "budget gate answered stop by Ада"

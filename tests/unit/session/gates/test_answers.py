@@ -117,6 +117,7 @@ def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Wor
     assert moves(world, "task-001") == ["claim", "complete", "validate", "requeue", "renew", *REDO]
 
 
+@pytest.mark.verification(26)
 @EITHER
 def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: Workflow) -> None:
     """T26, MERGE-06, GATE-08."""
@@ -131,6 +132,7 @@ def test_what_builds_on_a_rejected_changeset_is_deferred_with_a_note(workflow: W
     assert attempts(world, "task-002") == 1
 
 
+@pytest.mark.verification(26)
 def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> None:
     outcomes = Outcomes(task(1, group="a"), task(2, 1, group="b"), answers={"changeset-cs-001": "reject"})
     world = reported(outcomes)
@@ -248,6 +250,7 @@ def test_after_a_new_plan_old_foundations_are_forgotten() -> None:
     assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.MERGED}
 
 
+@pytest.mark.verification(10)
 @EITHER
 def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow: Workflow) -> None:
     """T10, TASK-20, SCHED-10; B-18: blocked has a way out."""
@@ -354,6 +357,7 @@ def test_red_checks_refuse_without_asking_a_reviewer() -> None:
 WEAK = {"task-001.validator.1": Ending.CRASHED, "task-001.validator.2": Ending.TIMEOUT}
 
 
+@pytest.mark.verification(21)
 def test_a_validator_is_retried_once_then_a_person_is_asked() -> None:
     """T21, VAL-07."""
     world = reported(Outcomes(task(1), endings=WEAK, answers={"validator": None}))

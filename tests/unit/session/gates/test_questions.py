@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from blueflame.model.event import ConfigDrifted
+from blueflame.model.event import ConfigDrifted, PlanFailed
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
@@ -20,7 +20,7 @@ from blueflame.session.gates.questions import (
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
-from support.session_examples import SINGLE, Outcomes, reported, task
+from support.session_examples import SINGLE, Outcomes, events, reported, task
 
 
 def waiting_at(kind: GateKind, **outcomes: object) -> Simulation:
@@ -75,6 +75,18 @@ def test_a_planner_that_gives_no_plan_twice_leads_to_a_question() -> None:
     assert gate.title == "The plan cannot be used."
     assert gate.evidence["problems"] == ["nonsense", "more nonsense"]
     assert offered(gate) == ["edit", "replan", "quit"]
+
+
+def test_a_planner_that_gives_no_plan_is_asked_again() -> None:
+    world = reported(Outcomes(task(1), plans={1: "nonsense"}))
+    assert [failed.round for failed in events(world, PlanFailed)] == [1]
+    assert next(iter(world.session.gates.values())).evidence["problems"] == []
+    assert world.session.outcome == "completed"
+
+
+def test_a_new_plan_needs_a_note() -> None:
+    session = waiting_at(GateKind.PLAN).session
+    assert "needs a note" in answer_error(session, "plan", Answer(choice="replan"))
 
 
 def test_without_a_planner_replan_is_not_offered() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ChangesetsFormed, GateOpened, Landed
 from blueflame.model.gate import GateKind
@@ -17,6 +19,7 @@ def shown(world: Simulation) -> list[str]:
     return [event.gate.group for event in events(world, GateOpened) if event.gate.kind is GateKind.CHANGESET]
 
 
+@pytest.mark.verification(25)
 def test_a_group_that_builds_on_another_is_shown_after_it() -> None:
     """T25, MERGE-05, MERGE-07."""
     world = reported(Outcomes(task(1, 2, group="b", priority=1), task(2, group="a")))
@@ -24,6 +27,7 @@ def test_a_group_that_builds_on_another_is_shown_after_it() -> None:
     assert [event.changeset for event in events(world, Landed)] == ["cs-001", "cs-002"]
 
 
+@pytest.mark.verification(25)
 def test_groups_in_a_ring_land_as_one() -> None:
     """T25 with D-31: the tasks have no cycle, but the groups do."""
     world = reported(Outcomes(task(1, group="a"), task(2, 1, group="b"), task(3, 2, group="a")))
@@ -42,6 +46,15 @@ def test_the_missing_tasks_of_a_group_are_listed() -> None:
     (gate,) = world.session.open_gates.values()
     assert gate.evidence["tasks"] == ["task-001"]
     assert gate.evidence["missing"] == ["task-002"]
+
+
+def test_a_changeset_that_was_skipped_goes_before_others_of_its_priority() -> None:
+    outcomes = Outcomes(
+        task(1, group="a"), task(2, group="b"), answers={"changeset-cs-001": "reject", "changeset-cs-002": "skip"}
+    )
+    world = reported(outcomes)
+    assert [group for group, _tasks in formed(world)] == ["a", "b", "b", "a"]
+    assert world.session.outcome == "completed"
 
 
 def test_a_dropped_member_is_not_missing() -> None:
