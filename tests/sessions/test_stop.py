@@ -36,7 +36,7 @@ def processes_of(record: AttemptRecord) -> list[int]:
 
 def test_a_stubborn_agent_is_killed_after_the_grace_and_the_session_can_be_resumed(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1), task(2, after=[1])), workers={1: {"1": "stubborn"}})
-    running = start_orchestrator(stage)
+    running = start_orchestrator(stage, program=True)
     running.until("AttemptStarted", 2)
     before = live(stage)
     family = processes_of(before)

@@ -82,7 +82,7 @@ def test_the_unruly_end_as_configured_and_the_others_go_on(stage: Stage) -> None
         7: writes("src/7.txt", "seven"),
     }
     stage.play(planner=plan_of(*(task(n) for n in workers)), workers=workers)
-    most = to_its_end(start_orchestrator(stage, {"session": ["stop"]}))
+    most = to_its_end(start_orchestrator(stage, {"session": ["stop"]}, program=True))
     session, events = stage.look()
     endings = {
         session.attempts[event.event.attempt].attempt.subject: event.event.ended.ending
@@ -112,7 +112,7 @@ def test_eight_talkative_agents_cost_little_memory(stage: Stage) -> None:
     chatter: list[Mapping[str, Any]] = [{"flood": 8}, {"usage": {"cost_usd": 0.01}}, {"flood": 8}]
     workers = {n: writes(f"src/{n}.txt", "words", *chatter) for n in range(1, 9)}
     stage.play(planner=plan_of(*(task(n) for n in workers)), workers=workers)
-    most = to_its_end(start_orchestrator(stage))
+    most = to_its_end(start_orchestrator(stage, program=True))
     session, _events = stage.look()
     assert session.outcome == "completed"
     assert session.spend.usd == 0.08

@@ -11,10 +11,11 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from blueflame.documents.plans import parse_tasks
 from blueflame.journal.journal import Journal
@@ -303,10 +304,28 @@ class Watcher:
 
 
 @dataclass
+class Fork:
+    """A fork of this process, with what is used here of subprocess.Popen."""
+
+    pid: int
+    stdout: IO[str]
+    code: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        if self.code is None:
+            os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        if self.code is None:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.code
+
+
+@dataclass
 class Orchestrator:
     """An orchestrator in its own process; its stdout has one line per event."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Fork
     seen: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
@@ -347,7 +366,9 @@ def start_orchestrator(
     resume: bool = False,
     die_after: int = 0,
     env: Mapping[str, str] | None = None,
+    program: bool = False,
 ) -> Orchestrator:
+    """A fork of this process, which has all modules imported, unless it is to be a program of its own."""
     how = {
         "config": str(stage.config),
         "script": str(stage.script),
@@ -355,6 +376,8 @@ def start_orchestrator(
         "resume": resume,
         "die_after": die_after,
     }
+    if not program:
+        return Orchestrator(_fork_orchestrator(how, env or {}))
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__)), json.dumps(how)],
         stdout=subprocess.PIPE,
@@ -362,6 +385,24 @@ def start_orchestrator(
         env={**os.environ, **(env or {})},
     )
     return Orchestrator(process)
+
+
+def _fork_orchestrator(how: Mapping[str, Any], env: Mapping[str, str]) -> Fork:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return Fork(pid, os.fdopen(reader, encoding="utf-8"))
+    code = 70
+    try:
+        os.close(reader)
+        os.environ.update(env)
+        with os.fdopen(writer, "w", encoding="utf-8") as sys.stdout:
+            code = _main(how)
+    except BaseException:  # noqa: BLE001 (nothing of it may reach the tests' own code)
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _main(how: Mapping[str, Any]) -> int:
