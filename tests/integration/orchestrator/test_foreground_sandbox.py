@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,23 +25,37 @@ from blueflame.orchestrator.foreground_sandbox import (
 )
 from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 from blueflame.sandbox.probe import SandboxProblem
-from support.command_line import MAIN, call, configure, until
+from support.command_line import MAIN, Said, configure, here, until
 from support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
 
 
-def boxed(*argv: str, cwd: Path) -> tuple[int, str, str]:
-    said = call("sandbox", "run", "--", *argv, cwd=cwd)
-    return said.code, said.out, said.err
+Boxed = Callable[..., Said]
 
 
-def test_the_exit_code_is_the_commands(repo: Path) -> None:
+@pytest.fixture
+def sandbox(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Boxed:
+    """`blueflame sandbox run` in this process; the command inside is a real one."""
+
+    def run(*argv: object, cwd: Path) -> Said:
+        monkeypatch.chdir(cwd)
+        return here(capfd, "sandbox", "run", *argv)
+
+    return run
+
+
+@pytest.fixture
+def boxed(sandbox: Boxed) -> Boxed:
+    return lambda *argv, cwd: sandbox("--", *argv, cwd=cwd)
+
+
+def test_the_exit_code_is_the_commands(repo: Path, boxed: Boxed) -> None:
     assert boxed("/bin/sh", "-c", "echo out; echo err >&2; exit 7", cwd=repo) == (7, "out\n", "err\n")
     assert boxed("/bin/sh", "-c", "kill -SEGV $$", cwd=repo)[0] == 128 + signal.SIGSEGV
 
 
-def test_a_program_that_is_missing_inside_is_reported(repo: Path) -> None:
+def test_a_program_that_is_missing_inside_is_reported(repo: Path, boxed: Boxed) -> None:
     code, _, err = boxed("no-such-program", "x", cwd=repo)
     assert code != 0
     assert "no-such-program" in err
@@ -96,7 +111,7 @@ def test_a_folder_given_as_input_is_refused(repo: Path) -> None:
     assert done.stdout == b""
 
 
-def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path) -> None:
+def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path, boxed: Boxed) -> None:
     script = (
         "echo new >src/new.py; git status --short; git log --format=%s; git add -A;"
         " echo x >.git/hooks/pre-commit; echo evil >>.git/config; mv .git .tig; rm -rf .git"
@@ -109,11 +124,11 @@ def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path
     assert subprocess.run(["git", "fsck"], cwd=repo, check=True, capture_output=True).returncode == 0
 
 
-def test_it_starts_in_the_current_folder(repo: Path) -> None:
+def test_it_starts_in_the_current_folder(repo: Path, boxed: Boxed) -> None:
     assert boxed("pwd", cwd=repo / "src")[1].strip() == str(repo / "src")
 
 
-def test_what_git_ignores_and_the_rules_block_cannot_be_seen(repo: Path) -> None:
+def test_what_git_ignores_and_the_rules_block_cannot_be_seen(repo: Path, boxed: Boxed) -> None:
     (repo / ".gitignore").write_text(".env\n.blueflame/\n")
     (repo / ".env").write_text("PASSWORD=canary\n")
     (repo / "go.mod").write_text("module x\n")
@@ -129,7 +144,7 @@ def test_what_git_ignores_and_the_rules_block_cannot_be_seen(repo: Path) -> None
 
 
 def test_a_server_of_the_persons_that_listens_in_the_checkout_is_not_reached(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
+    repo: Path, monkeypatch: pytest.MonkeyPatch, boxed: Boxed
 ) -> None:
     monkeypatch.chdir(repo)
     with socket.socket(socket.AF_UNIX) as server:
@@ -142,30 +157,30 @@ def test_a_server_of_the_persons_that_listens_in_the_checkout_is_not_reached(
             server.accept()
 
 
-def test_outside_of_a_repository_a_folder_must_be_named(tmp_path: Path) -> None:
+def test_outside_of_a_repository_a_folder_must_be_named(tmp_path: Path, sandbox: Boxed) -> None:
     (tmp_path / "папка").mkdir()
-    said = call("sandbox", "run", "--", "true", cwd=tmp_path)
+    said = sandbox("--", "true", cwd=tmp_path)
     assert said.code == 3
     assert "--worktree" in said.err
-    said = call("sandbox", "run", "--worktree", "папка", "--", "/bin/sh", "-c", "pwd; echo x >here", cwd=tmp_path)
+    said = sandbox("--worktree", "папка", "--", "/bin/sh", "-c", "pwd; echo x >here", cwd=tmp_path)
     assert (said.code, said.out.strip()) == (0, str(tmp_path / "папка"))
     assert (tmp_path / "папка" / "here").exists()
 
 
-def test_a_linked_worktree_reads_its_repository(repo: Path, tmp_path: Path) -> None:
+def test_a_linked_worktree_reads_its_repository(repo: Path, tmp_path: Path, boxed: Boxed) -> None:
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", str(linked), "-b", "side"], cwd=repo, check=True)
     _, out, err = boxed("/bin/sh", "-c", "git log --format=%s; echo x >new && git status --short", cwd=linked)
     assert out.splitlines() == ["feat(task-000): begin", "?? new"], err
 
 
-def test_an_agents_checkout_is_its_own_with_the_repositorys_history(repo: Path) -> None:
+def test_an_agents_checkout_is_its_own_with_the_repositorys_history(repo: Path, sandbox: Boxed) -> None:
     configure(repo)
     checkout = repo / ".trees" / "one"
     subprocess.run(["git", "clone", "-q", "--shared", str(repo), str(checkout)], check=True)
     (checkout / "blueflame.yaml").write_text("not: [valid")  # an agent's own file counts for nothing
-    said = call(
-        "sandbox", "run", "--worktree", checkout, "--", "/bin/sh", "-c",
+    said = sandbox(
+        "--worktree", checkout, "--", "/bin/sh", "-c",
         f"echo x >new; git add new; git commit -qm 'feat(task-001): new'; git log --format=%s -1; ls -A '{repo}'",
         cwd=repo,
     )  # fmt: skip
@@ -228,7 +243,7 @@ def _running(words: str, folder: Path) -> bool:
 
 
 @pytest.mark.verification(18)
-def test_limits_hold(repo: Path) -> None:
+def test_limits_hold(repo: Path, boxed: Boxed) -> None:
     configure(repo, {"sandbox": {"max_file_size_mb": 1, "max_open_files": 64, "max_memory_mb": 100}})
     assert boxed("/bin/bash", "-c", "ulimit -n; ulimit -c", cwd=repo)[1].split() == ["64", "0"]
     assert boxed("/bin/sh", "-c", "head -c 3000000 /dev/zero >big", cwd=repo)[0] != 0
@@ -238,20 +253,20 @@ def test_limits_hold(repo: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_a_host_that_is_not_allowed_is_not_reached_even_with_a_gateway(repo: Path) -> None:
+def test_a_host_that_is_not_allowed_is_not_reached_even_with_a_gateway(repo: Path, sandbox: Boxed) -> None:
     script = (
         "import os, socket\n"
         "s = socket.create_connection(('127.0.0.1', int(os.environ['BLUEFLAME_GATEWAY_PORT'])))\n"
         "s.sendall(b'CONNECT example.com:443 HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n')\n"
         "print(s.recv(200).decode().split()[1], os.environ['HTTPS_PROXY'])\n"
     )
-    said = call("sandbox", "run", "--host", "example.org", "--", "/usr/bin/python3", "-c", script, cwd=repo)
+    said = sandbox("--host", "example.org", "--", "/usr/bin/python3", "-c", script, cwd=repo)
     assert said.out == "403 http://127.0.0.1:61128\n", said.err
 
 
 @pytest.mark.parametrize("host", ["http://x", "a b", "", "*"])
-def test_an_invalid_host_is_refused(repo: Path, host: str) -> None:
-    said = call("sandbox", "run", "--host", host, "--", "true", cwd=repo)
+def test_an_invalid_host_is_refused(repo: Path, host: str, sandbox: Boxed) -> None:
+    said = sandbox("--host", host, "--", "true", cwd=repo)
     assert said.code == 2
     assert "--host" in said.err
 
@@ -266,7 +281,7 @@ def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, mon
     assert not (repo / "canary").exists()
 
 
-def test_level_off_is_off_and_reported(repo: Path) -> None:
+def test_level_off_is_off_and_reported(repo: Path, boxed: Boxed) -> None:
     configure(repo, {"sandbox": {"level": "off"}})
     code, out, err = boxed("/bin/sh", "-c", "cd /; pwd; exit 3", cwd=repo)
     assert (code, out) == (3, "/\n")
