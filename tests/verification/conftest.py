@@ -30,3 +30,8 @@ def lasting_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         for name, value in {**GIT_IDENTITY, **calm}.items():
             patch.setenv(name, value)
         yield make_stage(make_repository(tmp_path_factory.mktemp("stage") / "мой repo"))
+
+
+@pytest.fixture(autouse=True)
+def fast_wardens(forked_wardens: None) -> None:
+    """Starting wardens is not what these tests are about."""

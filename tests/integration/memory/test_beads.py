@@ -21,9 +21,14 @@ ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
 ALL = (summary(), result(), failure(), lesson())
 
 
-@pytest.fixture(params=[False, True], ids=["envelope", "legacy"])
+@pytest.fixture
 def bd(tmp_path: Path, request: pytest.FixtureRequest) -> FakeBd:
-    return make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", legacy=request.param)
+    legacy = getattr(request, "param", False)
+    return make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", legacy=legacy)
+
+
+in_both_formats = pytest.mark.parametrize("bd", [False, True], ids=["envelope", "legacy"], indirect=True)
+"""For tests that together read every kind of answer."""
 
 
 def environ(bd: FakeBd) -> Mapping[str, str]:
@@ -37,6 +42,7 @@ def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> Mirrored
     return MirroredMemory(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
 
 
+@in_both_formats
 @pytest.mark.verification(38)
 def test_everything_is_mirrored_once_and_closed(bd: FakeBd) -> None:
     mirrored = memory(bd)
@@ -64,6 +70,7 @@ def test_it_gets_nothing_of_the_persons_own_beads(bd: FakeBd) -> None:
         }
 
 
+@in_both_formats
 def test_what_changes_is_brought_up_to_date_and_not_made_again(bd: FakeBd) -> None:
     mirrored = memory(bd)
     mirrored.remember([failure()])
@@ -72,6 +79,7 @@ def test_what_changes_is_brought_up_to_date_and_not_made_again(bd: FakeBd) -> No
     assert '"overcome":true' in issue["metadata"]["bf_record"]
 
 
+@in_both_formats
 def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> None:
     legacy = bd.program.with_name("behaviour.json").read_text()
     bd.behave(die_after="create")
@@ -82,6 +90,7 @@ def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> No
     assert [issue["status"] for issue in bd.issues] == ["closed"]
 
 
+@in_both_formats
 @pytest.mark.verification(38)
 def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -> None:
     memory(bd).remember(ALL)
