@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blueflame.cli.commands import doctor
+from blueflame.doctor.guards import GuardReport
 from blueflame.orchestrator.engine import local
+from support.command_forks import prepare_fork
+from support.command_line import START
 from support.repositories import GIT_IDENTITY, make_repository, run_git
+from support.snapshots import Snapshots
 from support.warden_forks import WardenForks, start_warden_forks
+
+examine_guards = doctor._examine_guards
 
 # no assertions about time: a busy machine is not a failure
 settings.register_profile("blueflame", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,6 +62,11 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Snapshots:
+    return Snapshots(tmp_path_factory.mktemp("готово"))
+
+
+@pytest.fixture(scope="session")
 def warden_forks() -> Iterator[WardenForks]:
     with start_warden_forks() as running:
         yield running
@@ -63,3 +76,20 @@ def warden_forks() -> Iterator[WardenForks]:
 def forked_wardens(warden_forks: WardenForks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Orchestrators in the test's own process fork their wardens."""
     monkeypatch.setattr(local, "start_detached", warden_forks.start_detached)
+
+
+@pytest.fixture
+def forked_commands(warden_forks: WardenForks, forked_wardens: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that are processes of their own are forked, and so are their wardens."""
+    monkeypatch.setattr(START, "prepare", partial(prepare_fork, warden_forks))
+
+
+@cache
+def examine_guards_once() -> GuardReport:
+    return examine_guards(None)
+
+
+@pytest.fixture
+def guards_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying every guard takes two seconds of CPU time: here those of the defaults were tried once."""
+    monkeypatch.setattr(doctor, "_examine_guards", lambda _project: examine_guards_once())

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,13 +100,31 @@ def until(true: Callable[[], T], *, what: str = "it") -> T:
     return found
 
 
+def prepare_program(
+    words: Sequence[str], _env: Mapping[str, str], own_terminal: bool
+) -> tuple[list[str], Callable[[], None] | None]:
+    return [sys.executable, "-c", ON_ITS_TERMINAL if own_terminal else MAIN, *words], None
+
+
+@dataclass
+class CommandStart:
+    """How `launched` and `at_terminal` start a command; the fixture `forked_commands` changes it."""
+
+    prepare: Callable[[Sequence[str], Mapping[str, str], bool], tuple[list[str], Callable[[], None] | None]]
+
+
+START = CommandStart(prepare_program)
+
+
 @contextmanager
 def launched(*argv: object, cwd: Path) -> Iterator[subprocess.Popen[str]]:
     """Run a command as its own process, without a terminal; it does not outlive the block."""
+    words, begin = START.prepare([*map(str, argv)], os.environ, False)
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *map(str, argv)],
+        words,
         cwd=cwd,
         text=True,
+        preexec_fn=begin,  # noqa: PLW1509 - no other thread holds a lock that it needs
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -124,8 +142,12 @@ def finish(process: subprocess.Popen[str]) -> Said:
 
 
 def call(*argv: object, cwd: Path) -> Said:
-    with launched(*argv, cwd=cwd) as process:
-        return finish(process)
+    """Run a command as a program, always: it knows nothing of this process."""
+    words, _ = prepare_program([*map(str, argv)], os.environ, False)
+    done = subprocess.run(
+        words, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
@@ -136,19 +158,19 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
     return Said(code, out, err)
 
 
-def look(cwd: Path) -> dict[str, Any] | None:
-    """Return what `blueflame status --json` prints; None while there is no session."""
+def look(cwd: Path, name: str | None = None) -> dict[str, Any] | None:
+    """Return what `blueflame status --json` prints, of the newest session by default; None while there is none."""
     project = open_project(start=cwd)
     try:
         with open_journal(project) as journal:
-            session = load_session(journal, find_session(journal, None))
+            session = load_session(journal, find_session(journal, name))
     except UsageError:
         return None
     return build_session_json(session, now=time.time()) | {"orchestrator_pid": find_running_pid(project)}
 
 
-def found_in(cwd: Path) -> dict[str, Any]:
-    session = look(cwd)
+def found_in(cwd: Path, name: str | None = None) -> dict[str, Any]:
+    session = look(cwd, name)
     assert session is not None
     return session
 
@@ -209,14 +231,17 @@ def at_terminal(
 ) -> Iterator[Terminal]:
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    variables = {**_without_a_size(), "TERM": "xterm", **(env or {})}
+    words, begin = START.prepare([*map(str, argv)], variables, True)
     process = subprocess.Popen(
-        [sys.executable, "-c", ON_ITS_TERMINAL, *map(str, argv)],
+        words,
         cwd=cwd,
         stdin=slave,
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        env={**_without_a_size(), "TERM": "xterm", **(env or {})},
+        env=variables,
+        preexec_fn=begin,  # noqa: PLW1509 - no other thread holds a lock that it needs
     )
     os.close(slave)
     terminal = Terminal(process, master)

@@ -2,7 +2,7 @@
 
 Starting Python and importing the warden takes longer than what most scripted agents do. A forked warden runs the same
 code in a process of its own, detached and with the same environment. Wardens started as programs are the subject of
-tests/integration/warden, tests/acceptance and the long run of tests/crash.
+tests/integration/warden, of the long run of tests/crash, and of those tests in tests/acceptance that start programs.
 
 Run as a program it is the server: `python warden_forks.py`, with its end of the socket as standard input.
 """
