@@ -220,6 +220,7 @@ def test_a_configuration_of_schema_one_is_used_with_a_warning(
     assert "blueflame config migrate" in said.err
 
 
+@pytest.mark.usefixtures("forked_wardens")
 def test_changes_are_left_alone_when_they_are_allowed(
     repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

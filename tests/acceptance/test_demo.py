@@ -37,6 +37,7 @@ def install_wheel(folder: Path) -> Path:
     run([*pip, *map(str, folder.glob("*.whl"))])
     packages = next(venv.glob("lib/python*/site-packages"))
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    (venv / "bin" / "shfmt").symlink_to(Path(sys.executable).parent / "shfmt")
     return venv / "bin" / "blueflame"
 
 
@@ -45,7 +46,7 @@ class DemoRun:
 
     def __init__(self, command: Path, folder: Path) -> None:
         self.folder = folder
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # shfmt is there
+        path = os.pathsep.join((str(command.parent), os.environ["PATH"]))
         env = {**os.environ, "TMPDIR": str(folder), "PATH": path}
         words = [str(command), "demo", "--json"]
         self.done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
@@ -109,6 +110,7 @@ def nothing_is_left_behind(demo: DemoRun) -> None:
     assert [word for word in names if str(demo.folder) in word] == []
 
 
+@pytest.mark.usefixtures("forked_wardens")
 def test_its_plan_has_dependencies_and_overlapping_locks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_its_plan_has_dependencies_and_overlapping_locks(
     assert run_git(laid.repo, "status", "--porcelain") == ""
 
 
+@pytest.mark.usefixtures("forked_commands")
 def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None:
     with at_terminal("demo", "--ask", cwd=tmp_path, env={"TMPDIR": str(tmp_path)}) as screen:
         screen.expect("(q)uit?")
@@ -133,6 +136,7 @@ def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("forked_commands")
 def test_it_asks_a_person_who_may_reject_the_plan(tmp_path: Path) -> None:
     folder = tmp_path / "моя демо"
     with at_terminal("demo", "--ask", "--in", folder, cwd=tmp_path, columns=120) as screen:

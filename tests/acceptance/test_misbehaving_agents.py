@@ -15,7 +15,7 @@ ONE_GO: Mapping[str, Any] = {"limits": {"max_retries": 0, "agent_timeout": "1s"}
 
 
 @pytest.fixture
-def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(repo: Path, forked_wardens: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     configure(repo, ONE_GO)
     monkeypatch.chdir(repo)
     return repo

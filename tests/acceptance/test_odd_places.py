@@ -9,6 +9,8 @@ import pytest
 from support.command_line import YES, Said, configure, here, write
 from support.repositories import make_repository, run_git
 
+pytestmark = pytest.mark.usefixtures("forked_wardens", "guards_are_known")
+
 
 def play(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
     configure(root)

@@ -20,7 +20,7 @@ FOREVER = [{"say": "думаю"}, {"sleep": "forever"}]
 
 
 @pytest.fixture
-def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(repo: Path, forked_commands: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     configure(repo)
     monkeypatch.chdir(repo)
     return repo
@@ -47,6 +47,7 @@ def working(project: Path) -> list[dict[str, Any]]:
     return found["locks"] if found else []
 
 
+@pytest.mark.usefixtures("guards_are_known")
 def test_status_cleanup_and_refusals_while_a_session_is_at_work(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,7 +23,7 @@ Verb = Callable[..., Said]
 
 
 @pytest.fixture
-def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(repo: Path, forked_commands: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     configure(repo, {"limits": LIMITS})
     monkeypatch.chdir(repo)
     return repo

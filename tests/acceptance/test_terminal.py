@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, look, task, until, write
-from support.repositories import run_git
+from support.repositories import make_repository, run_git
+from support.snapshots import Snapshots
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,14 @@ SLOW: Mapping[str, Any] = {
 
 
 @pytest.fixture
-def project(repo: Path) -> Path:
+def program(repo: Path) -> Path:
+    """A repository for commands that are started as programs, with their wardens."""
+    configure(repo)
+    return repo
+
+
+@pytest.fixture
+def project(repo: Path, forked_commands: None) -> Path:
     configure(repo)
     return repo
 
@@ -32,8 +40,8 @@ def start(project: Path, *more: object) -> AbstractContextManager[Terminal]:
     return at_terminal("run", "--task", "Добавь приветствие", *more, cwd=project)
 
 
-def test_a_whole_session_at_the_terminal(project: Path) -> None:
-    with start(project) as screen:
+def test_a_whole_session_at_the_terminal(program: Path) -> None:
+    with start(program) as screen:
         plan = screen.expect("(q)uit?")
         assert "Добавь приветствие" in plan
         assert "Approve the plan of 1 task?" in plan
@@ -52,7 +60,7 @@ def test_a_whole_session_at_the_terminal(project: Path) -> None:
         screen.type("a\n")
         screen.expect("completed: everything has landed")
         assert screen.end() == 0
-    assert "Добавь приветствие" in run_git(project, "log", "-1", "--format=%s", "main")
+    assert "Добавь приветствие" in run_git(program, "log", "-1", "--format=%s", "main")
 
 
 def test_an_answer_from_a_second_terminal_wins(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,78 +132,93 @@ def until_agents_run(project: Path) -> None:
     until(lambda: (found := look(project)) and found["locks"], what="an agent at work")
 
 
-def test_an_orchestrator_that_is_killed_loses_nothing(project: Path, tmp_path: Path) -> None:
+def test_an_orchestrator_that_is_killed_loses_nothing(program: Path, tmp_path: Path) -> None:
     slow = {
         "defaults": {"worker": [{"say": "pondering"}, {"sleep": 1.5}, {"note": None}, {"commit": "feat({task}): x"}]}
     }
     script = write(tmp_path / "play.yaml", slow)
-    with start(project, "--workflow", "direct", "--script", script) as screen:
+    with start(program, "--workflow", "direct", "--script", script) as screen:
         screen.expect("pondering")
         os.kill(screen.process.pid, signal.SIGKILL)
         screen.end()
     decisions = write(tmp_path / "решения.yaml", YES)
-    said = call("resume", "--script", script, "--decisions-file", decisions, "--json", cwd=project)
+    said = call("resume", "--script", script, "--decisions-file", decisions, "--json", cwd=program)
     assert said.code == 0, said.err
     assert [each["n"] for each in said.json["attempts"]] == [1]  # adopted, not done again
 
 
 @pytest.fixture
-def unfinished(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A session that stopped at its first gate."""
-    monkeypatch.chdir(project)
-    decisions = write(project.parent / "мало.yaml", {"session": ["stop"]})
-    said = here(capsys, "run", "--task", "Первое", "--decisions-file", decisions, "--quiet")
-    assert said.code == 7
-    assert "ran out at gate plan" in said.err
-    return str(found_in(project)["session"])
+def paused(
+    snapshots: Snapshots, forked_commands: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A repository with a session that stopped at its first gate."""
+
+    def build(folder: Path) -> None:
+        root = make_repository(folder / "мой repo")
+        configure(root)
+        decisions = write(folder / "мало.yaml", {"session": ["stop"]})
+        words = ("run", "--task", "Первое", "--decisions-file", decisions, "--quiet")
+        said = here(capsys, *words, "--config", root / "blueflame.yaml")
+        assert said.code == 7
+        assert "ran out at gate plan" in said.err
+
+    root = snapshots.open("terminal", build) / "мой repo"
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def unfinished(paused: Path) -> str:
+    return str(found_in(paused)["session"])
 
 
 @pytest.mark.parametrize(
     ("answer", "code", "outcome"), [("q", 3, None), ("r", 5, "plan_rejected"), ("f", 5, "abandoned")]
 )
 def test_an_unfinished_session_is_asked_about(
-    answer: str, code: int, outcome: str | None, project: Path, unfinished: str
+    answer: str, code: int, outcome: str | None, paused: Path, unfinished: str
 ) -> None:
-    with at_terminal("run", "--task", "Второе", cwd=project) as screen:
+    with at_terminal("run", "--task", "Второе", cwd=paused) as screen:
         assert unfinished in screen.expect("(q)uit?")
         screen.type(f"{answer}\n")
         if answer != "q":
             screen.expect("(q)uit?")  # of the plan: the old one's, or a new one's
             screen.type("q\n")
         assert screen.end() == code
-    assert call("status", unfinished, "--json", cwd=project).json["outcome"] == outcome
+    assert found_in(paused, unfinished)["outcome"] == outcome
 
 
 def test_without_a_terminal_an_unfinished_session_is_a_refusal(
-    project: Path, unfinished: str, capsys: pytest.CaptureFixture[str]
+    paused: Path, unfinished: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = here(capsys, "run", "--task", "Второе")
     assert said.code == 3
     for word in (unfinished, "Первое", "blueflame resume", "--fresh"):
         assert word in said.err
-    decisions = write(project.parent / "решения.yaml", {**YES, "resume": ["resume"]})
+    decisions = write(paused.parent / "решения.yaml", {**YES, "resume": ["resume"]})
     assert here(capsys, "run", "--task", "Второе", "--decisions-file", decisions, "-q").code == 0
-    assert found_in(project)["session"] == unfinished
+    assert found_in(paused)["session"] == unfinished
 
 
 def test_a_fresh_start_ends_the_unfinished_session(
-    project: Path, unfinished: str, capsys: pytest.CaptureFixture[str]
+    paused: Path, unfinished: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    decisions = write(project.parent / "решения.yaml", YES)
+    decisions = write(paused.parent / "решения.yaml", YES)
     said = here(capsys, "run", "--fresh", "--task", "Второе", "-w", "direct", "--decisions-file", decisions)
     assert said.code == 0, said.err
-    assert found_in(project)["session"] != unfinished
+    assert found_in(paused)["session"] != unfinished
     assert here(capsys, "status", unfinished, "--json").json["outcome"] == "abandoned"
 
 
+@pytest.mark.usefixtures("guards_are_known")
 def test_a_pipe_gets_no_escape_codes(
-    project: Path, unfinished: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    paused: Path, unfinished: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR")
     for argv in (["status"], ["gates"], ["log"], ["doctor"], ["cleanup", "--dry-run"], ["--help"]):
         said = here(capsys, *argv)
         assert "\x1b" not in said.out + said.err, argv
-    decisions = write(project.parent / "решения.yaml", YES)
+    decisions = write(paused.parent / "решения.yaml", YES)
     said = here(capsys, "resume", "--decisions-file", decisions)
     assert "landed as" in said.out
     assert "\x1b" not in said.out + said.err
@@ -203,10 +226,10 @@ def test_a_pipe_gets_no_escape_codes(
 
 @pytest.mark.parametrize(("no_color", "coloured"), [(None, True), ("1", False)])
 def test_colour_is_for_terminals_that_want_it(
-    no_color: str | None, coloured: bool, project: Path, unfinished: str, monkeypatch: pytest.MonkeyPatch
+    no_color: str | None, coloured: bool, paused: Path, unfinished: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR")
-    with at_terminal("status", cwd=project, env={"NO_COLOR": no_color} if no_color else {}) as screen:
+    with at_terminal("status", cwd=paused, env={"NO_COLOR": no_color} if no_color else {}) as screen:
         assert ("\x1b[3" in raw(screen)) is coloured
 
 

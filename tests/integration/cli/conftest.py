@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def fast_wardens(forked_wardens: None) -> None:
-    """Starting wardens is not what these tests are about."""
+def fast_starts(forked_commands: None) -> None:
+    """Starting Python is not what these tests are about."""

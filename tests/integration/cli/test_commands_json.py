@@ -21,6 +21,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BUILD = {"base", "commit", "added", "deleted", "files", "path", "checks", "name", "passed", "exit_code"}
 
 
+@pytest.mark.usefixtures("guards_are_known")
 def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = write(tmp_path / "план.yaml", {"tasks": [task(1)]})
     few = write(tmp_path / "мало.yaml", {"plan": ["approve"]})

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blueflame.cli.commands import doctor
-from blueflame.doctor.guards import GuardReport
-from support.command_line import YES, Said, call, configure, found_in, here, task, write
-from support.repositories import run_git
+from support.command_line import YES, Said, configure, found_in, here, task, write
+from support.repositories import make_repository, run_git
+from support.snapshots import Snapshots
 
-examine_guards = doctor._examine_guards
+pytestmark = pytest.mark.usefixtures("guards_are_known")
+
 REJECT: Mapping[str, Any] = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
-
-
-@cache
-def examine_guards_once() -> GuardReport:
-    return examine_guards(None)
-
-
-@pytest.fixture(autouse=True)
-def guards_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trying every guard takes two seconds of CPU time, and these tests are about the other findings."""
-    monkeypatch.setattr(doctor, "_examine_guards", lambda _project: examine_guards_once())
 
 
 @pytest.fixture
@@ -34,6 +22,36 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     configure(repo)
     monkeypatch.chdir(repo)
     return repo
+
+
+@pytest.fixture
+def landed(snapshots: Snapshots, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a session whose work has landed."""
+    return open_played("upkeep landed", YES, snapshots, capsys, monkeypatch)
+
+
+@pytest.fixture
+def rejected(snapshots: Snapshots, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a session whose work was rejected."""
+    return open_played("upkeep rejected", REJECT, snapshots, capsys, monkeypatch)
+
+
+def open_played(
+    name: str,
+    decisions: Mapping[str, Any],
+    snapshots: Snapshots,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    def build(folder: Path) -> None:
+        root = make_repository(folder / "мой repo")
+        configure(root)
+        monkeypatch.chdir(root)
+        assert play(root, capsys, decisions).json["outcome"]
+
+    root = snapshots.open(name, build) / "мой repo"
+    monkeypatch.chdir(root)
+    return root
 
 
 def play(
@@ -50,55 +68,52 @@ def kept_refs(project: Path) -> list[str]:
     return run_git(project, "for-each-ref", "--format=%(refname)", "refs/blueflame").splitlines()
 
 
-def test_refs_of_landed_work_are_removed_and_its_commits_stay(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = play(project, capsys).json["session"]
-    assert kept_refs(project)
+def test_refs_of_landed_work_are_removed_and_its_commits_stay(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = found_in(landed)["session"]
+    assert kept_refs(landed)
     rehearsed = here(capsys, "cleanup", "--dry-run", "--json").json
     assert rehearsed["dry_run"]
     assert {each["kind"] for each in rehearsed["removed"]} == {"ref"}
     assert {each["session"] for each in rehearsed["removed"]} == {name}
-    assert kept_refs(project) == sorted(each["name"] for each in rehearsed["removed"])
+    assert kept_refs(landed) == sorted(each["name"] for each in rehearsed["removed"])
     said = here(capsys, "cleanup")
     assert said.code == 0
     assert said.out.splitlines()[0].startswith(f"removed  {name}  ")
-    assert kept_refs(project) == []
-    assert "Добавь" in run_git(project, "log", "-1", "--format=%s", "main")
+    assert kept_refs(landed) == []
+    assert "Добавь" in run_git(landed, "log", "-1", "--format=%s", "main")
     assert here(capsys, "cleanup").out == "nothing to clean up\n"
-    assert found_in(project)["outcome"] == "completed"  # the journal stays
+    assert found_in(landed)["outcome"] == "completed"  # the journal stays
 
 
 def test_commits_that_are_on_no_branch_are_kept_until_a_person_says_otherwise(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    rejected: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commit = play(project, capsys, REJECT).json["tasks"][0]["commit"]
+    commit = found_in(rejected)["tasks"][0]["commit"]
     assert commit is None  # the task has none any more, but the work is not lost
-    (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
-    sha = run_git(project, "rev-parse", ref).strip()
+    (ref,) = [each for each in kept_refs(rejected) if "/attempts/" in each]
+    sha = run_git(rejected, "rev-parse", ref).strip()
     said = here(capsys, "cleanup", "--json")
     assert [each["name"] for each in said.json["kept"]] == [ref]
-    assert kept_refs(project) == [ref]
+    assert kept_refs(rejected) == [ref]
     shown = here(capsys, "cleanup", "--verbose").out
     assert ref in shown
     assert "--drop-unmerged" in shown
     assert here(capsys, "cleanup", "--drop-unmerged", "--dry-run").out.startswith("would remove")
-    assert kept_refs(project) == [ref]
+    assert kept_refs(rejected) == [ref]
     assert here(capsys, "cleanup", "--drop-unmerged").code == 0
-    assert kept_refs(project) == []
-    assert run_git(project, "cat-file", "-t", sha) == "commit\n"  # git keeps it until it collects garbage
+    assert kept_refs(rejected) == []
+    assert run_git(rejected, "cat-file", "-t", sha) == "commit\n"  # git keeps it until it collects garbage
 
 
 def test_commits_that_the_person_put_on_a_branch_are_not_unmerged(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    rejected: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(project, capsys, REJECT)
-    (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
-    run_git(project, "branch", "спасено", ref)
+    (ref,) = [each for each in kept_refs(rejected) if "/attempts/" in each]
+    run_git(rejected, "branch", "спасено", ref)
     said = here(capsys, "cleanup", "--json").json
     assert said["kept"] == []
-    assert kept_refs(project) == []
-    assert run_git(project, "log", "-1", "--format=%s", "спасено")
+    assert kept_refs(rejected) == []
+    assert run_git(rejected, "log", "-1", "--format=%s", "спасено")
 
 
 def test_an_unfinished_session_keeps_everything(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,32 +140,25 @@ def test_what_failed_is_left_to_look_at_and_then_taken_away(project: Path, capsy
     assert "left behind" not in here(capsys, "doctor").out
 
 
-def test_a_folder_that_blue_flame_did_not_make_is_not_touched(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    play(project, capsys)
-    mine = project / ".trees" / "worker-00000000"
+def test_a_folder_that_blue_flame_did_not_make_is_not_touched(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = landed / ".trees" / "worker-00000000"
     mine.mkdir()
     (mine / "важное.txt").write_text("mine")
     here(capsys, "cleanup", "--drop-unmerged")
     assert (mine / "важное.txt").read_text() == "mine"
 
 
-def test_old_logs_go_when_they_are_too_old(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    play(project, capsys)
-    folders = sorted((project / ".blueflame" / "attempts").iterdir())
+def test_old_logs_go_when_they_are_too_old(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = sorted((landed / ".blueflame" / "attempts").iterdir())
     assert folders
     assert {each["kind"] for each in here(capsys, "cleanup", "--json").json["removed"]} == {"ref"}
-    configure(project, {"cleanup": {"log_max_age": "1ms"}})
+    configure(landed, {"cleanup": {"log_max_age": "1ms"}})
     kinds = [each["kind"] for each in here(capsys, "cleanup", "--json").json["removed"]]
     assert kinds.count("attempt folder") == len(folders)
-    assert list((project / ".blueflame" / "attempts").iterdir()) == []
+    assert list((landed / ".blueflame" / "attempts").iterdir()) == []
 
 
-def test_the_doctor_does_not_nag_about_landed_work(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    played = {role: {"runtime": "scripted"} for role in ("planner", "worker", "validator", "lead")}
-    configure(project, {"roles": played})
-    play(project, capsys)
+def test_the_doctor_does_not_nag_about_landed_work(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = here(capsys, "doctor", "--json")
     assert said.code == 0
     assert {each["state"] for each in said.json["findings"]} == {"ok"}
@@ -167,16 +175,6 @@ def test_the_doctor_finds_what_is_wrong(project: Path, capsys: pytest.CaptureFix
     assert "✗  runtime claude" in said.out
     assert "no-such-claude" in said.out
     assert "README.md" in said.out
-
-
-def test_the_doctor_works_where_nothing_is_installed(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    said = call("doctor", "--json", cwd=project)
-    assert said.code == 3
-    states = {each["name"]: each["state"] for each in said.json["findings"]}
-    assert (states["python"], states["git"], states["editor"]) == ("ok", "bad", "warning")
 
 
 def test_the_doctor_sees_only_the_machine_outside_of_a_repository(

@@ -32,6 +32,7 @@ def test_every_guard_is_in_the_table(project: Path, capsys: pytest.CaptureFixtur
 
 
 @needs_sandbox
+@pytest.mark.usefixtures("guards_are_known")
 def test_outside_of_a_repository_the_defaults_are_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,20 +53,22 @@ def test_level_off_is_a_warning(project: Path, capsys: pytest.CaptureFixture[str
     assert "enforced" in said.out
 
 
-def test_where_there_is_no_bubblewrap_it_says_what_to_do(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_installed_it_says_what_to_do(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     said = call("doctor", "--json", cwd=project)
     assert (said.code, said.err) == (3, "")
     states = {guard["name"]: guard["state"] for guard in said.json["guards"]}
     assert {states[row.name] for row in SANDBOX_GUARDS} == {"impossible here"}
     assert states["dead watcher"] == "enforced"
-    level = next(each for each in said.json["findings"] if each["name"] == "level")
-    assert level["state"] == "bad"
-    assert "apt-get install bubblewrap" in level["details"]
+    findings = {each["name"]: each for each in said.json["findings"]}
+    wanted = {"python": "ok", "git": "bad", "editor": "warning", "level": "bad"}
+    assert {name: findings[name]["state"] for name in wanted} == wanted
+    assert "apt-get install bubblewrap" in findings["level"]["details"]
     assert said.json["level"] == {"asked": "standard", "held": "off"}
 
 
 @needs_sandbox
+@pytest.mark.usefixtures("guards_are_known")
 @pytest.mark.parametrize("columns", [44, 80, 160])
 def test_at_a_terminal_of_any_width_the_table_can_be_read(project: Path, columns: int) -> None:
     with at_terminal("doctor", cwd=project, columns=columns) as terminal:

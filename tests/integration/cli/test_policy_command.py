@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.command_line import MAIN, here
+from support.command_line import MAIN, START, here
 
 GOOD = "schema_version: 2\nproject: {name: x}\n"
 
@@ -26,13 +27,8 @@ def configured(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answers(lines: Sequence[bytes | dict[str, Any]], *argv: object, cwd: Path | None = None) -> list[dict[str, str]]:
     """What a process of its own says to these lines."""
     said = b"\n".join(json.dumps(line).encode() if isinstance(line, dict) else line for line in lines)
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "policy", "check", *map(str, argv)],
-        input=said,
-        capture_output=True,
-        check=False,
-        cwd=cwd,
-    )
+    words, begin = START.prepare(["policy", "check", *map(str, argv)], os.environ, False)
+    done = subprocess.run(words, preexec_fn=begin, input=said, capture_output=True, check=False, cwd=cwd)
     assert (done.returncode, done.stderr) == (0, b"")
     return [json.loads(line) for line in done.stdout.splitlines()]
 

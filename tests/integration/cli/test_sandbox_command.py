@@ -61,8 +61,11 @@ def test_show_changes_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.parametrize("argv", [("run",), ("run", "--"), ("run", "--worktree", "нет", "--", "true")])
-def test_a_wrong_command_line_is_told(repo: Path, argv: tuple[str, ...]) -> None:
-    said = call("sandbox", *argv, cwd=repo)
+def test_a_wrong_command_line_is_told(
+    argv: tuple[str, ...], repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo)
+    said = here(capsys, "sandbox", *argv)
     assert said.code == 2
     assert "Traceback" not in said.err
 

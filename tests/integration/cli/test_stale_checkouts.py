@@ -10,6 +10,8 @@ from blueflame.cli.main import run
 from blueflame.git.checkouts import list_checkouts, make_checkout
 from blueflame.git.repository import open_repository
 from blueflame.testing import create_throwaway_repository
+from support.repositories import run_git
+from support.snapshots import Snapshots
 
 CONFIG = """\
 schema_version: 2
@@ -22,17 +24,17 @@ roles: {planner: {runtime: scripted}, worker: {runtime: scripted}, validator: {r
 """
 
 
-def project(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def build(folder: Path) -> None:
+    """A repository with a session that was rejected, and a checkout that was left."""
     root = create_throwaway_repository(
-        tmp_path / "мой repo", {"blueflame.yaml": CONFIG.replace("POLICY", policy), "src/a.txt": "a\n"}
+        folder / "мой repo", {"blueflame.yaml": CONFIG.replace("POLICY", "warn"), "src/a.txt": "a\n"}
     )
-    monkeypatch.chdir(root)
-    (tmp_path / "no.yaml").write_text("plan: [quit]\n")
-    (tmp_path / "clean.yaml").write_text("plan: [quit]\nstale: [clean]\n")
-    assert run(["run", "--task", "x", "--quiet", "--decisions-file", str(tmp_path / "no.yaml")]) == 5
+    (folder / "no.yaml").write_text("plan: [quit]\n")
+    (folder / "clean.yaml").write_text("plan: [quit]\nstale: [clean]\n")
+    words = ["run", "--task", "x", "--quiet", "--decisions-file", str(folder / "no.yaml")]
+    assert run([*words, "--config", str(root / "blueflame.yaml")]) == 5
     repo = open_repository(root, base_branch="main")
     make_checkout(repo, root / ".trees" / "worker-00000000", base=repo.base_sha)
-    return root
 
 
 KEPT = "'blueflame cleanup' removes them"
@@ -50,7 +52,7 @@ REMOVED = "removed 1 checkout of earlier sessions"
     ],
 )
 def test_stale_checkouts_are_treated_as_configured(
-    tmp_path: Path,
+    snapshots: Snapshots,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     *,
@@ -58,9 +60,13 @@ def test_stale_checkouts_are_treated_as_configured(
     decisions: str,
     said: str,
 ) -> None:
-    root = project(tmp_path, policy, monkeypatch)
+    folder = snapshots.open("stale", build)
+    root = folder / "мой repo"
+    monkeypatch.chdir(root)
+    (root / "blueflame.yaml").write_text(CONFIG.replace("POLICY", policy))
+    run_git(root, "commit", "-q", "--allow-empty", "-am", "configure")
 
-    assert run(["run", "--task", "y", "--quiet", "--decisions-file", str(tmp_path / decisions)]) == 5
+    assert run(["run", "--task", "y", "--quiet", "--decisions-file", str(folder / decisions)]) == 5
 
     assert len(list_checkouts(root / ".trees")) == (1 if said == KEPT else 0)
     assert said in capfd.readouterr().err

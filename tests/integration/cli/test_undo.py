@@ -10,30 +10,45 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import LandingUndone
 from blueflame.orchestrator.lifecycle import lock_project
 from support.command_line import at_terminal, here
-from support.sessions import SessionRun, Stage, make_stage, task, writes
+from support.repositories import make_repository
+from support.sessions import Stage, find_stage, make_stage, task, writes
+from support.snapshots import Snapshots
 
 
 @pytest.fixture
-def stage(repo: Path) -> Stage:
-    return make_stage(repo)
+def landed(snapshots: Snapshots) -> Stage:
+    """The stage after its session, whose landings were merges."""
+    folder = snapshots.open("undo", lambda new: land(make_stage(make_repository(new / "мой repo"))))
+    return find_stage(folder / "мой repo")
 
 
-def landed(stage: Stage) -> SessionRun:
+def land(stage: Stage) -> None:
     """Two groups, one after the other; the second builds on the first."""
     stage.play(
         task(1, cohesion_group="a"),
         task(2, cohesion_group="b", after=[1]),
         workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")},
     )
-    return stage.run()
+    stage.run()
 
 
-@pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
 def test_a_landing_is_reverted_by_a_new_commit_and_the_rest_stays(
-    stage: Stage, capsys: pytest.CaptureFixture[str], mode: str
+    landed: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.reconfigure(landing={"mode": mode})
-    landed(stage)
+    assert landed.project().settings.landing.mode == "merge"
+    it_is_reverted_and_the_rest_stays(landed, capsys)
+
+
+@pytest.mark.parametrize("mode", ["squash", "fast-forward"])
+def test_a_landing_without_a_merge_is_reverted_in_the_same_way(
+    repo: Path, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
+    stage = make_stage(repo, landing={"mode": mode})
+    land(stage)
+    it_is_reverted_and_the_rest_stays(stage, capsys)
+
+
+def it_is_reverted_and_the_rest_stays(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     before = stage.head()
     said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 0
@@ -52,75 +67,69 @@ def test_a_landing_is_reverted_by_a_new_commit_and_the_rest_stays(
 
 
 def test_a_landing_is_taken_back_once_and_what_was_taken_back_can_be_told(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    landed: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    landed(stage)
-    result = here(capsys, "undo", "cs-002", "--yes", "--json", "--config", stage.config)
+    result = here(capsys, "undo", "cs-002", "--yes", "--json", "--config", landed.config)
     assert result.json["tasks"] == ["task-002"]
-    assert result.json["after"] == stage.head()
-    again = here(capsys, "undo", "cs-002", "--yes", "--config", stage.config)
+    assert result.json["after"] == landed.head()
+    again = here(capsys, "undo", "cs-002", "--yes", "--config", landed.config)
     assert again.code == 3
     assert "was undone by" in again.err
-    assert here(capsys, "undo", "cs-009", "--yes", "--config", stage.config).code == 2
+    assert here(capsys, "undo", "cs-009", "--yes", "--config", landed.config).code == 2
 
 
-def test_what_later_work_stands_on_is_not_taken_back(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    landed(stage)
-    stage.commit("src/1.txt", "mine now\n")
-    head = stage.head()
-    said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
+def test_what_later_work_stands_on_is_not_taken_back(landed: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    landed.commit("src/1.txt", "mine now\n")
+    head = landed.head()
+    said = here(capsys, "undo", "cs-001", "--yes", "--config", landed.config)
     assert said.code == 3
     assert "later work on main changed the same places (src/1.txt)" in said.err
-    assert stage.head() == head
+    assert landed.head() == head
 
 
 def test_a_dirty_checkout_is_not_touched_and_nobody_is_asked_without_a_terminal(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+    landed: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    landed(stage)
-    head = stage.head()
-    assert "pass --yes" in here(capsys, "undo", "cs-001", "--config", stage.config).err
-    (stage.root / "src/1.txt").write_text("scribble\n")
-    said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
+    head = landed.head()
+    assert "pass --yes" in here(capsys, "undo", "cs-001", "--config", landed.config).err
+    (landed.root / "src/1.txt").write_text("scribble\n")
+    said = here(capsys, "undo", "cs-001", "--yes", "--config", landed.config)
     assert said.code == 3
     assert "nothing was changed" in said.err
-    assert (stage.head(), (stage.root / "src/1.txt").read_text()) == (head, "scribble\n")
+    assert (landed.head(), (landed.root / "src/1.txt").read_text()) == (head, "scribble\n")
 
 
-def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
-    landed(stage)
-    head = stage.head()
+def test_at_a_terminal_it_asks_first(landed: Stage) -> None:
+    head = landed.head()
     for typed, left in (("n", "nothing was changed"), ("y", "cs-002 reverted")):
-        with at_terminal("undo", "cs-002", cwd=stage.root) as terminal:
+        with at_terminal("undo", "cs-002", cwd=landed.root) as terminal:
             terminal.expect("reverts task-002")
             terminal.expect("Revert it with a commit on main?")
             terminal.type(f"{typed}\n")
             terminal.expect(left)
             assert terminal.end() == (0 if typed == "y" else 3)
-        assert (stage.head() == head) is (typed == "n")
+        assert (landed.head() == head) is (typed == "n")
 
 
-def test_while_somebody_is_at_work_nothing_is_taken_back(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    landed(stage)
-    head = stage.head()
-    with lock_project(stage.project()):
-        said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
+def test_while_somebody_is_at_work_nothing_is_taken_back(landed: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    head = landed.head()
+    with lock_project(landed.project()):
+        said = here(capsys, "undo", "cs-001", "--yes", "--config", landed.config)
     assert said.code == 3
     assert "another Blue Flame runs in" in said.err
-    assert stage.head() == head
+    assert landed.head() == head
 
 
 def test_an_undo_whose_note_was_lost_in_a_crash_is_not_done_twice(
-    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    landed: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    landed(stage)
     with monkeypatch.context() as dying:
         dying.setattr("blueflame.journal.journal.Journal.append", _dies)
-        assert here(capsys, "undo", "cs-001", "--yes", "--config", stage.config).code == 130
-    head = stage.head()
-    assert here(capsys, "undo", "cs-001", "--yes", "--config", stage.config).code == 0
-    assert stage.head() == head
-    assert stage.look()[0].changesets["cs-001"].state is ChangesetState.UNDONE
+        assert here(capsys, "undo", "cs-001", "--yes", "--config", landed.config).code == 130
+    head = landed.head()
+    assert here(capsys, "undo", "cs-001", "--yes", "--config", landed.config).code == 0
+    assert landed.head() == head
+    assert landed.look()[0].changesets["cs-001"].state is ChangesetState.UNDONE
 
 
 def _dies(*_args: object, **_more: object) -> None:
