@@ -566,7 +566,7 @@ PATHS = st.builds(lambda start, parts: start + "/".join(parts), STARTS, st.lists
 CWD = st.sampled_from(["$WT", "$WT/src", "$WT/src/deep", "$TMP", "$WT/src/inner", "$WT/src/out"])
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
 def test_an_allowed_write_stays_in_the_worktree_and_in_allowed_paths(
     worktree: TrapWorktree, path: str, cwd: str
@@ -596,7 +596,7 @@ def broken(path: str) -> Iterator[str]:
     yield from (each.rule for each in found)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, cwd=CWD)
 def test_whatever_may_be_read_is_inside_and_not_blocked(worktree: TrapWorktree, path: str, cwd: str) -> None:
     if not worktree.ask("Read", file_path=path, cwd=cwd).allowed:
@@ -610,7 +610,7 @@ def test_whatever_may_be_read_is_inside_and_not_blocked(worktree: TrapWorktree, 
         assert not Globs(PERMISSIONS.blocked_paths).touches(inner)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.text(max_size=40))
 def test_any_text_gets_a_decision(worktree: TrapWorktree, path: str) -> None:
     for tool, key in (("Write", "file_path"), ("Glob", "pattern"), ("Grep", "glob")):
