@@ -6,8 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes
 ARGS ?=
 KILLS ?= 600
 TORTURED := benchmarks/results/torture.json
-# one more than CI has cores: many tests wait for processes
-WORKERS ?= 3
+# twice the cores of CI: many tests wait for processes
+WORKERS ?= 4
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 help:  ## this list

@@ -203,8 +203,8 @@ def _block_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        while signal.sigpending() & set(HANDLED_SIGNALS):
-            signal.sigwait(HANDLED_SIGNALS)
+        while _wait_for_signal(0) is not None:  # another thread may take a pending one: never wait for it
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
