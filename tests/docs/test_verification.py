@@ -1,4 +1,4 @@
-"""Each of the 58 verification tests is proven by somebody, and each finding of the review has its answer."""
+"""Each of the 58 verification tests is proven by a test, and each finding of the review has its answer."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def exports(stage: Stage) -> Iterator[Stage]:
 
 
 def test_exports_that_fail_are_reported_once_and_caught_up_when_writing_works_again(exports: Stage) -> None:
-    def mend(_gate: Gate, _session: Session) -> str:
+    def repair(_gate: Gate, _session: Session) -> str:
         (exports.root / "notes").unlink()
         return "approve"
 
     exports.play(task(1), task(2))
-    result = exports.run({"changeset": [mend]})
+    result = exports.run({"changeset": [repair]})
     assert result.session.outcome == "completed"
     assert [each.id for each in read_plan(exports.root / "notes/tasks.yaml")] == ["task-001", "task-002"]
     (warning,) = result.warnings

@@ -234,7 +234,7 @@ def test_a_journal_deleted_under_a_session_is_reported_and_rescued(stage: Stage)
 
 
 def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:
-    """Put down after each event in turn, without a process of its own: what is journalled is enough to go on from."""
+    """Stopped after each event in turn: the journal is enough to continue from."""
 
     class PutDown(Exception):
         pass

@@ -94,13 +94,13 @@ def test_a_red_base_blames_no_task_and_the_work_is_kept(stage: Stage) -> None:
         stage.commit("docs/broken.md", "oh\n")
         return "approve"
 
-    def mends(_gate: Gate, _session: Session) -> str:
+    def repairs(_gate: Gate, _session: Session) -> str:
         stage.git("rm", "-q", "docs/broken.md")
-        stage.git("commit", "-q", "-m", "fix(task-000): mend")
+        stage.git("commit", "-q", "-m", "fix(task-000): repair")
         return "continue"
 
     stage.play(task(1), task(2))
-    result = stage.run({"changeset": [breaks], "session": [mends]})
+    result = stage.run({"changeset": [breaks], "session": [repairs]})
     skipped = next(event for event in result.of(ChangesetJudged) if event.choice == "skip")
     assert "red on main itself" in skipped.note
     assert not result.of(ChangesetEvicted)

@@ -12,7 +12,7 @@ from support.sessions import Stage, task
 
 
 def telling(stage: Stage, **given: object) -> Path:
-    out = stage.root.parent / "told"
+    out = stage.root.parent / "notices"
     phone = {"kind": "command", "command": f"cat >> '{out}'", "delay": "0s", "throttle": "0s", **given}
     stage.reconfigure(notifications={"phone": phone}, limits={"max_retries": 0})
     return out

@@ -429,7 +429,7 @@ def test_an_id_that_could_say_something_is_refused() -> None:
 
 
 def test_no_text_of_a_brief_is_forgotten() -> None:
-    """Whoever adds a field to a brief must show it, or take it out again."""
+    """Every field of a brief is shown in its prompt."""
     idle = {"worker-1", "worker-2", "a" * 40}  # who made an earlier attempt, and what the checkout holds anyway
     adapted = {"feat(task-001): add JWT middleware"}
     for_others = {"auth", "task-001", "tests/test_login.py"}  # parts of a task that only the scheduler or worker needs

@@ -44,7 +44,7 @@ def leave_word(stage: Stage, seconds: float | None) -> None:
     now = time.time()
     park = {"kind": "rate_limit", "reason": "429: slow down", "since": now - 5, "until": seconds and now + seconds}
     word(stage).parent.mkdir(parents=True, exist_ok=True)
-    word(stage).write_text(json.dumps({**park, "attempt": "somebody"}))
+    word(stage).write_text(json.dumps({**park, "attempt": "another"}))
 
 
 def one_by_one(stage: Stage, **gates: str) -> Path:

@@ -68,7 +68,7 @@ def test_an_invalid_file_changes_nothing_and_is_read_again_when_it_is_fixed(stag
     change(path, more=NEW.replace("priority: 1", "priority: high"))
     aside = path.with_name("tasks.yaml.edited")
 
-    def mend(gate: Gate, _session: Session) -> str:
+    def repair(gate: Gate, _session: Session) -> str:
         (problem,) = gate.evidence["problems"]
         found, line, _ = problem.split(":", 2)
         assert Path(found) == aside
@@ -76,7 +76,7 @@ def test_an_invalid_file_changes_nothing_and_is_read_again_when_it_is_fixed(stag
         change(aside, "priority: high", "priority: 2")
         return "read"
 
-    result = stage.resume({"session": ["continue"], "tasks": [mend]})
+    result = stage.resume({"session": ["continue"], "tasks": [repair]})
     assert len(result.of(EditRefused)) == 1
     assert result.states["task-003"] == "merged"
 

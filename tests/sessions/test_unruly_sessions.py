@@ -38,7 +38,7 @@ def _read(path: Path) -> list[str]:
 
 
 def at_work_in(folder: Path) -> list[int]:
-    """Whoever works in one of the checkouts."""
+    """Processes that work in one of the checkouts."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -159,7 +159,7 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
 
 
 def look(cwd: Path, name: str | None = None) -> dict[str, Any] | None:
-    """Return what `blueflame status --json` prints, of the newest session by default; None while there is none."""
+    """Return what `blueflame status --json` prints, of the newest session by default; None without a session."""
     project = open_project(start=cwd)
     try:
         with open_journal(project) as journal:

@@ -1,4 +1,4 @@
-"""`blueflame attach`: who is meant, and what is said when there is nobody to connect to."""
+"""`blueflame attach`: which agent is meant, and what is printed when none can be connected to."""
 
 from __future__ import annotations
 

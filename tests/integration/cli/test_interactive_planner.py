@@ -1,4 +1,4 @@
-"""Whether the planner of a new session can talk with the person, and what they are told when it cannot."""
+"""Whether the planner of a new session can talk with the person, and what is printed when it cannot."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_who_asked_for_a_talk_is_told_why_there_is_none(
 ) -> None:
     assert not asked(repo, options, planning={"interactive": True})
     assert words in capsys.readouterr().err
-    assert not asked(repo, options)  # by default nobody has asked for it
+    assert not asked(repo, options)  # not by default
     assert capsys.readouterr().err == ""
 
 

@@ -1,4 +1,4 @@
-"""`blueflame sandbox`, as a person and as a program meet it; and as somebody who is not root."""
+"""`blueflame sandbox`, for a person, for a program, and for a user who is not root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.repositories import make_repository
 from support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
-SOMEBODY = 54321
+ORDINARY_UID = 54321
 """No user of the machine has this number."""
 
 
@@ -102,32 +102,32 @@ def test_nobody_inside_can_type_into_the_terminal(repo: Path) -> None:
 
 
 @pytest.fixture
-def somebody() -> Iterator[Path]:
+def user_folder() -> Iterator[Path]:
     """A folder of theirs, in which an ordinary user can start Blue Flame; skips where that cannot be had."""
     if os.geteuid() != 0:
         pytest.skip("the tests do not run as root, so all of them run as an ordinary user")
     if shutil.which("setpriv") is None:
         pytest.skip("setpriv is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="somebody-"))
+    folder = Path(tempfile.mkdtemp(prefix="user-"))
     try:
         folder.chmod(0o755)
         shutil.copytree(Path(blueflame.__file__).parent, folder / "src" / "blueflame")
         repo = make_repository(folder / "репо one")
         (folder / "home").mkdir()
         for path in (repo, folder / "home", *repo.rglob("*")):
-            os.chown(path, SOMEBODY, SOMEBODY)
-        if as_somebody(folder, "--version").code != 0:
+            os.chown(path, ORDINARY_UID, ORDINARY_UID)
+        if run_as_user(folder, "--version").code != 0:
             pytest.skip("no Python here with our dependencies can be run by an ordinary user")
         yield folder
     finally:
         shutil.rmtree(folder)
 
 
-def as_somebody(folder: Path, *argv: str, cwd: str = "репо one") -> Said:
+def run_as_user(folder: Path, *argv: str, cwd: str = "репо one") -> Said:
     python = sys.executable if _others_may(Path(sys.executable).resolve()) else "/usr/bin/python3"
     packages = os.pathsep.join([str(folder / "src"), *site.getsitepackages()])
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), "PYTHONPATH": packages, "LANG": "C.UTF-8"}
-    drop = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", "--inh-caps=-all"]
+    drop = ["setpriv", f"--reuid={ORDINARY_UID}", f"--regid={ORDINARY_UID}", "--clear-groups", "--inh-caps=-all"]
     done = subprocess.run(
         [*drop, python, "-c", MAIN, *argv],
         cwd=folder / cwd,
@@ -144,34 +144,34 @@ def _others_may(path: Path) -> bool:
     return all(above.stat().st_mode & 0o001 for above in (path, *path.parents))
 
 
-def test_an_ordinary_user_has_the_same_walls(somebody: Path) -> None:
-    secret = somebody / "home" / ".ssh" / "id"
+def test_an_ordinary_user_has_the_same_walls(user_folder: Path) -> None:
+    secret = user_folder / "home" / ".ssh" / "id"
     secret.parent.mkdir()
     secret.write_text("canary")
     script = (
         f"id -u; echo x >here; echo x >/x; echo x >~/x; cat '{secret}'; git log --format=%s;"
         " grep -c '0000000000000000' /proc/self/status; unshare -U true; exit 5"
     )
-    said = as_somebody(somebody, "sandbox", "run", "--", "/bin/sh", "-c", script)
+    said = run_as_user(user_folder, "sandbox", "run", "--", "/bin/sh", "-c", script)
     assert said.code == 5, said.err
-    assert said.out.splitlines()[:2] == [str(SOMEBODY), "feat(task-000): begin"]
+    assert said.out.splitlines()[:2] == [str(ORDINARY_UID), "feat(task-000): begin"]
     assert "canary" not in said.out
-    assert (somebody / "репо one" / "here").exists()
-    assert not (somebody / "home" / "x").exists()
+    assert (user_folder / "репо one" / "here").exists()
+    assert not (user_folder / "home" / "x").exists()
 
 
-def test_an_ordinary_user_has_the_doors(somebody: Path) -> None:
+def test_an_ordinary_user_has_the_doors(user_folder: Path) -> None:
     script = (
         "import os, socket\n"
         "s = socket.create_connection(('127.0.0.1', int(os.environ['BLUEFLAME_GATEWAY_PORT'])))\n"
         "s.sendall(b'CONNECT 127.0.0.1:22 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); print(s.recv(200).decode().split()[1])\n"
     )
-    said = as_somebody(somebody, "sandbox", "run", "--host", "example.org", "--", "/usr/bin/python3", "-c", script)
+    said = run_as_user(user_folder, "sandbox", "run", "--host", "example.org", "--", "/usr/bin/python3", "-c", script)
     assert said.out == "403\n", said.err
 
 
-def test_a_fork_bomb_of_an_ordinary_user_is_bounded(somebody: Path) -> None:
-    configure(somebody / "репо one", {"sandbox": {"max_processes": 40}})
+def test_a_fork_bomb_of_an_ordinary_user_is_bounded(user_folder: Path) -> None:
+    configure(user_folder / "репо one", {"sandbox": {"max_processes": 40}})
     script = "for i in $(seq 200); do sleep 20 & done 2>/dev/null; jobs -p | wc -l"
-    said = as_somebody(somebody, "sandbox", "run", "--", "/bin/bash", "-c", script)
+    said = run_as_user(user_folder, "sandbox", "run", "--", "/bin/bash", "-c", script)
     assert said.code != 0 or int(said.out.split()[-1]) < 100

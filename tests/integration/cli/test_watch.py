@@ -26,7 +26,7 @@ STEPS = (
     {"say": "Then not"},
 )
 GOES_ON = ({"run": "until grep -q go src/1.txt; do sleep 0.05; done"}, {"commit": "feat(task-001): one"})
-"""As soon as somebody writes that into its file."""
+"""Until that is written to its file."""
 
 Verb = Callable[..., Said]
 

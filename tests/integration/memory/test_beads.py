@@ -17,7 +17,7 @@ from blueflame.model.memory import Decay, Lesson, TaskFailure
 from support.fake_bd import FakeBd, keys, make_bd
 from support.memory_records import failure, lesson, result, session_name, summary
 
-ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
+ASKING = RecallRequest(session="ses-now", request="Fix the ledger")
 ALL = (summary(), result(), failure(), lesson())
 
 
@@ -32,7 +32,7 @@ in_both_formats = pytest.mark.parametrize("bd", [False, True], ids=["envelope", 
 
 
 def environ(bd: FakeBd) -> Mapping[str, str]:
-    foreign = {"BEADS_DOLT_SERVER_PORT": "3306", "BD_ACTOR": "somebody", "BEADS_DIR": "/elsewhere"}
+    foreign = {"BEADS_DOLT_SERVER_PORT": "3306", "BD_ACTOR": "another", "BEADS_DIR": "/elsewhere"}
     return {**os.environ, **foreign, "PATH": f"{bd.folder}:{os.environ['PATH']}"}
 
 

@@ -21,7 +21,7 @@ from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
 from support.memory_records import failure, lesson, records, result, session_name, summary
 
 few = settings(max_examples=15)  # each makes a file
-ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
+ASKING = RecallRequest(session="ses-now", request="Fix the ledger")
 
 
 def builtin(where: Path, decay: Decay | None = None) -> BuiltInMemory:

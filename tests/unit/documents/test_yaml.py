@@ -52,7 +52,7 @@ def test_a_key_given_twice_is_a_problem(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a: [1,\nb: }\n", 2), ('{"a": 1,\n "b": [}', 2), ("a: 'open\n", 2), ("a: *nobody\n", 1), ("\ta: 1\n", 1)],
+    [("a: [1,\nb: }\n", 2), ('{"a": 1,\n "b": [}', 2), ("a: 'open\n", 2), ("a: *missing\n", 1), ("\ta: 1\n", 1)],
 )
 def test_what_cannot_be_parsed_is_a_problem_with_its_line(text: str, line: int) -> None:
     found = read_document(text)

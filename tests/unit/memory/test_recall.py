@@ -42,7 +42,7 @@ def test_decay_keeps_many_sessions_within_the_budget(sessions: int) -> None:
     kept_whole = [r for r in known.values() if not r.faded and isinstance(r, TaskFailure | TaskResult)]
     assert len(kept_whole) <= 2 * 5 + 2 * 3
     for budget in (5_000, 15_000):
-        found = recall_records(known.values(), request="mend the ledger", budget=budget)
+        found = recall_records(known.values(), request="fix the ledger", budget=budget)
         assert 0 < found.tokens <= budget
         counted = [line for line in found.lines if line.startswith(("FAILED BEFORE", "A SESSION"))]
         assert len(counted) <= 20
@@ -54,7 +54,7 @@ def test_what_is_near_to_the_request_comes_before_what_is_only_new() -> None:
         failure(1, title="Parse the ledger"),
         *(failure(n, title="Paint doors", origin=origin(n)) for n in range(2, 9)),
     ]
-    small = recall_records(known, request="Parse the ledger anew", budget=80)
+    small = recall_records(known, request="Parse the ledger again", budget=80)
     assert "Parse the ledger" in small.lines[0]
 
 
