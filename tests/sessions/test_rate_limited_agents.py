@@ -18,8 +18,8 @@ from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
 from blueflame.orchestrator.lifecycle import lock_project, open_session
-from blueflame.orchestrator.watchers.limits import LimitWatcher
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
+from blueflame.orchestrator.monitors.limits import LimitMonitor
+from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.effects import AwaitRuntime
 from blueflame.session.state import Session
@@ -67,7 +67,7 @@ class Scene:
         )
 
     async def until_parked(self) -> RuntimeParked:
-        watcher = LimitWatcher(lambda: self.context, self.session, self.said.extend)
+        watcher = LimitMonitor(lambda: self.context, self.session, self.said.extend)
         while not self.said:
             await watcher.poll(time.time())
             await asyncio.sleep(0.05)

@@ -26,8 +26,8 @@ from blueflame.model.event import (
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptEngine, AttemptStatus, Queued, Running
 from blueflame.orchestrator.lifecycle import lock_project, open_session
-from blueflame.orchestrator.watchers.limits import LimitWatcher
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, find_waits, read_shared_wait, remove_shared_wait
+from blueflame.orchestrator.monitors.limits import LimitMonitor
+from blueflame.orchestrator.monitors.rate_limits import await_runtime, find_waits, read_shared_wait, remove_shared_wait
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.effects import AwaitRuntime
 from blueflame.session.state import Session
@@ -151,13 +151,13 @@ class Scenario:
     engine: Sayings
     said: list[Event] = field(default_factory=list)
 
-    def poll(self, watcher: LimitWatcher, now: float) -> list[Event]:
+    def poll(self, watcher: LimitMonitor, now: float) -> list[Event]:
         self.said.clear()
         asyncio.run(watcher.poll(now))
         return list(self.said)
 
-    def watcher(self) -> LimitWatcher:
-        return LimitWatcher(lambda: self.context, self.session, self.said.extend)
+    def watcher(self) -> LimitMonitor:
+        return LimitMonitor(lambda: self.context, self.session, self.said.extend)
 
 
 @pytest.fixture

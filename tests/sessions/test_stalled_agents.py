@@ -18,7 +18,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.orchestrator.engine.interface import Queued, Running
-from blueflame.orchestrator.watchers.stalls import SilenceTimer
+from blueflame.orchestrator.monitors.stalls import SilenceTimer
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from support.sessions import SessionRun, Stage, Watcher, plan_of, start_orchestrator, task, writes

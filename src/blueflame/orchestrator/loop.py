@@ -33,11 +33,11 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
+from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
+from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
-from blueflame.orchestrator.watchers.limits import DailySpend, LimitWatcher
-from blueflame.orchestrator.watchers.overlaps import OverlapWatcher
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import next_events
 from blueflame.session.effects import (
@@ -114,8 +114,8 @@ class SessionLoop:
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
         self._daily_spend = DailySpend(journal)
-        self._limit_watcher = LimitWatcher(lambda: self.context, session, self.submit)
-        self._overlap_watcher = OverlapWatcher(lambda: self.context, session, self.submit)
+        self._limit_monitor = LimitMonitor(lambda: self.context, session, self.submit)
+        self._overlap_monitor = OverlapMonitor(lambda: self.context, session, self.submit)
         self._checkout_bytes = measure_tree(context.repo, session.base_sha)
 
     async def run(self, started: OrchestratorStarted) -> None:
@@ -123,8 +123,8 @@ class SessionLoop:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                watchers = (self._listen(), self._limit_watcher.keep(), self._overlap_watcher.keep())
-                tasks = [group.create_task(watcher) for watcher in watchers]
+                monitors = (self._listen(), self._limit_monitor.keep(), self._overlap_monitor.keep())
+                tasks = [group.create_task(each) for each in monitors]
                 await self._loop(group)
                 for task in (*tasks, *self._running.values()):
                     task.cancel()

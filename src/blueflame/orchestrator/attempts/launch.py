@@ -52,7 +52,7 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     )
     timed_as_planned = brief.interactive == attempt.interactive  # else no person is here for an interactive planner
     limits = context.settings.limits
-    # the warden ends silent agents only where limits.on_stall says so; else watchers/stalls reports them
+    # the warden ends silent agents only where limits.on_stall says so; else monitors/stalls reports them
     ends_silent = limits.on_stall == KILL and not brief.interactive
     launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
     access = None

@@ -26,7 +26,7 @@ from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.worker import read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
-from blueflame.orchestrator.watchers.stalls import watch_for_stall
+from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.state import Session
 from blueflame.system.terminal_attach import has_requested_terminal

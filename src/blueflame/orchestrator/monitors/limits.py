@@ -13,7 +13,7 @@ from blueflame.model.event import AttemptNearsBudget, Event
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.orchestrator.watchers.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
+from blueflame.orchestrator.monitors.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
 from blueflame.session.budget import find_nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
@@ -25,7 +25,7 @@ RECORD_SECONDS = 3.0  # within this time a reported event is in the session
 MIN_SHIFT_SECONDS = 60.0  # the end of a limit must move by this to be reported again
 
 
-class LimitWatcher:
+class LimitMonitor:
     """One per orchestrator. What it has reported is not reported again while the event is being recorded."""
 
     def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:

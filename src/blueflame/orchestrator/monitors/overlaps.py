@@ -21,7 +21,7 @@ POLL_SECONDS = 3.0
 REST_FACTOR = 20  # pause this many times as long as a poll took: agents need the machine more
 
 
-class OverlapWatcher:
+class OverlapMonitor:
     """One per orchestrator. What the session has recorded is not reported again."""
 
     def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:

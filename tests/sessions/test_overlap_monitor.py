@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.model.event import AttemptCancelled, Event, JournalEntry, OverlapSeen
 from blueflame.model.gate import Answer
-from blueflame.orchestrator.watchers import overlaps as radar
+from blueflame.orchestrator.monitors import overlaps as radar
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, task
 
@@ -95,7 +95,7 @@ def test_agents_in_different_files_are_not_reported(shared: Stage, tmp_path: Pat
 
     looks: list[float] = []
 
-    class Counting(radar.OverlapWatcher):
+    class Counting(radar.OverlapMonitor):
         async def poll(self) -> None:
             await super().poll()
             if len(self._session.live) == 2:
@@ -104,6 +104,6 @@ def test_agents_in_different_files_are_not_reported(shared: Stage, tmp_path: Pat
                     hold.touch()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blueflame.orchestrator.loop.OverlapWatcher", Counting)
+        patch.setattr("blueflame.orchestrator.loop.OverlapMonitor", Counting)
         result = shared.run()
     assert result.of(OverlapSeen) == []

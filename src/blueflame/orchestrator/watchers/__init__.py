@@ -1,4 +1,0 @@
-"""Poll running attempts for limits, overlaps, stalls and rate limits.
-
-A watcher reports what it sees as an event; what follows from it is decided in session/.
-"""
