@@ -25,7 +25,7 @@ from blueflame.orchestrator.foreground_sandbox import (
 )
 from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 from blueflame.sandbox.probe import SandboxProblem
-from support.command_line import MAIN, Said, configure, here, until
+from support.command_line import MAIN, Said, call, configure, here, until
 from support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
@@ -281,9 +281,10 @@ def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, mon
     assert not (repo / "canary").exists()
 
 
-def test_level_off_is_off_and_reported(repo: Path, boxed: Boxed) -> None:
+def test_level_off_is_off_and_reported(repo: Path) -> None:
+    """As a program: without a sandbox, all descendants of the process are killed at the end, and we have some."""
     configure(repo, {"sandbox": {"level": "off"}})
-    code, out, err = boxed("/bin/sh", "-c", "cd /; pwd; exit 3", cwd=repo)
+    code, out, err = call("sandbox", "run", "--", "/bin/sh", "-c", "cd /; pwd; exit 3", cwd=repo)
     assert (code, out) == (3, "/\n")
     assert "without a sandbox" in err
 
