@@ -17,7 +17,7 @@ demo:  ## a whole session on a throw-away repository with scripted agents (ARGS=
 	@scripts/setup.sh run
 	@$(BIN)/blueflame demo $(ARGS)
 
-quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests; below a minute
+quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
 test: lint types layers shape docs build tests  ## everything CI runs, in the order that fails fastest; sets itself up
 
