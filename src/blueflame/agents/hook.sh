@@ -13,27 +13,28 @@ LIMIT=10485760
 ALLOWED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\nConnection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"allowed by policy"}}'
 DENIED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\n'
 END=$'\r\n\r\n'
-writing=
 
 refuse() {
+    trap '' ALRM
     trap - EXIT
-    [[ $writing ]] && kill "$writing"
+    kill -KILL $! # the shell that writes the call, or the deadline
     printf '%s\n' "$1" >&5
     exit 2
 }
 late() { refuse 'blueflame: refused, because the watcher did not answer in time'; }
 trap 'exit 2' EXIT
-trap "refuse 'blueflame: refused, because the question was interrupted'" HUP INT QUIT PIPE USR1 USR2
-trap late ALRM TERM
+trap "refuse 'blueflame: refused, because the question was interrupted'" HUP INT QUIT PIPE TERM USR1 USR2
+trap late ALRM
 exec 5>&2 # for our own messages: bash's messages about broken pipes do not help
 exec 2> /dev/null
 
 # One deadline for everything: a write or a connect can wait as well, and only another process can end that.
 # (read -t would look after reads alone, and takes twenty times as long for a megabyte.)
+# It signals until we have ended: one signal is lost when it comes just before the connect or the read that waits.
 exec 4> >(
     exec >&- 2>&- 5>&-
     read -r -t 4
-    (($? > 128)) && kill -ALRM $$ && kill -TERM $$
+    while (($? > 128)) && kill -ALRM $$; do read -r -t 0.1; done
 ) || refuse 'blueflame: refused, because no deadline could be set'
 
 port=$BLUEFLAME_HOOK_PORT
@@ -50,8 +51,10 @@ head+="$((${#call} + 1))$END"
 if ((${#call} < 32768)); then # fits into the socket's buffers even if it is not read
     printf '%s\n' "$head$call" >&3 || refuse 'blueflame: refused, because the watcher does not accept the call'
 else # a blocked write cannot be interrupted from within: a separate shell can be left behind
-    printf '%s\n' "$head$call" >&3 4>&- 5>&- &
-    writing=$!
+    (
+        exec >&3 4>&- 5>&-
+        printf '%s\n' "$head$call"
+    ) &
 fi
 IFS= read -r -N 65536 -u 3 answer # until the warden has closed its side
 

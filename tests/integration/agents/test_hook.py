@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -223,13 +222,13 @@ def test_a_server_that_hangs_is_a_refusal_before_the_agent_gives_up() -> None:
         cases = [(how, size) for how in HANGS for size in (400, 5_000_000)]
         answers = list(pool.map(lambda case: hung(*case), cases))
 
-    for case, (asked, took) in zip(cases, answers, strict=True):
+    for case, asked in zip(cases, answers, strict=True):
         assert (asked.code, asked.out) == (2, b""), case
         assert "in time" in asked.err, case
-        assert took < 10, case  # 4 s; a busy machine may be late, but 20 s would be the server's end and not ours
 
 
-def hung(how: str, size: int) -> tuple[Asked, float]:
+def hung(how: str, size: int) -> Asked:
+    """Ask a server that keeps its side open for longer than `ask` waits."""
     over = threading.Event()
 
     def serve(asking: socket.socket) -> None:
@@ -240,17 +239,16 @@ def hung(how: str, size: int) -> tuple[Asked, float]:
         drops = iter(ALLOWED if how == "drop by drop" else ())
         while not over.wait(0.1) and (drop := next(drops, None)) is not None:
             asking.sendall(bytes([drop]))
-        over.wait(20)
+        over.wait(60)
 
     with listening(serve, backlog=0) as port:
         crowd = [_pushing(port) for _ in range(4 if how == "never lets in" else 0)]
-        begun = time.monotonic()
-        asked = ask(port, b"x" * size)
-        took = time.monotonic() - begun
-        over.set()
-        for each in crowd:
-            each.close()
-    return asked, took
+        try:
+            return ask(port, b"x" * size)
+        finally:
+            over.set()
+            for each in crowd:
+                each.close()
 
 
 def _pushing(port: int) -> socket.socket:
