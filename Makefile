@@ -17,6 +17,7 @@ demo:  ## a whole session on a throw-away repository with scripted agents (ARGS=
 	@scripts/setup.sh run
 	@$(BIN)/blueflame demo $(ARGS)
 
+quick: ARGS += --hypothesis-profile=quick
 quick: lint types layers shape unit  ## the loop while you work: lint, types, import contract, shape, unit tests
 
 test: lint types layers shape docs build tests  ## everything CI runs, in the order that fails fastest; sets itself up
@@ -56,7 +57,7 @@ picture: setup  ## run the demo and draw it for the README
 	$(BIN)/python scripts/picture.py
 
 unit: setup
-	$(PYTEST) tests/unit $(ARGS)
+	$(PYTEST) -n 2 tests/unit $(ARGS)  # these do not wait
 
 tests: setup
 	$(PYTEST) $(ARGS)
