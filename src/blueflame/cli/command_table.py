@@ -6,22 +6,18 @@ from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
 from blueflame.model.suggestions import suggest
 
 if TYPE_CHECKING:
-    from typer._click import Command, Context, HelpFormatter
-    from typer._click.shell_completion import CompletionItem
-
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+    from click.shell_completion import CompletionItem
 
 
 class CommandEntry(NamedTuple):
     name: str
     panel: str
-    target: str  # module:function, or module:Typer for a command group
+    target: str  # module:command
     summary: str
 
 
@@ -52,62 +48,54 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("sandbox", KEEP, "sandbox:sandbox_app", "Run a command in the sandbox, and show its limits."),
         ("memory", KEEP, "memory:memory_app", "List, show, forget, export and import lessons."),
         ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
+        ("completion", KEEP, "completion:completion", "Print the completion script of your shell."),
         ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),
     )
 )
 """The help prints them in this order; commands of one panel must be adjacent."""
 
 
-def load_command(entry: CommandEntry) -> Command:
-    """Build the click command from its function or its Typer app."""
+def load_command(entry: CommandEntry) -> click.Command:
     module, _, attribute = entry.target.partition(":")
-    target = getattr(import_module(module), attribute)
-    if isinstance(target, typer.Typer):
-        app = target
-    else:
-        app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT_SETTINGS)
-        app.command(entry.name)(target)
-    command = typer.main.get_command(app)
-    command.name = entry.name
+    command: click.Command = getattr(import_module(module), attribute)
     return command
 
 
-class LazyCommandGroup(TyperGroup):
+class LazyCommandGroup(click.Group):
     """A group that lists its commands from the table, so that --help imports none of them."""
 
     verbs: tuple[CommandEntry, ...] = COMMANDS
-    listing = False
 
-    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - the table is the same in every context
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the table is the same in every context
         return [verb.name for verb in self.verbs]
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002 - as above
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
         verb = next((verb for verb in self.verbs if verb.name == cmd_name), None)
-        if verb is None:
-            return None
-        return TyperCommand(name=verb.name, help=verb.summary) if self.listing else load_command(verb)
+        return load_command(verb) if verb is not None else None
 
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
             ctx.fail(f"unknown command {args[0]!r}{suggest(args[0], names, before='; ')}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - as above
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         for panel, verbs in groupby(self.verbs, key=lambda verb: verb.panel):
             with formatter.section(panel):
                 formatter.write_dl([(verb.name, verb.summary) for verb in verbs])
 
-    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)  # commands come before options
         options = [row for row in (param.get_help_record(ctx) for param in self.get_params(ctx)) if row]
         with formatter.section("Options"):
             formatter.write_dl(options)
 
-    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names from the table, without importing a command."""
-        self.listing = True
-        try:
-            return super().shell_complete(ctx, incomplete)
-        finally:
-            self.listing = False
+        from click.shell_completion import CompletionItem
+
+        verbs = [verb for verb in self.verbs if verb.name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(verb.name, help=verb.summary) for verb in verbs), *options]

@@ -115,7 +115,8 @@ def run_session(
         conversation = AgentChat(console, view)
         context, answerer = replace(context, converse=conversation), AnswererAfterChat(answerer, conversation, console)
     try:
-        asyncio.run(_run_with_ticks(context, journal, session, answerer, view, _build_warner(console), until))
+        warn = _build_warner(console)
+        asyncio.run(_run_with_ticks(context, journal, session, view, answerer=answerer, warn=warn, until=until))
     except BlueFlameError as error:
         if options.as_json:  # a program gets its one object in any case
             _print_json(session, context, also or {}, error=str(error))
@@ -152,8 +153,9 @@ async def _run_with_ticks(
     context: SessionContext,
     journal: Journal,
     session: Session,
-    answerer: Answerer,
     view: LiveView,
+    *,
+    answerer: Answerer,
     warn: Callable[[str], None],
     until: Callable[[Session], bool],
 ) -> None:

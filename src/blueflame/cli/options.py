@@ -1,22 +1,42 @@
-"""Options that several commands share, and how a group of commands is made."""
+"""Options and arguments that several commands share, and how a group lists its commands."""
 
 from __future__ import annotations
 
-import typer
+from pathlib import Path
+
+import click
 
 
-def build_group(summary: str) -> typer.Typer:
-    return typer.Typer(help=summary, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+class CommandGroup(click.Group):
+    """A group whose help lists its commands in the order of the file."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the same in every context
+        return list(self.commands)
 
 
-CONFIG = typer.Option(None, "--config", "-c", help="Configuration file [default: blueflame.yaml here or above].")
-JSON = typer.Option(False, "--json", help="Print one JSON object.")
-QUIET = typer.Option(False, "--quiet", "-q", help="Do not show progress.")
-SCRIPT = typer.Option(None, "--script", help="Script for scripted agents: see docs/how-to/write-scripted-agents.md.")
-RECORD = typer.Option(
-    None, "--record", help="Record the model's answers in this cassette: see docs/how-to/record-and-replay.md."
+PATH = click.Path(path_type=Path)
+
+config_option = click.option(
+    "--config", "-c", type=PATH, help="Configuration file [default: blueflame.yaml here or above]."
 )
-REPLAY = typer.Option(None, "--replay", help="Replay the model's answers from this cassette; no model is called.")
-DECISIONS = typer.Option(None, "--decisions-file", help="Answers to gates: see docs/how-to/answer-without-a-person.md.")
-SESSION_OPTION = typer.Option(None, "--session", "-s", help="Session id or its beginning [default: the newest].")
-SESSION = typer.Argument(None, help="Session id or its beginning [default: the newest].", show_default=False)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
+script_option = click.option(
+    "--script", type=PATH, help="Script for scripted agents: see docs/how-to/write-scripted-agents.md."
+)
+record_option = click.option(
+    "--record",
+    type=PATH,
+    help="Record the model's answers in this cassette: see docs/how-to/record-and-replay.md.",
+)
+replay_option = click.option(
+    "--replay", type=PATH, help="Replay the model's answers from this cassette; no model is called."
+)
+decisions_option = click.option(
+    "--decisions-file",
+    "decisions",
+    type=PATH,
+    help="Answers to gates: see docs/how-to/answer-without-a-person.md.",
+)
+session_option = click.option("--session", "-s", help="Session id or its beginning [default: the newest].")
+session_argument = click.argument("session", required=False, help="Session id or its beginning [default: the newest].")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 
-import typer
+import click
 
 from blueflame.text.sanitize import DANGEROUS, clean_text
 
 
 def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:
-    typer.echo(clean_text(text), err=err, nl=end)
+    click.echo(clean_text(text), err=err, nl=end)
 
 
 def print_json(data: object, *, indent: int | None = 2) -> None:
     """JSON for programs; dangerous characters are escaped, because people read it in terminals too."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    typer.echo(DANGEROUS.sub(_escape, text))
+    click.echo(DANGEROUS.sub(_escape, text))
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ GROUPS = {
 ALL_COMMANDS = [(verb.name,) for verb in COMMANDS if verb.name not in GROUPS] + [
     (group, name) for group, names in GROUPS.items() for name in names
 ]
-SPEAK_FOR_THEMSELVES = (("config", "schema"), ("policy", "check"), ("sandbox", "run"))  # JSON always, or never
+# JSON always, or never
+SPEAK_FOR_THEMSELVES = (("completion",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
 HEAVY = (
     "pydantic",
     "ruamel",
@@ -71,8 +73,8 @@ WRONG = {
     "run --taks x": "--task",
     "cleanup --dry-rum": "--dry-run",
     "run --task x --workflow flwo": "did you mean flow?",
-    "answer plan": "choice",
-    "kill": "agent",
+    "answer plan": "'CHOICE'",
+    "kill": "'AGENT'",
     "log --last minus": "--last",
     "log --last -1": "--last",
     "status one two": "two",
@@ -101,24 +103,46 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert loaded & set(HEAVY) == set()
 
 
-@pytest.mark.parametrize(("shell", "words"), [("bash", "COMPREPLY"), ("zsh", "#compdef blueflame")])
-def test_a_completion_script_can_be_had(shell: str, words: str) -> None:
-    env = {**os.environ, "_BLUEFLAME_COMPLETE": f"source_{shell}"}
-    done = subprocess.run([sys.executable, "-c", MAIN], env=env, capture_output=True, text=True, check=False)
+def run_main(*argv: str, **env: str) -> str:
+    words = [sys.executable, "-c", MAIN, *argv]
+    done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert words in done.stdout
-    assert "_BLUEFLAME_COMPLETE" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("bash", "COMPREPLY"), ("zsh", "#compdef blueflame"), ("fish", "complete --no-files")]
+)
+def test_the_completion_script_of_a_shell_is_printed(shell: str, words: str) -> None:
+    script = run_main("completion", shell)
+    assert words in script
+    assert script == run_main("completion", SHELL=f"/usr/bin/{shell}")
+    assert script == run_main(_BLUEFLAME_COMPLETE=f"{shell}_source")
+
+
+def test_an_unknown_shell_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    said = here(capsys, "completion")
+    assert said.code == 2
+    assert "no completion for the shell 'tcsh': name one of bash, zsh, fish" in said.err
 
 
 def test_flags_of_a_verb_are_completed() -> None:
-    env = {
-        **os.environ,
-        "_BLUEFLAME_COMPLETE": "complete_bash",
-        "COMP_WORDS": "blueflame cleanup --dr",
-        "COMP_CWORD": "2",
-    }
-    done = subprocess.run([sys.executable, "-c", MAIN], env=env, capture_output=True, text=True, check=False)
-    assert set(done.stdout.split()) == {"--dry-run", "--drop-unmerged"}
+    asked = {"_BLUEFLAME_COMPLETE": "bash_complete", "COMP_WORDS": "blueflame cleanup --dr", "COMP_CWORD": "2"}
+    assert set(run_main(**asked).split()) == {"plain,--dry-run", "plain,--drop-unmerged"}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_a_command_with_the_printed_script(tmp_path: Path) -> None:
+    program = tmp_path / "blueflame"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{MAIN}' \"$@\"\n")
+    program.chmod(0o755)
+    script = (
+        f'PATH={tmp_path}:$PATH; eval "$(blueflame completion bash)"; COMP_WORDS=(blueflame cle); COMP_CWORD=1;'
+        ' $(complete -p blueflame | sed "s/.*-F \\([^ ]*\\).*/\\1/") blueflame; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["cleanup"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")

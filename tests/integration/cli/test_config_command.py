@@ -6,16 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click import Command
+from click.testing import CliRunner
 
 from blueflame.cli.commands.config import config_app
 from blueflame.cli.commands.init import init
 from blueflame.config.load import load_config
 from blueflame.model.errors import ConfigError, Refused, UsageError
-
-init_app = typer.Typer()
-init_app.command()(init)
 
 GOOD = "schema_version: 2\nproject: {name: x}\n"
 OLD = "# mine\nproject:\n  name: x\nmodels:\n  worker: opus  # strong\n"
@@ -27,7 +24,7 @@ def here(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repo
 
 
-def call(app: typer.Typer, *args: str) -> str:
+def call(app: Command, *args: str) -> str:
     """Standard output; errors are raised, as the one boundary will see them."""
     result = CliRunner().invoke(app, args, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -49,8 +46,8 @@ def test_check_raises_every_problem(here: Path) -> None:
 
 def test_check_for_machines_has_the_problems_and_the_exit_code(here: Path) -> None:
     (here / "bad.yaml").write_text("schema_version: 2\n")
-    result = CliRunner().invoke(config_app, ["check", "--json", "-c", "bad.yaml"])
-    assert result.exit_code == 2
+    result = CliRunner().invoke(config_app, ["check", "--json", "-c", "bad.yaml"], standalone_mode=False)
+    assert result.return_value == 2
     found = json.loads(result.stdout)
     assert (found["ok"], len(found["problems"])) == (False, 1)
 
@@ -114,7 +111,7 @@ def test_migrate_for_machines(here: Path) -> None:
 
 
 def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
-    said = call(init_app)
+    said = call(init)
     assert said.startswith("wrote blueflame.yaml\n")
     assert "python" in said
     loaded = load_config(here / "blueflame.yaml")
@@ -126,42 +123,42 @@ def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
 @pytest.mark.verification(48)
 def test_a_second_init_leaves_the_file_alone(here: Path) -> None:
     (here / "blueflame.yaml").write_text("anything: at all\n")
-    assert "not changed" in call(init_app)
+    assert "not changed" in call(init)
     assert (here / "blueflame.yaml").read_text() == "anything: at all\n"
-    assert call(init_app, "--force").startswith("wrote")
+    assert call(init, "--force").startswith("wrote")
     assert load_config(here / "blueflame.yaml")
 
 
 def test_init_from_a_subfolder_writes_at_the_top(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here / "src")
-    call(init_app)
+    call(init)
     assert (here / "blueflame.yaml").is_file()
     assert not (here / "src" / "blueflame.yaml").exists()
 
 
 def test_init_elsewhere_points_back_at_the_repository(here: Path) -> None:
-    call(init_app, "--config", "../conf/flame.yaml")
+    call(init, "--config", "../conf/flame.yaml")
     assert load_config(here.parent / "conf" / "flame.yaml").repo == here.resolve()
 
 
 @pytest.mark.parametrize("flag", ["--print", "--dry-run"])
 def test_init_can_print_and_write_nothing(here: Path, flag: str) -> None:
-    assert "schema_version: 2" in call(init_app, flag)
+    assert "schema_version: 2" in call(init, flag)
     assert not (here / "blueflame.yaml").exists()
 
 
 def test_init_for_machines(here: Path) -> None:
-    found = json.loads(call(init_app, "--json"))
+    found = json.loads(call(init, "--json"))
     assert (found["written"], found["languages"], found["base_branch"]) == (True, ["python"], "main")
-    assert json.loads(call(init_app, "--json"))["written"] is False
+    assert json.loads(call(init, "--json"))["written"] is False
 
 
 def test_init_refuses_a_folder_and_a_place_without_a_repository(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="is a folder"):
-        call(init_app, "--config", "src")
+        call(init, "--config", "src")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Refused, match="git init"):
-        call(init_app)
+        call(init)
     assert not (tmp_path / "blueflame.yaml").exists()

@@ -13,26 +13,33 @@ from blueflame.cli.command_table import COMMANDS, KEEP, START, WATCH, CommandEnt
 from blueflame.cli.main import run
 
 VERB_MODULE = '''
-import typer
+import click
 from blueflame.model.errors import ConfigError, InternalError, Refused
 
-def fine(name: str = typer.Option("x", "--name", help="A name.")) -> int:
+@click.command()
+@click.option("--name", help="A name.")
+def fine(name: str) -> int:
     """Do it well."""
-    typer.echo(f"hello {name}")
+    click.echo(f"hello {name}")
     return 6
 
+@click.command()
 def refused() -> None:
     raise Refused("another orchestrator is at work (pid 4711) \\x1b[2Jон тут")
 
+@click.command()
 def misconfigured() -> None:
     raise ConfigError("blueflame.yaml:", ["line 1: a", "line 2: b"])
 
+@click.command()
 def broken() -> None:
     raise ZeroDivisionError("our fault")
 
+@click.command()
 def illegal() -> None:
     raise InternalError("a merged task cannot fail")
 
+@click.command()
 def interrupted() -> None:
     raise KeyboardInterrupt
 '''
@@ -126,9 +133,9 @@ def test_without_a_session_the_crash_log_is_a_temporary_file(
     [
         (["fien"], "unknown command 'fien'; did you mean fine?"),
         (["xyz"], "unknown command 'xyz'\n"),
-        (["fine", "--nam", "x"], "No such option: --nam"),
+        (["fine", "--nam", "x"], "No such option '--nam'"),
         (["fine", "extra"], "unexpected extra argument"),
-        (["--wat"], "No such option: --wat"),
+        (["--wat"], "No such option '--wat'"),
     ],
 )
 def test_a_wrong_command_line_is_told_what_is_possible(
@@ -172,9 +179,9 @@ def test_help_imports_nothing_heavy(python: Callable[..., subprocess.CompletedPr
 
 
 def test_completion_knows_the_verbs(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    asked = {"_BLUEFLAME_COMPLETE": "complete_bash", "COMP_WORDS": "blueflame con", "COMP_CWORD": "1"}
+    asked = {"_BLUEFLAME_COMPLETE": "bash_complete", "COMP_WORDS": "blueflame con", "COMP_CWORD": "1"}
     done = python("-c", "from blueflame.cli.main import main; main()", **asked)
-    assert done.stdout.split() == ["config"]
+    assert done.stdout.split() == ["plain,config"]
 
 
 def test_a_reader_that_leaves_early_is_no_bug(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -422,7 +422,7 @@ server = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1"
 print(listener.getsockname()[1], flush=True)
 while not poll_loop.stops:
     poll_loop.wait(1)
-heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "typer"} & set(sys.modules)
+heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "click"} & set(sys.modules)
 print(json.dumps({**server.close(), "heavy": sorted(heavy)}), flush=True)
 """
 

@@ -90,7 +90,7 @@ def test_deciding_loads_no_library() -> None:
         "                allowed_commands=('ls',), blocked_paths=Patterns(written=('x',), regexes=('^x',)))\n"
         "print(decide(policy, ToolCall(tool='Read', input={'file_path': 'a'}, cwd='/nowhere'), world).allowed)\n"
         "print(decide(policy, ToolCall(tool='Bash', input={'command': 'ls'}, cwd='/nowhere'), world).rule)\n"
-        "print(sorted({'pathspec', 'pydantic', 'psutil', 'subprocess', 'typer'} & sys.modules.keys()))\n"
+        "print(sorted({'pathspec', 'pydantic', 'psutil', 'subprocess', 'click'} & sys.modules.keys()))\n"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-E", "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout.split("\n")[:3], done.stderr) == (["True", "shell_unreadable", "[]"], "")

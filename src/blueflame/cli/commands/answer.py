@@ -6,23 +6,25 @@ import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, SESSION_OPTION
+from blueflame.cli.options import PATH, config_option, json_option, session_option
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
     from blueflame.session.state import Session
 
 
+@click.command()
+@click.argument("gate", help="Gate id or its beginning: see 'blueflame gates'.")
+@click.argument("choice", help="One of the gate's options, or its first letter.")
+@click.option("--note", "--reason", "-m", default="", help="Reason; required by reject, replan and raise.")
+@click.option("--file", "-f", type=PATH, help="File with the edited tasks, for edit and split.")
+@session_option
+@config_option
+@json_option
 def answer(
-    gate: str = typer.Argument(..., help="Gate id or its beginning: see 'blueflame gates'."),
-    choice: str = typer.Argument(..., help="One of the gate's options, or its first letter."),
-    note: str = typer.Option("", "--note", "--reason", "-m", help="Reason; required by reject, replan and raise."),
-    file: Path | None = typer.Option(None, "--file", "-f", help="File with the edited tasks, for edit and split."),
-    session: str | None = SESSION_OPTION,
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
+    *, gate: str, choice: str, note: str, file: Path | None, session: str | None, config: Path | None, as_json: bool
 ) -> int:
     """Answer a gate. The first valid answer wins."""
     from blueflame.cli.send import send_message

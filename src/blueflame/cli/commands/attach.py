@@ -6,9 +6,9 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused, UsageError, WorldError
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from blueflame.system.terminal_attach import DetachReason
 
 POLL_SECONDS = 0.2
-AGENT = typer.Argument(None, help="Agent id, its beginning, or a task [default: the only one].", show_default=False)
+agent_argument = click.argument(
+    "agent", required=False, help="Agent id, its beginning, or a task [default: the only one]."
+)
 
 
-def attach(
-    agent: str | None = AGENT,
-    read_only: bool = typer.Option(
-        False, "--read-only", "-r", help="Only watch: what you type does not reach the agent."
-    ),
-    wait: bool = typer.Option(False, "--wait", "-w", help="Wait until the agent starts."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@agent_argument
+@click.option("--read-only", "-r", is_flag=True, help="Only watch: what you type does not reach the agent.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until the agent starts.")
+@config_option
+@json_option
+def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, as_json: bool) -> int:
     """Connect this terminal to a running agent; Ctrl-] detaches. With --json, list the running agents."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import find_attempt_folder

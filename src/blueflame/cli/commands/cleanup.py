@@ -7,9 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.text.format import format_count
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.cleanup import Leftover
 
 
-def cleanup(
-    dry_run: bool = typer.Option(False, "--dry-run", help="List what would be removed; remove nothing."),
-    drop_unmerged: bool = typer.Option(
-        False, "--drop-unmerged", help="Also delete attempts' commits that are on no branch."
-    ),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="List every item instead of counts."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
+@click.option("--drop-unmerged", is_flag=True, help="Also delete attempts' commits that are on no branch.")
+@click.option("--verbose", "-v", is_flag=True, help="List every item instead of counts.")
+@config_option
+@json_option
+def cleanup(dry_run: bool, drop_unmerged: bool, verbose: bool, config: Path | None, as_json: bool) -> int:
     """Remove checkouts, old logs and refs of ended sessions. Unmerged commits are kept without --drop-unmerged."""
     from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
     from blueflame.orchestrator.project import open_project

@@ -5,24 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import JSON, build_group
+from blueflame.cli.options import PATH, CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from blueflame.config.migrate import Migration
 
-config_app = build_group("Check, show and migrate the configuration.")
+config_app = CommandGroup("config", help="Check, show and migrate the configuration.")
 
-CONFIG = typer.Option(
-    None, "--config", "-c", envvar="BLUEFLAME_CONFIG", help="Configuration file [default: the nearest blueflame.yaml]."
+config_option = click.option(
+    "--config",
+    "-c",
+    type=PATH,
+    envvar="BLUEFLAME_CONFIG",
+    help="Configuration file [default: the nearest blueflame.yaml].",
 )
 
 
 @config_app.command()
-def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
+@config_option
+@json_option
+def check(config: Path | None, as_json: bool) -> int:
     """Report every problem of the configuration."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config, shorten_path
@@ -34,18 +40,21 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
         if not as_json:
             raise
         print_json({"path": str(path), "ok": False, "problems": error.problems})
-        raise typer.Exit(error.exit_code) from None
+        return error.exit_code
     if as_json:
         found = {"path": str(path), "ok": True, "schema_version": loaded.version, "problems": []}
         print_json({**found, "warnings": loaded.warnings})
-        return
+        return 0
     for warning in loaded.warnings:
         print_text(f"warning: {warning}", err=True)
     print_text(f"{shorten_path(path)}: ok (schema {loaded.version})")
+    return 0
 
 
 @config_app.command()
-def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
+@config_option
+@json_option
+def show(config: Path | None, as_json: bool) -> None:
     """Show the configuration with all defaults filled in."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
@@ -56,7 +65,8 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
 
 
 @config_app.command()
-def schema(as_json: bool = typer.Option(True, "--json", help="Always JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
+@click.option("--json", is_flag=True, hidden=True, expose_value=False)  # every read takes it
+def schema() -> None:
     """Print the JSON schema, for editors that complete and check YAML."""
     from blueflame.config.show import format_json_schema
 
@@ -64,11 +74,10 @@ def schema(as_json: bool = typer.Option(True, "--json", help="Always JSON.", hid
 
 
 @config_app.command()
-def migrate(
-    config: Path | None = CONFIG,
-    write: bool = typer.Option(False, "--write", "-w", help="Change the file instead of showing the difference."),
-    as_json: bool = JSON,
-) -> None:
+@config_option
+@click.option("--write", "-w", is_flag=True, help="Change the file instead of showing the difference.")
+@json_option
+def migrate(config: Path | None, write: bool, as_json: bool) -> None:
     """Migrate a file from schema 1 to 2; comments and order are kept."""
     from blueflame.config.locate import find_config, read_config_text, shorten_path
     from blueflame.config.migrate import migrate_config

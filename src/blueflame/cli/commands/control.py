@@ -5,38 +5,38 @@ from __future__ import annotations
 import getpass
 from pathlib import Path
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import config_option, json_option
 
 NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill"}
 
 
-def stop(
-    now: bool = typer.Option(False, "--now", help="Kill the agents instead of asking them to end."),
-    keep_agents: bool = typer.Option(False, "--keep-agents", help="Leave the agents running; resume adopts them."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@click.option("--now", is_flag=True, help="Kill the agents instead of asking them to end.")
+@click.option("--keep-agents", is_flag=True, help="Leave the agents running; resume adopts them.")
+@config_option
+@json_option
+def stop(now: bool, keep_agents: bool, config: Path | None, as_json: bool) -> int:
     """Stop the running session; 'blueflame resume' continues it."""
     return _send_command("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
 
 
-def proceed(
-    kill: bool = typer.Option(False, "--kill", help="End the agents that still run and re-queue their tasks."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@click.option("--kill", is_flag=True, help="End the agents that still run and re-queue their tasks.")
+@config_option
+@json_option
+def proceed(kill: bool, config: Path | None, as_json: bool) -> int:
     """Continue with what is done: the wave does not wait for the rest."""
     return _send_command("proceed", {"kill": kill}, config, as_json=as_json)
 
 
-def kill(
-    agent: str = typer.Argument(..., help="Agent or task: see 'blueflame status'."),
-    reason: str = typer.Option("", "--reason", "-m", help="Reason, passed on to the next attempt."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@click.argument("agent", help="Agent or task: see 'blueflame status'.")
+@click.option("--reason", "-m", default="", help="Reason, passed on to the next attempt.")
+@config_option
+@json_option
+def kill(agent: str, reason: str, config: Path | None, as_json: bool) -> int:
     """End one agent; its task is re-queued for the next cycle."""
     return _send_command("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
 

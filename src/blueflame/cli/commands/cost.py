@@ -7,9 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.project import Project
     from blueflame.session.accounts import CostEntry
 
-SESSION = typer.Argument(
-    None,
-    help="Session id or its beginning [default: the newest; all with --by session or day].",
-    show_default=False,
+session_argument = click.argument(
+    "session", required=False, help="Session id or its beginning [default: the newest; all with --by session or day]."
 )
 
 
@@ -40,12 +38,12 @@ WHOLE_REPOSITORY = (
 )  # of the whole repository unless a session is named
 
 
-def cost(
-    session: str | None = SESSION,
-    by: CostGrouping | None = typer.Option(None, "--by", help="Show one table only."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@session_argument
+@click.option("--by", type=click.Choice(CostGrouping, case_sensitive=False), help="Show one table only.")
+@config_option
+@json_option
+def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_json: bool) -> int:
     """Show what agents cost, by agent, role, task and model, against the estimate.
 
     Running agents count with what they have used so far.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+import click
 
-from blueflame.cli.options import JSON, QUIET
+from blueflame.cli.options import PATH, json_option, quiet_option
 from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
 
-def demo(
-    ask: bool = typer.Option(False, "--ask", help="Answer the gates yourself instead of using the demo's decisions."),
-    workflow: str = typer.Option("waves", "--workflow", "-w", help="waves, or flow: no barrier between stages."),
-    folder: Path | None = typer.Option(None, "--in", help="Create the repository in this empty folder, and keep it."),
-    as_json: bool = JSON,
-    quiet: bool = QUIET,
-) -> int:
+@click.command()
+@click.option("--ask", is_flag=True, help="Answer the gates yourself instead of using the demo's decisions.")
+@click.option("--workflow", "-w", default="waves", show_default=True, help="waves, or flow: no barrier between stages.")
+@click.option("--in", "folder", type=PATH, help="Create the repository in this empty folder, and keep it.")
+@json_option
+@quiet_option
+def demo(ask: bool, workflow: str, folder: Path | None, as_json: bool, quiet: bool) -> int:
     """Run six tasks with scripted agents: one attempt fails, one changeset lands only in the second cycle."""
     import tempfile
 

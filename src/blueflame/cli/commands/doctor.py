@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blueflame.cli.options import CONFIG, JSON
+import click
+
+from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
 from blueflame.model.exit_codes import ExitCode
 
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.project import Project
 
 
-def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@click.command()
+@config_option
+@json_option
+def doctor(config: Path | None, as_json: bool) -> int:
     """Check the machine, configuration, repository and leftovers, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError

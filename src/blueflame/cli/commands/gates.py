@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.cli.options import CONFIG, JSON, SESSION
+import click
+
+from blueflame.cli.options import config_option, json_option, session_argument
 from blueflame.cli.output import print_json
 
 
-def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@click.command()
+@session_argument
+@config_option
+@json_option
+def gates(session: str | None, config: Path | None, as_json: bool) -> int:
     """List the open gates and the commands that answer them."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import JSON
+from blueflame.cli.options import PATH, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from blueflame.config.detect.repository import Survey
 
 
-def init(
-    config: Path | None = typer.Option(
-        None, "--config", "-c", help="File to write [default: blueflame.yaml at the top of the repository]."
-    ),
-    force: bool = typer.Option(False, "--force", "-f", help="Overwrite an existing file."),
-    dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file instead of writing it."),
-    as_json: bool = JSON,
-) -> None:
+@click.command()
+@click.option("--config", "-c", type=PATH, help="File to write [default: blueflame.yaml at the top of the repository].")
+@click.option("--force", "-f", is_flag=True, help="Overwrite an existing file.")
+@click.option("--dry-run", "--print", is_flag=True, help="Print the file instead of writing it.")
+@json_option
+def init(config: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
     """Write a blueflame.yaml for this repository. An existing file is kept without --force."""
     from blueflame.config.detect.repository import survey_repository
     from blueflame.config.scaffold import build_config_text

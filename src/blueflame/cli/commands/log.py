@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, SESSION
+from blueflame.cli.options import config_option, session_argument
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 
 
-def log(
-    session: str | None = SESSION,
-    last: int = typer.Option(0, "-n", "--last", min=0, help="Show only the last N events; 0 = all."),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Follow until the session ends."),
-    config: Path | None = CONFIG,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line and event."),
-) -> int:
+@click.command()
+@session_argument
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Show only the last N events; 0 = all.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Follow until the session ends.")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and event.")
+def log(session: str | None, last: int, follow: bool, config: Path | None, as_json: bool) -> int:
     """Show the events of a session, one per line, in UTC."""
     import time
 

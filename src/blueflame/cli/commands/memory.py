@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, build_group
+from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
     from blueflame.model.memory import MemoryRecord
 
-memory_app = build_group("List, show, forget, export and import what is remembered of earlier sessions.")
+memory_app = CommandGroup(
+    "memory", help="List, show, forget, export and import what is remembered of earlier sessions."
+)
 
-KEY = typer.Argument(help="Key of the record, or its beginning.", show_default=False)
-FILE = typer.Argument(help="File in the format of Beads (beads-jsonl/1).", show_default=False)
-KIND = typer.Option(None, "--kind", "-k", help="Only this kind: task-result, task-failure, session-summary or lesson.")
+key_argument = click.argument("key", help="Key of the record, or its beginning.")
+file_argument = click.argument("file", type=PATH, help="File in the format of Beads (beads-jsonl/1).")
+kind_option = click.option("--kind", "-k", help="Only this kind: task-result, task-failure, session-summary or lesson.")
 
 
 @memory_app.command("list")
-def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@kind_option
+@config_option
+@json_option
+def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
     """List what is remembered, newest first."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_records
@@ -50,7 +55,10 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
 
 
 @memory_app.command("show")
-def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@key_argument
+@config_option
+@json_option
+def show_(key: str, config: Path | None, as_json: bool) -> int:
     """Show one record: its contents and its origin."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_record
@@ -70,7 +78,10 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
 
 
 @memory_app.command()
-def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@key_argument
+@config_option
+@json_option
+def forget(key: str, config: Path | None, as_json: bool) -> int:
     """Delete all records whose key begins with KEY."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
@@ -85,7 +96,10 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
 
 
 @memory_app.command("export")
-def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@file_argument
+@config_option
+@json_option
+def export_(file: Path, config: Path | None, as_json: bool) -> int:
     """Write all records to a file that Beads can read."""
     from blueflame.memory.beads_file import write_jsonl
     from blueflame.orchestrator.project import open_project
@@ -101,7 +115,10 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
 
 
 @memory_app.command("import")
-def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@file_argument
+@config_option
+@json_option
+def import_(file: Path, config: Path | None, as_json: bool) -> int:
     """Read records from a file in the format of Beads: all of them, or none if a line is invalid."""
     from blueflame.memory.beads_file import read_jsonl
     from blueflame.orchestrator.lifecycle import prepare_folders

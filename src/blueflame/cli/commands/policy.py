@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, build_group
+from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json
 from blueflame.model.errors import UsageError
 
@@ -19,22 +19,29 @@ if TYPE_CHECKING:
     from blueflame.model.settings import Settings
     from blueflame.watcher.world import LocalWorld
 
-policy_app = build_group("Show what agents may read, write and run, and judge tool calls.")
+policy_app = CommandGroup("policy", help="Show what agents may read, write and run, and judge tool calls.")
 
-ROLE = typer.Option("worker", "--role", "-r", help="Role of the agent: worker, validator, planner, or your own.")
-SCOPE = typer.Option(
-    [],
+role_option = click.option(
+    "--role",
+    "-r",
+    default="worker",
+    show_default=True,
+    help="Role of the agent: worker, validator, planner, or your own.",
+)
+scope_option = click.option(
     "--scope",
     "-s",
+    multiple=True,
     metavar="PATH",
     help="Path that the task locks; repeatable [default: scope is not enforced].",
 )
-WORKTREE = typer.Option(
-    None, "--worktree", "-w", help="The agent's checkout [default: the repository of the configuration]."
+worktree_option = click.option(
+    "--worktree", "-w", type=PATH, help="The agent's checkout [default: the repository of the configuration]."
 )
-SCRATCH = typer.Option(
-    [],
+scratch_option = click.option(
     "--scratch",
+    type=PATH,
+    multiple=True,
     metavar="DIR",
     help="Folder outside the checkout that belongs to the agent, such as the sandbox's /tmp; repeatable.",
 )
@@ -43,12 +50,13 @@ SYSTEM_FOLDERS = ("/usr",)
 
 
 @policy_app.command()
+@config_option
+@role_option
+@scope_option
+@worktree_option
+@scratch_option
 def check(
-    config: Path | None = CONFIG,
-    role: str = ROLE,
-    scope: list[str] = SCOPE,
-    worktree: Path | None = WORKTREE,
-    scratch: list[Path] = SCRATCH,
+    config: Path | None, role: str, scope: tuple[str, ...], worktree: Path | None, scratch: tuple[Path, ...]
 ) -> int:
     """Judge tool calls: hook JSON on standard input, one call per line; one decision per line on standard output."""
     from blueflame.views.policy import build_decision_json
@@ -63,15 +71,24 @@ def check(
 
 
 @policy_app.command()
+@click.argument("tool", required=False, help="Tool to judge, such as Bash or Write.")
+@click.argument("argument", required=False, help="Its command, path or pattern.")
+@config_option
+@role_option
+@scope_option
+@worktree_option
+@scratch_option
+@json_option
 def explain(
-    tool: str | None = typer.Argument(None, help="Tool to judge, such as Bash or Write.", show_default=False),
-    argument: str | None = typer.Argument(None, help="Its command, path or pattern.", show_default=False),
-    config: Path | None = CONFIG,
-    role: str = ROLE,
-    scope: list[str] = SCOPE,
-    worktree: Path | None = WORKTREE,
-    scratch: list[Path] = SCRATCH,
-    as_json: bool = JSON,
+    *,
+    tool: str | None,
+    argument: str | None,
+    config: Path | None,
+    role: str,
+    scope: tuple[str, ...],
+    worktree: Path | None,
+    scratch: tuple[Path, ...],
+    as_json: bool,
 ) -> int:
     """Show what a role may read, write, run and use; or whether one call is allowed, and how to allow it."""
     from blueflame.cli.render.policy import print_decision, print_policy
@@ -93,7 +110,7 @@ def explain(
 
 
 def _load_policy(
-    config: Path | None, role: str, scope: list[str], worktree: Path | None, scratch: list[Path]
+    config: Path | None, role: str, scope: Sequence[str], worktree: Path | None, scratch: Sequence[Path]
 ) -> tuple[Policy, LocalWorld]:
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, SESSION
+from blueflame.cli.options import PATH, config_option, json_option, session_argument
 from blueflame.cli.output import print_json, print_text
 
-HTML = typer.Option(None, "--html", help="Write it to this file as one self-contained page.")
+html_option = click.option("--html", type=PATH, help="Write it to this file as one self-contained page.")
 
 
-def report(
-    session: str | None = SESSION, html: Path | None = HTML, config: Path | None = CONFIG, as_json: bool = JSON
-) -> int:
+@click.command()
+@session_argument
+@html_option
+@config_option
+@json_option
+def report(session: str | None, html: Path | None, config: Path | None, as_json: bool) -> int:
     """Show the report of a session: time, tasks, changesets, costs, decisions, failures.
 
     The terminal shows it in short, --html writes it in full. A session that has not ended is shown as it is now.

@@ -6,9 +6,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT, SESSION
+from blueflame.cli.options import (
+    PATH,
+    config_option,
+    decisions_option,
+    json_option,
+    quiet_option,
+    record_option,
+    replay_option,
+    script_option,
+    session_argument,
+)
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
@@ -22,29 +32,43 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.project import Project
     from blueflame.session.state import Session
 
-TEXT = typer.Argument(None, help="What you want done, like --task.", show_default=False)
-TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
-PLAN = typer.Option(None, "--plan", help="Use this plan (YAML or JSON) instead of a planner.")
-WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or your own.")
+text_argument = click.argument("text", required=False, help="What you want done, like --task.")
+task_option = click.option("--task", "-t", help="What you want done; - reads it from standard input.")
+plan_option = click.option("--plan", type=PATH, help="Use this plan (YAML or JSON) instead of a planner.")
+workflow_option = click.option("--workflow", "-w", help="waves, flow, single, direct, or your own.")
 
 
+@click.command()
+@text_argument
+@task_option
+@config_option
+@plan_option
+@workflow_option
+@decisions_option
+@script_option
+@record_option
+@replay_option
+@click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
+@click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
+@click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
+@json_option
+@quiet_option
 def run(
-    text: str | None = TEXT,
-    task: str | None = TASK,
-    config: Path | None = CONFIG,
-    plan: Path | None = PLAN,
-    workflow: str | None = WORKFLOW,
-    decisions: Path | None = DECISIONS,
-    script: Path | None = SCRIPT,
-    record: Path | None = RECORD,
-    replay: Path | None = REPLAY,
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Show plan, schedule, cost and agents without starting anything."
-    ),
-    fresh: bool = typer.Option(False, "--fresh", help="Abandon an unfinished session without asking."),
-    allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start even if the checkout has changes."),
-    as_json: bool = JSON,
-    quiet: bool = QUIET,
+    *,
+    text: str | None,
+    task: str | None,
+    config: Path | None,
+    plan: Path | None,
+    workflow: str | None,
+    decisions: Path | None,
+    script: Path | None,
+    record: Path | None,
+    replay: Path | None,
+    dry_run: bool,
+    fresh: bool,
+    allow_dirty: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame.cli.foreground import read_options, run_session
@@ -71,18 +95,31 @@ def run(
         return run_session(project, journal, session, options)
 
 
+@click.command()
+@text_argument
+@task_option
+@config_option
+@plan_option
+@workflow_option
+@decisions_option
+@script_option
+@record_option
+@replay_option
+@json_option
+@quiet_option
 def plan(
-    text: str | None = TEXT,
-    task: str | None = TASK,
-    config: Path | None = CONFIG,
-    plan: Path | None = PLAN,
-    workflow: str | None = WORKFLOW,
-    decisions: Path | None = DECISIONS,
-    script: Path | None = SCRIPT,
-    record: Path | None = RECORD,
-    replay: Path | None = REPLAY,
-    as_json: bool = JSON,
-    quiet: bool = QUIET,
+    *,
+    text: str | None,
+    task: str | None,
+    config: Path | None,
+    plan: Path | None,
+    workflow: str | None,
+    decisions: Path | None,
+    script: Path | None,
+    record: Path | None,
+    replay: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Plan a request and ask for approval; 'blueflame resume' starts the work."""
     from blueflame.cli.foreground import read_options, run_session
@@ -104,15 +141,25 @@ def plan(
         return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)
 
 
+@click.command()
+@session_argument
+@config_option
+@decisions_option
+@script_option
+@record_option
+@replay_option
+@json_option
+@quiet_option
 def resume(
-    session: str | None = SESSION,
-    config: Path | None = CONFIG,
-    decisions: Path | None = DECISIONS,
-    script: Path | None = SCRIPT,
-    record: Path | None = RECORD,
-    replay: Path | None = REPLAY,
-    as_json: bool = JSON,
-    quiet: bool = QUIET,
+    *,
+    session: str | None,
+    config: Path | None,
+    decisions: Path | None,
+    script: Path | None,
+    record: Path | None,
+    replay: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Continue an unfinished session: running agents are adopted, nothing is done twice."""
     from blueflame.cli.foreground import read_options, run_session

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, build_group
+from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
@@ -17,20 +18,25 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.foreground_sandbox import CommandSite
     from blueflame.sandbox.person_checkout import PersonCheckout
 
-sandbox_app = build_group("Run a command in the agents' sandbox, or show its limits.")
+sandbox_app = CommandGroup("sandbox", help="Run a command in the agents' sandbox, or show its limits.")
 
-WORKTREE = typer.Option(None, "--worktree", "-w", help="Folder that may be written [default: the current repository].")
-HOST = typer.Option([], "--host", metavar="NAME", help="Host to allow besides sandbox.allowed_hosts; repeatable.")
-COMMAND = typer.Argument(..., metavar="-- CMD...", help="The command and its arguments.", show_default=False)
+worktree_option = click.option(
+    "--worktree", "-w", type=PATH, help="Folder that may be written [default: the current repository]."
+)
+host_option = click.option(
+    "--host", multiple=True, metavar="NAME", help="Host to allow besides sandbox.allowed_hosts; repeatable."
+)
+command_argument = click.argument(
+    "command", nargs=-1, required=True, metavar="-- CMD...", help="The command and its arguments."
+)
 
 
 @sandbox_app.command(context_settings={"allow_interspersed_args": False})
-def run(
-    command: list[str] = COMMAND,
-    config: Path | None = CONFIG,
-    worktree: Path | None = WORKTREE,
-    host: list[str] = HOST,
-) -> int:
+@command_argument
+@config_option
+@worktree_option
+@host_option
+def run(command: tuple[str, ...], config: Path | None, worktree: Path | None, host: tuple[str, ...]) -> int:
     """Run a command as agents run: only its folder is writable, your files are hidden, there is no network.
 
     In your own repository, .git is read-only. The exit code is the command's.
@@ -44,12 +50,11 @@ def run(
 
 
 @sandbox_app.command()
-def show(
-    config: Path | None = CONFIG,
-    worktree: Path | None = WORKTREE,
-    host: list[str] = HOST,
-    as_json: bool = JSON,
-) -> int:
+@config_option
+@worktree_option
+@host_option
+@json_option
+def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_json: bool) -> int:
     """Show what exists inside, what can be written and reached, and which limits hold."""
     from blueflame.cli.output import print_json
     from blueflame.cli.render.policy import print_sandbox
@@ -100,7 +105,7 @@ def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Setti
     return None, None
 
 
-def _check_hosts(names: list[str]) -> list[str]:
+def _check_hosts(names: Sequence[str]) -> list[str]:
     """Validate the hosts as strictly as those of the configuration."""
     from pydantic import ValidationError
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blueflame.cli.options import CONFIG, JSON, SESSION
+import click
+
+from blueflame.cli.options import config_option, json_option, session_argument
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
@@ -14,7 +16,11 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.engine.presence import RunningCommand
 
 
-def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+@click.command()
+@session_argument
+@config_option
+@json_option
+def status(session: str | None, config: Path | None, as_json: bool) -> int:
     """Show open gates, running agents and all tasks of a session."""
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal

@@ -6,9 +6,9 @@ import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG, JSON, SESSION_OPTION
+from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.undo import Reversal
 
 
-def undo(
-    changeset: str = typer.Argument(..., help="Changeset that landed, such as cs-001: see 'blueflame status'."),
-    session: str | None = SESSION_OPTION,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
-    config: Path | None = CONFIG,
-    as_json: bool = JSON,
-) -> int:
+@click.command()
+@click.argument("changeset", help="Changeset that landed, such as cs-001: see 'blueflame status'.")
+@session_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@config_option
+@json_option
+def undo(changeset: str, session: str | None, yes: bool, config: Path | None, as_json: bool) -> int:
     """Revert one landing with a new commit on the base branch. History is kept."""
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
@@ -62,7 +62,7 @@ def _confirm(reversal: Reversal) -> None:
 
     if not is_interactive():
         raise Refused(f"cannot ask for confirmation without a terminal: pass --yes to revert {reversal.changeset}")
-    if not typer.confirm(f"Revert it with a commit on {reversal.branch}?", default=False):
+    if not click.confirm(f"Revert it with a commit on {reversal.branch}?", default=False):
         raise Refused("nothing was changed")
 
 

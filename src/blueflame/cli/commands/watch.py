@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
+import click
 
-from blueflame.cli.options import CONFIG
+from blueflame.cli.options import config_option
 from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
 
-SESSION = typer.Argument(
-    None, help="Session id or its beginning [default: the running one, else the newest].", show_default=False
+session_argument = click.argument(
+    "session", required=False, help="Session id or its beginning [default: the running one, else the newest]."
 )
 
 
-def watch(
-    session: str | None = SESSION,
-    agent: str | None = typer.Option(None, "--agent", "-a", help="Show one agent or task: messages, calls and usage."),
-    once: bool = typer.Option(False, "--once", help="Print the current state and exit."),
-    config: Path | None = CONFIG,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object per line and change."),
-) -> int:
+@click.command()
+@session_argument
+@click.option("--agent", "-a", help="Show one agent or task: messages, calls and usage.")
+@click.option("--once", is_flag=True, help="Print the current state and exit.")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and change.")
+def watch(session: str | None, agent: str | None, once: bool, config: Path | None, as_json: bool) -> int:
     """Show what each agent does now and its cost, until the session ends. Ctrl-C ends the view only."""
     from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
     from blueflame.orchestrator.project import open_project
