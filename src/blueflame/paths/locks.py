@@ -50,6 +50,11 @@ def _find_lock_error(lock: str) -> str:
     return ""
 
 
+def split_path(path: str) -> LockPath:
+    """Return the path of an existing file in comparable form; its name may be one that no lock can have."""
+    return fold_path(tuple(path.split("/")))
+
+
 def fold_path(path: LockPath) -> LockPath:
     """Return the form in which paths are compared: Unicode's canonical caseless form (D145)."""
     return tuple(
