@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError, meta
 
+from blueflame.git.instructions import InstructionFile, Instructions
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
@@ -57,12 +58,14 @@ HISTORY = (
     ),
 )
 FILES = (FileChange(path="src/вход форма/a.py", added=12, deleted=3),)
+INSTRUCTIONS = Instructions((InstructionFile("src/вход форма/AGENTS.md", "Say вход, not login."),), ("api/AGENTS.md",))
 
 PLANNER = PlannerBrief(
     project="проект",
     base_branch="main",
     session="ses-20260101-000000",
     hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
     lessons=("the tests need LANG=C",),
     skills=("writing-plans",),
     request="Add a login form",
@@ -83,6 +86,7 @@ WORKER = WorkerBrief(
     base_branch="main",
     session="ses-20260101-000000",
     hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
     lessons=("the tests need LANG=C",),
     skills=("test-driven-development",),
     task=TASK,
@@ -103,6 +107,7 @@ VALIDATOR = ValidatorBrief(
     base_branch="main",
     session="ses-20260101-000000",
     hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
     lessons=("the tests need LANG=C",),
     skills=("requesting-code-review",),
     task=TASK,
@@ -123,6 +128,7 @@ MERGER = MergerBrief(
     base_branch="main",
     session="ses-20260101-000000",
     hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
     lessons=("the tests need LANG=C",),
     skills=("systematic-debugging",),
     base="a" * 40,
@@ -212,7 +218,17 @@ def test_every_prompt_is_tidy(render: Render) -> None:
 @every_prompt
 def test_text_of_others_is_between_delimiters_only(render: Render) -> None:
     prompt = outside(render())
-    for foreign in ("Вход", "Build the form", "проект", "no test for", "1 failed", "src/вход", "LANG=C", "make it one"):
+    for foreign in (
+        "Вход",
+        "Build the form",
+        "проект",
+        "no test for",
+        "1 failed",
+        "src/вход",
+        "LANG=C",
+        "Say ",
+        "make it one",
+    ):
         assert foreign not in prompt
 
 
@@ -231,10 +247,18 @@ def test_a_brief_with_the_least_in_it_renders_without_empty_sections(
     brief: PromptBrief, render: Callable[[PromptBrief], str]
 ) -> None:
     prompt = render(least(brief))
-    for heading in ("# About the code base", "# From earlier sessions", "# Skills", "# Earlier attempts"):
+    for heading in ("# About", "# The repo", "# From earlier sessions", "# Skills", "# Earlier attempts"):
         assert heading not in prompt
         assert heading in render(brief) or heading == "# Earlier attempts"
     assert "None" not in prompt
+
+
+@every_prompt
+def test_every_prompt_has_the_instructions_of_the_repository_marked_as_such(render: Render) -> None:
+    prompt = render()
+    assert blocks(prompt)["repository-instructions"] == "from src/вход форма/AGENTS.md:\nSay вход, not login.\n"
+    assert blocks(prompt)["more-instructions"] == "- api/AGENTS.md\n"
+    assert "this prompt counts" in outside(prompt)
 
 
 def test_an_undefined_variable_is_an_error() -> None:

@@ -181,6 +181,15 @@ class WorktreeSettings(Section):
     """File that lists, as globs, untracked files to copy into each checkout (.env.test, local settings)."""
 
 
+class InstructionSettings(Section):
+    enabled: bool = True
+    """Whether every agent is given the instructions that the repository itself has, read from the base branch."""
+    files: tuple[Text, ...] = build_tuple_field(("AGENTS.md", "CLAUDE.md"))
+    """The names of the files with instructions: at the top, and in the folders that a task works in."""
+    max_bytes: int = Field(default=32_768, ge=1, le=1_000_000)
+    """How much of them goes into a prompt; what does not fit is named, for the agent to read itself."""
+
+
 class SuperpowersSettings(Section):
     enabled: bool = True
     """Whether agents are given skills."""
@@ -299,6 +308,8 @@ class Settings(Section):
     """What agents may touch and run."""
     validation: ValidationSettings = Field(default_factory=ValidationSettings)
     """What a result must look like."""
+    instructions: InstructionSettings = Field(default_factory=InstructionSettings)
+    """The repository's own instructions to agents."""
     superpowers: SuperpowersSettings = Field(default_factory=SuperpowersSettings)
     """Skills for agents."""
     beads: BeadsSettings = Field(default_factory=BeadsSettings)

@@ -20,9 +20,11 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
+from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
+from blueflame.paths.locks import split_path
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
@@ -64,6 +66,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         blocked_paths=session.limits.blocked_paths,
         commit_pattern=settings.validation.commit_format.pattern,
         commit_example=settings.validation.commit_format.example,
+        instructions=gather_instructions(context, session, [split_path(path) for path in conflict.paths]),
         checks=session.limits.checks,
     )
     return render_merger(brief, token_hex(16))

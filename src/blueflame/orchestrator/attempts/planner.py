@@ -14,6 +14,7 @@ from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judge_output
+from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
 from blueflame.session.gates.answers import build_proposal
@@ -40,6 +41,7 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
+        instructions=gather_instructions(context, session),
         hints=_draw_code_map(context, base),
         lessons=_recall_lessons(context, session),
     )

@@ -24,8 +24,10 @@ from blueflame.orchestrator.attempts.inspect_result import (
     read_leftovers,
     summarize_audit,
 )
+from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
+from blueflame.paths.locks import split_path
 from blueflame.session.effects import DiagnoseTask
 from blueflame.session.state import Session
 
@@ -41,6 +43,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
     record = session.tasks[attempt.subject]
     assert record.result is not None, f"{attempt.subject} is reviewed without a result"
     base, sha = record.result.base, record.result.sha
+    files = list_file_changes(context.repo, base, sha)
     brief = ValidatorBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -49,10 +52,11 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         base=base,
         sha=sha,
         diff=read_diff(context.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
-        files=list_file_changes(context.repo, base, sha),
+        files=files,
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,
         history=record.history,
+        instructions=gather_instructions(context, session, [split_path(change.path) for change in files]),
         audit=summarize_audit(context, session, attempt.subject),
     )
     return render_validator(brief, token_hex(16))

@@ -16,10 +16,10 @@ from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
+from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
-from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home
@@ -163,7 +163,7 @@ def _build_site(context: SessionContext) -> SandboxContext:
 
 def _list_frozen(context: SessionContext, base: str, checkout: Path) -> Iterator[str]:
     """Blocked files that exist: they are mounted read-only."""
-    blocked = Globs(tuple(fold_text(pattern) for pattern in context.settings.permissions.blocked_paths))
+    blocked = build_blocked_globs(context)
     named = (name for name in _list_files(context, base, checkout) if blocked.touches(fold_text(name)))
     yield from islice(named, MAX_FROZEN)
 

@@ -10,8 +10,10 @@ from blueflame.git.results import keep_failed_result
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
+from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
+from blueflame.paths.locks import parse_task_locks
 from blueflame.session.state import Session
 
 
@@ -34,6 +36,7 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,
+        instructions=gather_instructions(context, session, parse_task_locks(record.task)),
         minutes=round(attempt.timeout / 60) or None,
     )
     return render_worker(brief, token_hex(16))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
@@ -37,6 +38,7 @@ class PromptBrief:
     hints: str = ""  # about the code base
     lessons: tuple[str, ...] = ()  # of earlier sessions
     skills: tuple[str, ...] = ()
+    instructions: Instructions = NO_INSTRUCTIONS  # the repository's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
