@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +34,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     draft: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.draft")
+        draft = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.draft")
         with draft.open("xb") as file:
             with suppress(FileNotFoundError):  # keep the mode of the old file; a new one has that of the umask
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
