@@ -1,7 +1,6 @@
 """Encode events as text and decode them; an event that cannot be decoded completely is an error.
 
-The body is written by `json`, not by pydantic: file names and agents' output may contain lone surrogates and limits
-may be infinite, and pydantic's JSON loses both.
+File names and agents' output may contain lone surrogates, and limits may be infinite: `json` keeps both.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import cast, get_args
 
-from pydantic import TypeAdapter, ValidationError
-
+from blueflame.journal.readers import build_reader
 from blueflame.model.errors import JournalError
 from blueflame.model.event import Event
 
-EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+EVENTS: Mapping[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 """Event classes by their names in the journal. Renaming a class needs a migration."""
 
 
@@ -49,36 +47,15 @@ def _list_field_names(kind: type) -> tuple[str, ...]:
 
 def decode_event(kind: str, body: str) -> Event:
     """Missing fields get their defaults, so that old journals can be read; unknown fields are refused."""
-    adapter = _build_adapter(kind)
-    try:
-        return adapter.validate_python(json.loads(body), extra="forbid")
-    except ValidationError as error:
-        problems = [_format_problem(detail) for detail in error.errors(include_url=False)[:3]]
-        raise _build_error(kind, "; ".join(problems)) from error
-    except (ValueError, RecursionError) as error:
-        raise _build_error(kind, str(error)) from error
-
-
-@cache
-def _build_adapter(kind: str) -> TypeAdapter[Event]:
-    try:
-        return TypeAdapter(EVENTS[kind])
-    except KeyError:
+    if kind not in EVENTS:
         raise JournalError(
             f"the journal contains an unknown event {kind!r}: "
             "it may have been written by a newer version. Use that version; nothing was changed"
-        ) from None
-
-
-def _build_error(kind: str, why: str) -> JournalError:
-    return JournalError(
-        f"an event {kind} in the journal cannot be read: {why}; "
-        "it may have been written by a newer version, or damaged. Nothing was changed"
-    )
-
-
-def _format_problem(detail: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in detail["loc"]) or "the event"
-    if detail["type"] == "unexpected_keyword_argument":
-        return f"{place} is an unknown field"
-    return f"{place}: {detail['msg']}"
+        )
+    try:
+        return cast("Event", build_reader(EVENTS[kind])(json.loads(body)))
+    except (ValueError, RecursionError) as error:
+        raise JournalError(
+            f"an event {kind} in the journal cannot be read: {error}; "
+            "it may have been written by a newer version, or damaged. Nothing was changed"
+        ) from error

@@ -103,6 +103,13 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert loaded & set(HEAVY) == set()
 
 
+def test_reading_a_session_imports_no_pydantic() -> None:
+    code = "import blueflame.orchestrator.sessions, blueflame.views.session, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "blueflame.journal.codec" in done.stdout.split()
+    assert "pydantic" not in done.stdout.split()
+
+
 def run_main(*argv: str, **env: str) -> str:
     words = [sys.executable, "-c", MAIN, *argv]
     done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, check=False)
