@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from blueflame.config.detect.commands import Commands
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
@@ -94,7 +95,7 @@ def _iter_lines(survey: Survey, repo: str) -> Iterator[str]:
     yield from MIDDLE
     yield from _format_permissions(survey)
     yield from _format_validation(survey)
-    yield from _format_worktree(commands.setup)
+    yield from _format_worktree(commands)
 
 
 def _format_permissions(survey: Survey) -> Iterator[str]:
@@ -111,9 +112,7 @@ def _format_permissions(survey: Survey) -> Iterator[str]:
 
 
 def _list_allowed_commands(survey: Survey) -> tuple[str, ...]:
-    parts = [
-        part.strip() for command in (*survey.commands.tests, *survey.commands.lints) for part in command.split("&&")
-    ]
+    parts = [part.strip() for command in survey.commands.checks for part in command.split("&&")]
     return tuple(dict.fromkeys(parts))
 
 
@@ -126,14 +125,14 @@ def _format_validation(survey: Survey) -> Iterator[str]:
     yield f"    pattern: {quote_text(COMMIT_PATTERN)}"
     yield '    example: "feat(task-001): add JWT middleware"'
     yield from _format_tests(survey)
-    commands = (*survey.commands.tests, *survey.commands.lints)
+    commands = survey.commands.checks
     yield "  validator_diagnostics:        # run on every result; each must end with exit code 0"
     if not commands:
         yield "    commands: []                # none were found: name the command that runs your tests"
         return
     yield "    commands:"
     yield from _format_items(commands, indent=6)
-    yield "    timeout: 15m                # for each command"
+    yield "    timeout: 120s               # for each command"
 
 
 def _format_tests(survey: Survey) -> Iterator[str]:
@@ -155,13 +154,18 @@ def _build_patterns(files: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _format_worktree(setup: tuple[str, ...]) -> Iterator[str]:
+def _format_worktree(commands: Commands) -> Iterator[str]:
+    if not commands.setup:
+        return
     yield from (
         "",
-        "# worktree:",
-        "#   setup:                      # makes each agent's fresh checkout ready before it starts",
+        "worktree:",
+        "  setup:                        # makes each agent's fresh checkout ready before it starts",
     )
-    yield from (f"#     - {quote_text(command)}" for command in setup or ("make setup",))
+    yield from _format_items(commands.setup)
+    if commands.registries:
+        yield "  registries:                   # what setup may download from; agents may not"
+        yield from _format_items(commands.registries)
 
 
 def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
@@ -184,16 +188,16 @@ concurrency:
   validation: 2                 # validators at once
 
 limits:
-  agent_timeout: 30m            # for one attempt; roles.<role>.timeout sets another for one role
+  agent_timeout: 300s           # for one attempt; roles.<role>.timeout sets another for one role
   max_retries: 2                # of a task whose attempt failed
   max_wave_cycles: 5
-  max_session_cost_usd: 30.00   # 0 = unlimited; or max_session_tokens instead
+  max_session_cost_usd: 10.00   # 0 = unlimited; or max_session_tokens instead
 
 roles:                          # runtime: claude by default; with --script, agents that play a script
-  planner: { model: sonnet, budget_usd: 2.00 }
-  worker: { model: sonnet, budget_usd: 5.00 }
-  validator: { model: sonnet, timeout: 10m, budget_usd: 1.00 }
-  merger: { model: sonnet, budget_usd: 2.00 }
+  planner: { model: sonnet, budget_usd: 0.40 }
+  worker: { model: sonnet, budget_usd: 1.50 }
+  validator: { model: haiku, budget_usd: 0.15 }
+  merger: { model: sonnet, budget_usd: 0.50 }
 
 planning:
   workflow: waves               # waves: in step; flow: each task as soon as it may; single: no plan""".splitlines()

@@ -43,30 +43,36 @@ NO_TESTS = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && e
 REPOSITORIES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "python": (
         {"pyproject.toml": PYPROJECT, "src/x/a.py": "", "tests/test_a.py": ""},
-        ("python -m pytest", "ruff check .", "mypy ."),
+        (".venv/bin/python -m pytest", ".venv/bin/python -m ruff check .", ".venv/bin/python -m mypy ."),
     ),
-    "python with unittest": ({"app.py": "", "test_app.py": "import unittest\n"}, ("python -m unittest discover",)),
-    "python with uv": ({"uv.lock": "", "pyproject.toml": PYPROJECT, "a.py": ""}, ("uv run python -m pytest",)),
+    "python with unittest": ({"app.py": "", "test_app.py": "import unittest\n"}, ("python3 -m unittest discover",)),
+    "python with uv": ({"uv.lock": "", "pyproject.toml": PYPROJECT, "a.py": ""}, (".venv/bin/python -m pytest",)),
     "one file": ({"script.py": "print()\n"}, ()),
-    "django": ({"manage.py": "", "site/views.py": ""}, ("python manage.py test",)),
-    "node": ({"package.json": PACKAGE, "lib/index.js": "", "yarn.lock": ""}, ("yarn test", "yarn run lint")),
+    "django": ({"manage.py": "", "site/views.py": ""}, ("python3 manage.py test",)),
+    "node": (
+        {"package.json": PACKAGE, "lib/index.js": "", "yarn.lock": ""},
+        ("~/.local/bin/yarn test", "~/.local/bin/yarn run lint"),
+    ),
     "node without tests": ({"package.json": NO_TESTS, "index.ts": ""}, ()),
     "monorepo": (
         {"packages/api/package.json": PACKAGE, "packages/api/src/a.ts": "", "apps/web app/page.tsx": ""},
-        ("npm --prefix packages/api test",),
+        ("cd packages/api && npm test",),
     ),
     "go": ({"go.mod": "", "go.sum": "", "main.go": "", "pkg/a/a.go": ""}, ("go test ./...", "go vet ./...")),
-    "go below": ({"server/go.mod": "", "server/main.go": ""}, ("go -C server test ./...",)),
+    "go below": ({"server/go.mod": "", "server/main.go": ""}, ("cd server && go test ./...",)),
     "rust": ({"Cargo.toml": "", "src/main.rs": ""}, ("cargo test",)),
-    "maven": ({"pom.xml": "", "mvnw": "", "src/main/java/A.java": ""}, ("./mvnw -q test",)),
-    "gradle": ({"build.gradle.kts": "", "app/src/A.kt": ""}, ("gradle test",)),
+    "maven": ({"pom.xml": "", "mvnw": "", "src/main/java/A.java": ""}, ("./mvnw -B -o test",)),
+    "gradle": ({"build.gradle.kts": "", "app/src/A.kt": ""}, ("gradle --no-daemon --offline test",)),
     "ruby": (
         {"Gemfile": "", ".rspec": "", ".rubocop.yml": "", "lib/a.rb": ""},
         ("bundle exec rspec", "bundle exec rubocop"),
     ),
     "php": ({"composer.json": "{}", "phpunit.xml": "", "src/A.php": ""}, ("vendor/bin/phpunit",)),
-    "dotnet": ({"App.sln": "", "App/Program.cs": ""}, ("dotnet test",)),
-    "cmake": ({"CMakeLists.txt": "enable_testing()\n", "src/a.cpp": "", "include/a.hpp": ""}, ("cmake -B build",)),
+    "dotnet": ({"App.sln": "", "App/Program.cs": ""}, ("dotnet test --no-restore",)),
+    "cmake": (
+        {"CMakeLists.txt": "enable_testing()\n", "src/a.cpp": "", "include/a.hpp": ""},
+        ("cmake -S . -B /tmp/build",),
+    ),
     "elixir": ({"mix.exs": "", "lib/a.ex": ""}, ("mix test",)),
     "make": (
         {"Makefile": ".PHONY: test\ntest: build\n\t@true\nlint:\nX := test\n", "a.c": ""},
@@ -107,7 +113,7 @@ REPOSITORIES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_the_configuration_passes_its_own_check_and_reaches_the_sources(tmp_path: Path, name: str) -> None:
     files, commands = REPOSITORIES[name]
-    found = survey_repository(repository(tmp_path / "мой repo", files))
+    found = survey_repository(repository(tmp_path / "мой repo", files), lambda program: program != "yarn")
     loaded = parse_config(build_config_text(found), path=HERE)
     allowed = Globs(loaded.settings.permissions.allowed_paths)
     blocked = Globs(loaded.settings.permissions.blocked_paths)

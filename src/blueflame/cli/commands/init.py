@@ -44,7 +44,7 @@ def init(config: Path | None, force: bool, dry_run: bool, as_json: bool) -> None
 
 
 def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
-    from blueflame.config.detect.commands import describe_missing_programs
+    from blueflame.config.detect.projects import describe_missing_programs
 
     return {
         "path": str(path),
@@ -60,7 +60,7 @@ def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[
 
 
 def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
-    from blueflame.config.detect.commands import describe_missing_programs
+    from blueflame.config.detect.projects import describe_missing_programs
     from blueflame.config.locate import shorten_path
 
     if kept:

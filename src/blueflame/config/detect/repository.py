@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from blueflame.config.detect.commands import Commands, TrackedFiles, detect_commands
+from blueflame.config.detect.commands import Commands, ProjectCommands, choose_likeliest
+from blueflame.config.detect.project_files import ProjectFiles, is_on_path
+from blueflame.config.detect.projects import detect_projects
 from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_lock_file, is_secret_file, is_test_file
 from blueflame.model.errors import Refused
@@ -28,11 +31,15 @@ class Survey:
     test_files: tuple[str, ...]
     lock_files: tuple[str, ...]
     secret_files: tuple[str, ...]
-    commands: Commands
+    projects: tuple[ProjectCommands, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def commands(self) -> Commands:
+        return choose_likeliest(self.projects)
 
-def survey_repository(start: Path) -> Survey:
+
+def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_path) -> Survey:
     repo = find_repository_root(start)
     files = list_tracked_files(repo)
     own = tuple(file for file in files if not _is_foreign(file)) or tuple(
@@ -55,7 +62,13 @@ def survey_repository(start: Path) -> Survey:
         test_files=tuple(file for file in sources if is_test_file(file)),
         lock_files=tuple(sorted({PurePosixPath(file).name for file in files if is_lock_file(file)})),
         secret_files=tuple(file for file in files if is_secret_file(file)),
-        commands=detect_commands(TrackedFiles(root=repo, files=own)),
+        projects=detect_projects(
+            ProjectFiles(
+                root=repo,
+                files=tuple(file for file in files if not _is_third_party(file)),
+                is_installed=is_installed,
+            )
+        ),
         notes=_build_notes(repo, files, sources),
     )
 
@@ -116,8 +129,11 @@ def _rank_languages(sources: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_foreign(file: str) -> bool:
     """Hidden, vendored, built, a lock file or a secret."""
-    folders = PurePosixPath(file).parts[:-1]
-    return _is_hidden(file) or not THIRD_PARTY_FOLDERS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
+    return _is_hidden(file) or _is_third_party(file) or is_lock_file(file) or is_secret_file(file)
+
+
+def _is_third_party(file: str) -> bool:
+    return not THIRD_PARTY_FOLDERS.isdisjoint(PurePosixPath(file).parts[:-1])
 
 
 def _is_hidden(file: str) -> bool:

@@ -1,0 +1,223 @@
+"""How a Python project is set up and tested: pip, uv, poetry, pdm, pipenv; pytest, unittest, tox and others."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from blueflame.config.detect.commands import Candidate, ProjectCommands
+from blueflame.config.detect.project_files import ProjectFiles, as_dict
+from blueflame.git.file_kinds import is_test_file
+
+MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt", "manage.py", "tox.ini")
+PYTHON = ".venv/bin/python"
+PLAIN_PYTHON = "python3"
+MAKE_VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"  # what is in it must never be committed
+TOOLS = "~/.tools"  # in the sandbox's own home: for package managers that this machine lacks
+TEST_WORDS = frozenset({"test", "tests", "testing", "unittest", "unittests", "pytest"})
+DEV_WORDS = frozenset({"dev", "develop", "development"})
+BROWSER_FOLDER = re.compile(r"(?:tests?|src)/(?:[\w-]+/)*(?:e2e|browser|browsers|playwright|selenium|end_to_end)")
+MAX_READ = 50  # test files that are read to find the runner
+
+
+class Manager(NamedTuple):
+    """A package manager that keeps its environment in .venv."""
+
+    program: str
+    locks: tuple[str, ...]
+    install: str
+
+
+MANAGERS = (
+    Manager("uv", ("uv.lock",), "UV_PYTHON_DOWNLOADS=never {} sync --frozen"),
+    Manager("poetry", ("poetry.lock",), "POETRY_VIRTUALENVS_IN_PROJECT=true {} install"),
+    Manager("pdm", ("pdm.lock",), "{} install --frozen-lockfile"),
+    Manager("pipenv", ("Pipfile.lock",), "PIPENV_VENV_IN_PROJECT=1 {} sync --dev"),
+)
+
+
+def detect_python(files: ProjectFiles) -> ProjectCommands | None:
+    if not any(file.endswith(".py") for file in files.files):
+        return None
+    settings = files.read_toml("pyproject.toml")
+    tools = as_dict(settings.get("tool"))
+    test = _find_test_command(files, tools)
+    setups = tuple(_list_setups(files, settings, test)) if test or files.has(*MANIFESTS) else ()
+    python = PYTHON if setups else PLAIN_PYTHON
+    tests = (test.format(python=python),) if test else ()
+    return ProjectCommands(
+        candidates=tuple(Candidate(setup=setup, tests=tests) for setup in setups) or (Candidate(tests=tests),),
+        lints=tuple(f"{python} -m {lint}" for lint in _list_lints(files, tools)) if setups else (),
+        registries=("pypi",) if setups else (),
+    )
+
+
+# --- tests -------------------------------------------------------------------------------------------------------
+
+
+def _find_test_command(files: ProjectFiles, tools: dict[str, Any]) -> str | None:
+    tests = [file for file in files.files if file.endswith(".py") and is_test_file(file)]
+    read = [files.read_text(file) for file in tests[:MAX_READ]]
+    if own := files.find(r"(tests?/)?run_?tests\.py"):
+        return f"{{python}} {own[0]}"
+    if _uses_pytest(files, tools) or any("import pytest" in text for text in read):
+        return _build_pytest_line(files)
+    if files.has("manage.py"):
+        return "{python} manage.py test"
+    if any("unittest" in text for text in read):
+        return _build_unittest_line(files, tests)
+    if files.has("tox.ini") or "tox" in tools:
+        return "~/.tools/bin/tox run -e py --skip-env-install"
+    if files.has("noxfile.py"):
+        return "~/.tools/bin/nox -R --no-install -s tests"
+    return _build_pytest_line(files) if tests else None
+
+
+def _uses_pytest(files: ProjectFiles, tools: dict[str, Any]) -> bool:
+    wanted = [file for file in files.files if re.fullmatch(r"[\w./-]*requirements[\w./-]*\.(txt|in)", file)]
+    named = files.read_text("setup.cfg", "setup.py", "tox.ini", "noxfile.py", "pyproject.toml", "Pipfile", *wanted)
+    return "pytest" in tools or files.has("pytest.ini", "conftest.py") or "pytest" in named
+
+
+def _build_pytest_line(files: ProjectFiles) -> str:
+    """Tests that need a browser are left out: they are slow, and there is none in the sandbox."""
+    parents = {file.rpartition("/")[0] for file in files.files}
+    browsers = sorted(folder for folder in parents if BROWSER_FOLDER.fullmatch(folder))
+    return " ".join(["{python} -m pytest", *(f"--ignore={shlex.quote(folder)}" for folder in browsers)])
+
+
+def _build_unittest_line(files: ProjectFiles, tests: Sequence[str]) -> str:
+    """unittest searches packages only: a folder of tests without __init__.py must be named."""
+    tops = sorted({file.split("/", 1)[0] for file in tests if "/" in file})
+    bare = [top for top in tops if not files.has(f"{top}/__init__.py")]
+    at_top = any("/" not in file for file in tests)
+    return "{python} -m unittest discover" + (f" -s {shlex.quote(bare[0])}" if bare and not at_top else "")
+
+
+def _list_lints(files: ProjectFiles, tools: dict[str, Any]) -> Iterator[str]:
+    settings = files.read_text("setup.cfg", "tox.ini")
+    if "ruff" in tools or files.has("ruff.toml", ".ruff.toml"):
+        yield "ruff check ."
+    elif files.has(".flake8") or "[flake8]" in settings:
+        yield "flake8"
+    mypy = as_dict(tools.get("mypy"))
+    if "mypy" in tools or files.has("mypy.ini", ".mypy.ini") or "[mypy]" in settings:
+        yield "mypy" if "files" in mypy or "packages" in mypy or re.search(r"(?m)^files\s*=", settings) else "mypy ."
+
+
+# --- setup -------------------------------------------------------------------------------------------------------
+
+
+def _list_setups(files: ProjectFiles, settings: dict[str, Any], test: str | None) -> Iterator[tuple[str, ...]]:
+    """The likeliest first; the later ones install less."""
+    if test and not test.startswith("{python} -m pytest") and not files.has(*set(MANIFESTS) - {"manage.py"}):
+        return  # the standard library is enough
+    runner = _list_runner_packages(test)
+    pip = tuple(_list_pip_setups(files, settings, runner))
+    manager = next((each for each in MANAGERS if files.has(*each.locks)), None)
+    if test and test.startswith(TOOLS):
+        program = test.split()[0].rpartition("/")[2]
+        prepare = "run -e py --notest" if program == "tox" else "--install-only -s tests"
+        yield (*_install_tool(program), f"{TOOLS}/bin/{program} {prepare}")
+    elif manager is not None:
+        yield tuple(_build_manager_setup(files, settings, manager))
+        yield from pip
+    elif "poetry" in as_dict(settings.get("tool")):
+        yield (*_install_tool("poetry"), MANAGERS[1].install.format(f"{TOOLS}/bin/poetry"))
+        yield from pip
+    else:
+        yield from pip
+
+
+def _list_runner_packages(test: str | None) -> tuple[str, ...]:
+    return ("pytest",) if test and "-m pytest" in test else ()
+
+
+def _install_tool(program: str) -> tuple[str, ...]:
+    return (f"python3 -m venv {TOOLS} && {TOOLS}/bin/pip install {program}",)
+
+
+def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager: Manager) -> Iterator[str]:
+    program = manager.program
+    if not files.is_installed(program):
+        yield from _install_tool(program)
+        program = f"{TOOLS}/bin/{program}"
+    extras, groups = _list_extras(files, settings), _list_groups(settings)
+    flags = {
+        "uv": [*(f"--group {name}" for name in groups), *(f"--extra {name}" for name in extras)],
+        "poetry": [f"--extras '{' '.join(extras)}'"] if extras else [],
+    }.get(manager.program, [])
+    if manager.program == "uv" and "workspace" in as_dict(as_dict(settings.get("tool")).get("uv")):
+        flags.append("--all-packages")
+    yield " ".join([manager.install.format(program), *flags])
+
+
+def _list_pip_setups(files: ProjectFiles, settings: dict[str, Any], runner: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    extras, groups = _list_extras(files, settings), _list_groups(settings)
+    wanted = [f"-r {shlex.quote(file)}" for file in _list_requirements(files)]
+    own = _is_installable(files, settings)
+    project = [f"-e '.[{','.join(extras)}]'" if extras else "-e ."] if own else []
+    upgrade = (f"{PYTHON} -m pip install --upgrade pip",) if groups else ()  # groups need pip 25.1
+    lines: dict[str, tuple[str, ...]] = {}
+    choices: tuple[tuple[tuple[str, ...], list[str]], ...] = (
+        (upgrade, [*project, *(f"--group {name}" for name in groups), *wanted, *runner]),
+        ((), [*project, *runner]),
+        ((), [*(["-e ."] if own else []), *runner]),
+        ((), [*wanted, *runner]),
+        ((), [*runner]),
+    )
+    for before, parts in choices:
+        if parts:
+            lines.setdefault(" ".join(parts), before)
+    for line, before in lines.items():
+        yield (MAKE_VENV, *before, f"{PYTHON} -m pip install {line}")
+
+
+def _is_installable(files: ProjectFiles, settings: dict[str, Any]) -> bool:
+    if files.has("setup.py"):
+        return True
+    poetry = as_dict(as_dict(settings.get("tool")).get("poetry"))
+    if poetry.get("package-mode") is False:
+        return False
+    return (
+        "project" in settings
+        or "build-system" in settings
+        or "name" in poetry
+        or "[metadata]" in files.read_text("setup.cfg")
+    )
+
+
+def _list_extras(files: ProjectFiles, settings: dict[str, Any]) -> tuple[str, ...]:
+    """The extras that tests need: those named for tests, or else those for developers."""
+    project = as_dict(settings.get("project"))
+    poetry = as_dict(as_dict(settings.get("tool")).get("poetry"))
+    named = [*as_dict(project.get("optional-dependencies")), *as_dict(poetry.get("extras"))]
+    section = re.search(r"(?ms)^\[options\.extras_require\]\n(.*?)(?=^\[|\Z)", files.read_text("setup.cfg"))
+    named += re.findall(r"(?m)^([\w-]+)\s*=", section[1]) if section else []
+    within = re.search(r"extras_require\s*=\s*\{(.*?)\n\s*\}", files.read_text("setup.py"), re.DOTALL)
+    named += re.findall(r"['\"]([\w-]+)['\"]\s*:", within[1]) if within else []
+    return _choose_names(named)
+
+
+def _list_groups(settings: dict[str, Any]) -> tuple[str, ...]:
+    return _choose_names(as_dict(settings.get("dependency-groups")))
+
+
+def _choose_names(named: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(named))
+    tests = tuple(name for name in names if name.lower() in TEST_WORDS)
+    return tests or tuple(name for name in names if name.lower() in DEV_WORDS)
+
+
+def _list_requirements(files: ProjectFiles) -> tuple[str, ...]:
+    """requirements.txt, and those whose names speak of tests or development."""
+    named = files.find(r"(?:[\w-]+/)*[\w.-]*\.txt")
+    wanted = [file for file in named if "requirements" in file and file.count("/") < 3]
+    base = [file for file in wanted if file in ("requirements.txt", "requirements/base.txt")]
+    words = {file: set(re.split(r"[\W_]+", file.removesuffix(".txt").lower())) for file in wanted}
+    tests = [file for file in wanted if words[file] & TEST_WORDS] or [
+        file for file in wanted if words[file] & DEV_WORDS
+    ]
+    return tuple(dict.fromkeys([*base, *tests[:2]]))
