@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -45,6 +45,9 @@ RESERVED_IPV6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32
 NAT64 = IPv6Network("64:ff9b::/96")  # carries an IPv4 address in its last 32 bits
 PRIVATE_IPV4 = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"))
 PRIVATE_IPV6 = IPv6Network("fc00::/7")
+# Addresses that a network gives to names of its own choice: mirrors, and proxies that answer for every name.
+MIRROR_IPV4 = (*PRIVATE_IPV4, *(IPv4Network(text) for text in ("192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
+                                                               "203.0.113.0/24")))  # fmt: skip
 
 
 def is_public(text: str) -> bool:
@@ -70,14 +73,14 @@ def _is_public_ipv6(address: IPv6Address) -> bool:
     )
 
 
-def is_private_use(text: str) -> bool:
+def is_private_use(text: str, networks: Sequence[IPv4Network] = PRIVATE_IPV4) -> bool:
     """Whether it is in a private network, which may be listed by literal address; never this machine or its link."""
     try:
         address = ip_address(text)
     except ValueError:
         return False
     if isinstance(address, IPv4Address):
-        return any(address in network for network in PRIVATE_IPV4)
+        return any(address in network for network in networks)
     return address in PRIVATE_IPV6
 
 
@@ -108,13 +111,13 @@ def find_allowing_rule(options: GatewayOptions, host: str, port: int) -> AllowRu
             403,
             "port_not_allowed",
             f"{host} is allowed at port {listed} only, not {port};"
-            f" a person can allow it: sandbox.allowed_hosts: [{format_allow_entry(host, port)}]",
+            f" a person can allow it: {options.setting}: [{format_allow_entry(host, port)}]",
         )
     raise RequestRefused(
         403,
         "host_not_allowed",
         f"{host} is not one of the allowed hosts; a person can allow it in blueflame.yaml:"
-        f" sandbox.allowed_hosts: [{format_allow_entry(host, port)}]",
+        f" {options.setting}: [{format_allow_entry(host, port)}]",
     )
 
 
@@ -131,9 +134,12 @@ async def resolve_public_addresses(
     options: GatewayOptions, host: str, port: int, resolve: Resolver, timeouts: GatewayTimeouts
 ) -> list[Address]:
     """Resolve the host; refuse it when one of its addresses is not public."""
+    rule = find_rule(options.rules, host, port)
+    is_registry = rule is not None and rule.local
     found = [(host, port)] if is_ip_literal(host) else await _resolve_host(host, port, resolve, timeouts)
     for address, _ in found:
-        if not (options.private or is_public(address) or _is_listed(options, address, port)):
+        mirrored = is_registry and is_private_use(address, MIRROR_IPV4)
+        if not (options.private or is_public(address) or mirrored or _is_listed(options, address, port)):
             raise RequestRefused(
                 403,
                 "address_not_public",

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 HTTPS_PORT = 443
 MAX_HOST_LENGTH = 253
 MAX_RULES = 10_000
-KEYS = ("allow_private", "hosts", "model", "port")
+AGENT_LISTENER, SETUP_LISTENER = b"L", b"S"  # how the warden announces a listener
+KEYS = ("allow_private", "hosts", "model", "port", "registries", "setup")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # 127.1, 0x7f.1 and 2130706433 are addresses to a resolver
@@ -37,12 +38,14 @@ _ENTRY = re.compile(r"(?P<wild>\*\.)?(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[1-9
 
 
 class AllowRule:
-    """One entry of the allow list; `text` is as written in the configuration."""
+    """One entry of the allow list; `text` is as written in the configuration. The name of a `local` one may resolve to
+    a mirror in the person's own network."""
 
-    __slots__ = ("host", "port", "text", "wildcard")
+    __slots__ = ("host", "local", "port", "text", "wildcard")
 
-    def __init__(self, host: str, port: int, text: str, *, wildcard: bool) -> None:
+    def __init__(self, host: str, port: int, text: str, *, wildcard: bool, local: bool = False) -> None:
         self.host = host
+        self.local = local
         self.port = port
         self.text = text
         self.wildcard = wildcard
@@ -52,36 +55,59 @@ class AllowRule:
 
 
 class GatewayOptions:
-    """`private` allows addresses that are not public, for tests."""
+    """`private` allows addresses that are not public, for tests; `setting` is where a person allows more hosts."""
 
-    __slots__ = ("attempt", "folder", "model", "private", "rules")
+    __slots__ = ("attempt", "folder", "model", "private", "registries", "rules", "setting")
 
     def __init__(
-        self, folder: str, rules: tuple[AllowRule, ...], *, private: bool = False, model: ModelOptions | None = None
+        self,
+        folder: str,
+        rules: tuple[AllowRule, ...],
+        *,
+        registries: tuple[AllowRule, ...] = (),
+        private: bool = False,
+        model: ModelOptions | None = None,
+        setting: str = "sandbox.allowed_hosts",
     ) -> None:
         self.attempt = folder.rpartition("/")[2]
         self.folder = folder
         self.model = model
         self.private = private
+        self.registries = registries
         self.rules = rules
+        self.setting = setting
+
+    def extend_for_setup(self) -> GatewayOptions:
+        """What setup commands may reach: the registries too, but no model."""
+        rules = (*self.rules, *self.registries)
+        return GatewayOptions(self.folder, rules, private=self.private, setting="worktree.registries")
 
 
 def read_options(folder: str, gateway: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> GatewayOptions:
     """Read and check. Raises ValueError: a gateway with unknown options must not start."""
     check_keys(gateway, KEYS, "gateway")
-    hosts = gateway.get("hosts", [])
-    if not isinstance(hosts, list | tuple) or len(hosts) > MAX_RULES:
-        raise ValueError(f"gateway: hosts must be a list of at most {MAX_RULES} host names, not {hosts!r:.80}")
+    hosts, registries = (_read_hosts(gateway, name) for name in ("hosts", "registries"))
     private = gateway.get("allow_private", False)
     if private not in (True, False):
         raise ValueError(f"gateway: allow_private must be true or false, not {private!r:.80}")
     model = read_model_options(gateway.get("model"), secrets or {})
     return GatewayOptions(
-        folder.rstrip("/"), tuple(parse_allow_rule(text) for text in hosts), private=bool(private), model=model
+        folder.rstrip("/"),
+        tuple(parse_allow_rule(text) for text in hosts),
+        registries=tuple(parse_allow_rule(text, local=True) for text in registries),
+        private=bool(private),
+        model=model,
     )
 
 
-def parse_allow_rule(text: object) -> AllowRule:
+def _read_hosts(gateway: Mapping[str, Any], name: str) -> list[object]:
+    hosts = gateway.get(name, [])
+    if not isinstance(hosts, list | tuple) or len(hosts) > MAX_RULES:
+        raise ValueError(f"gateway: {name} must be a list of at most {MAX_RULES} host names, not {hosts!r:.80}")
+    return list(hosts)
+
+
+def parse_allow_rule(text: object, *, local: bool = False) -> AllowRule:
     found = _ENTRY.fullmatch(text) if isinstance(text, str) else None
     host = normalize_host(found["host"]) if found else None
     if found is None or host is None or (found["wild"] and is_ip_literal(host)):
@@ -92,7 +118,8 @@ def parse_allow_rule(text: object) -> AllowRule:
     port = int(found["port"] or HTTPS_PORT)
     if port > 65535:
         raise ValueError(f"gateway: {text!r:.80} in sandbox.allowed_hosts: there is no port {port}")
-    return AllowRule(host, port, str(text), wildcard=bool(found["wild"]))
+    wildcard = bool(found["wild"])
+    return AllowRule(host, port, str(text), wildcard=wildcard, local=local and not wildcard)
 
 
 def normalize_host(text: str) -> str | None:

@@ -10,7 +10,8 @@ import os
 import socket
 import sys
 import traceback
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from blueflame.gateway.access_log import AccessEntry, AccessLog
 from blueflame.gateway.connect import RequestContext, Resolver, resolve_with_system
@@ -19,7 +20,7 @@ from blueflame.gateway.model_api.endpoints import find_route
 from blueflame.gateway.model_api.handler import ModelHandler
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import UsageLog
-from blueflame.gateway.options import GatewayOptions
+from blueflame.gateway.options import SETUP_LISTENER, GatewayOptions
 from blueflame.gateway.relay import GatewayTimeouts, Stream, close_stream, send_last_bytes
 from blueflame.gateway.request import MAX_HEAD_BYTES, RequestHead, RequestRefused, build_malformed_refusal, parse_head
 from blueflame.gateway.responses import TLS_ACCESS_DENIED, build_status_page, format_refusal
@@ -27,6 +28,8 @@ from blueflame.gateway.tunnel import TunnelRefused, open_tunnel
 
 BACKLOG = 128
 MAX_LOG_BYTES = 256 * 1024
+Arrivals: TypeAlias = "asyncio.Queue[tuple[bytes, socket.socket] | None]"
+"""Listeners with their kind; None at the end."""
 
 
 def run(control: socket.socket, options: GatewayOptions, resolve: Resolver = resolve_with_system) -> None:
@@ -62,15 +65,17 @@ async def _accept_listeners(control: socket.socket, context: RequestContext) -> 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_failure)
     control.setblocking(False)
-    arrivals: asyncio.Queue[socket.socket | None] = asyncio.Queue()
+    arrivals: Arrivals = asyncio.Queue()
     loop.add_reader(control, lambda: _receive_listener(control, arrivals))
+    in_setup = replace(context, options=context.options.extend_for_setup(), model=None)
     servers = []  # kept: a server without a reference is closed
-    while (listener := await arrivals.get()) is not None:
-        servers.append(await start_listener(context, listener))
+    while (arrival := await arrivals.get()) is not None:
+        kind, listener = arrival
+        servers.append(await start_listener(in_setup if kind == SETUP_LISTENER else context, listener))
     return servers
 
 
-def _receive_listener(control: socket.socket, arrivals: asyncio.Queue[socket.socket | None]) -> None:
+def _receive_listener(control: socket.socket, arrivals: Arrivals) -> None:
     try:
         data, handles, _, _ = socket.recv_fds(control, 1, 1)
     except BlockingIOError:
@@ -78,7 +83,7 @@ def _receive_listener(control: socket.socket, arrivals: asyncio.Queue[socket.soc
     except OSError:
         data, handles = b"", []
     for handle in handles:
-        arrivals.put_nowait(socket.socket(fileno=handle))
+        arrivals.put_nowait((data, socket.socket(fileno=handle)))
     if not data:
         asyncio.get_running_loop().remove_reader(control)
         arrivals.put_nowait(None)

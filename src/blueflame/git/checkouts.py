@@ -65,6 +65,7 @@ def remove_checkout(path: Path) -> None:
     _write_record(path, replace(record, ready=False))
     _remove_tree(path)
     _remove_tree(get_fetch_path(path))
+    _remove_tree(get_home_path(path))
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
     get_record_path(path).unlink(missing_ok=True)
 
@@ -82,6 +83,11 @@ def get_record_path(path: Path) -> Path:
 def get_fetch_path(path: Path) -> Path:
     """Return the folder its commits are fetched from: out of the agent's reach, and found again after a crash."""
     return path.with_name(f"{RECORD_PREFIX}{path.name}.fetch")
+
+
+def get_home_path(path: Path) -> Path:
+    """Return the folder that is home to all commands in a scratch checkout: a setup fills caches for the checks."""
+    return path.with_name(f"{RECORD_PREFIX}{path.name}.home")
 
 
 def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:

@@ -62,6 +62,7 @@ class SandboxSpec:
     mounts: tuple[Mount, ...] = ()
     network: Network = Network.NONE
     hosts: tuple[str, ...] = ()  # reached through the gateway
+    registries: tuple[str, ...] = ()  # reached through it too, by setup commands only
     bounds: ResourceLimits = ResourceLimits()
     environment: tuple[tuple[str, str], ...] = ()  # names and values; only the names are for showing
     links: tuple[tuple[str, str], ...] = ()  # made in the private home: a name in it, and where it leads to

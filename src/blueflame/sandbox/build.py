@@ -58,6 +58,9 @@ class SandboxRequest:
     hidden: Sequence[str] = ()
     pinned: bool = True
     hosts: Sequence[str] = ()  # in addition to those of the configuration
+    registries: Sequence[str] = ()  # hosts for setup commands only
+    home: Path | None = None  # its private home, if other sandboxes share it; else in `folder`
+    setup: bool = False  # it runs a setup command: what is offline otherwise may use the registries
     watched: bool = False  # the hook server is reached on the loopback device
 
 
@@ -87,7 +90,7 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
         home=home,
         real_home=site.home,
         inside=[mount.target for mount in mounts],
-        online=bool(hosts) or network is Network.HOST,
+        online=bool(hosts or wanted.setup) or network is Network.HOST,
     )
     root = os.geteuid() == 0
     return SandboxSpec(
@@ -96,9 +99,10 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
         mounts=mounts,
         network=network,
         hosts=hosts if network is Network.DOORS else (),
+        registries=tuple(wanted.registries) if network is Network.DOORS else (),
         bounds=build_bounds(settings),
         environment=tuple(sorted((variables | dict(wanted.variables)).items())),
-        links=() if hosts else site.tools.links,
+        links=() if hosts or wanted.registries else site.tools.links,  # a setup command fills its own folders
         uid=UNPRIVILEGED_UID if root else os.geteuid(),
         gid=UNPRIVILEGED_UID if root else os.getegid(),
         home=home,
@@ -125,7 +129,7 @@ def build_bounds(settings: SandboxSettings) -> ResourceLimits:
 def _choose_network(settings: SandboxSettings, wanted: SandboxRequest, hosts: Sequence[str]) -> Network:
     if settings.allow_network:
         return Network.HOST
-    return Network.DOORS if wanted.watched or hosts else Network.NONE
+    return Network.DOORS if wanted.watched or hosts or wanted.registries else Network.NONE
 
 
 def _find_files_folder(site: SandboxContext, folder: Path) -> Path:
@@ -138,7 +142,8 @@ def _list_mounts(
 ) -> Iterator[Mount]:
     folder = Path(os.path.realpath(wanted.folder))
     yield from list_system_mounts(_find_files_folder(site, folder), network=network is Network.HOST)
-    yield Mount(kind=MountKind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
+    private = Path(os.path.realpath(wanted.home)) if wanted.home is not None else folder / "home"
+    yield Mount(kind=MountKind.RW, source=str(private), target=home, why="a private home, empty at first")
     yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
     yield from site.tools.mounts
     for objects, target in list_object_folders(site.objects):

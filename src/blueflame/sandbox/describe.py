@@ -49,8 +49,9 @@ def describe_network(spec: SandboxSpec) -> str:
     match spec.network:
         case Network.HOST:
             return "the host's network, by sandbox.allow_network: this is a hole in the sandbox"
-        case Network.DOORS if spec.hosts:
-            return f"none, except {', '.join(spec.hosts)} through the gateway"
+        case Network.DOORS if spec.hosts or spec.registries:
+            registries = [f"{', '.join(spec.registries)} during setup"] if spec.registries else []
+            return f"none, except {', '.join([*spec.hosts, *registries])} through the gateway"
         case _:
             return "none"
 

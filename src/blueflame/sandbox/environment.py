@@ -54,12 +54,16 @@ def build_inner_environment(
     temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP)
     found = kept | FIXED_VARIABLES | places | dict(tools.variables) | temporary | ours
     found.setdefault("LANG", "C.UTF-8")
-    proxy = tools.variables.get("GOPROXY")
-    if not online:
-        found |= {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
-    elif proxy:
-        found["GOPROXY"] = f"{proxy},direct"
+    offline = {"CARGO_NET_OFFLINE": "true", "GOPROXY": tools.variables.get("GOPROXY", "off")}
+    found |= list_online_variables(tools, environ) if online else offline
     return dict(sorted(found.items()))
+
+
+def list_online_variables(tools: Toolchains, environ: Mapping[str, str]) -> dict[str, str]:
+    """List what differs where registries can be reached; downloaded modules go before them."""
+    downloaded = tools.variables.get("GOPROXY")
+    served = environ.get("GOPROXY", "https://proxy.golang.org,direct")
+    return {"CARGO_NET_OFFLINE": "false", "GOPROXY": f"{downloaded},{served}" if downloaded else served}
 
 
 def _is_missing_inside(value: str, real_home: Path, inside: Collection[str]) -> bool:

@@ -63,14 +63,15 @@ def prepare_sandbox(spec: SandboxSpec, folder: Path) -> PreparedSandbox:
         memory_mb=spec.bounds.memory_mb,
         processes=spec.bounds.processes,
         min_free_disk_mb=spec.bounds.min_free_disk_mb,
-        mounts={} if sandbox is None else {spec.home: str(folder / "home"), TMP: str(folder / "tmp")},
+        mounts={} if sandbox is None else {spec.home: str(_find_home(spec, folder)), TMP: str(folder / "tmp")},
     )
 
 
 def _prepare_walls(spec: SandboxSpec, folder: Path) -> dict[str, Any]:
-    for place in (folder / "home", folder / "tmp"):
+    home = _find_home(spec, folder)
+    for place in (home, folder / "tmp"):
         _make_private_folder(place)
-    _make_links(spec, folder / "home")
+    _make_links(spec, home)
     _make_mount_points(spec)
     files = next(Path(mount.source).parent for mount in spec.mounts if mount.target == "/etc")
     if not (files / "ready").exists():
@@ -123,8 +124,13 @@ def _find_filter(files: Path) -> str:
 def _build_environment(spec: SandboxSpec, folder: Path) -> dict[str, str]:
     env = dict(spec.environment)
     if IS_MACOS and spec.level is not SandboxLevel.OFF:  # no mounts on macOS
-        env |= {"HOME": str(folder / "home"), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder / "tmp"))}
+        env |= {"HOME": str(_find_home(spec, folder)), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder / "tmp"))}
     return env
+
+
+def _find_home(spec: SandboxSpec, folder: Path) -> Path:
+    """Find the folder that is the home inside; several sandboxes may share one."""
+    return next((Path(mount.source) for mount in spec.mounts if mount.target == spec.home), folder / "home")
 
 
 def _make_private_folder(place: Path) -> None:

@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 
-from blueflame.gateway.options import read_options
+from blueflame.gateway.options import AGENT_LISTENER, SETUP_LISTENER, read_options
 from blueflame.system.fd import list_open_files
 from blueflame.warden.output import open_log
 from blueflame.warden.poll_loop import reset_signals
@@ -57,10 +57,11 @@ class GatewayProcess:
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
 
-    def add_listener(self, listener: socket.socket) -> None:
-        """Let the gateway serve this listening socket as well, and close ours."""
+    def add_listener(self, listener: socket.socket, *, setup: bool = False) -> None:
+        """Let the gateway serve this listening socket as well, and close ours; registries are open in `setup` only."""
         try:
-            socket.send_fds(self._control, [b"L"], [listener.fileno()])
+            kind = SETUP_LISTENER if setup else AGENT_LISTENER
+            socket.send_fds(self._control, [kind], [listener.fileno()])
         except OSError as e:
             raise OSError(e.errno, f"cannot give the gateway its listener: {self.problem or e.strerror}") from e
         finally:

@@ -150,11 +150,14 @@ def parse_gateway(value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     read = read_object(value, "gateway")
-    check_keys(read, ("port", "hosts", "allow_private", "model"), "gateway")
+    check_keys(read, ("port", "hosts", "allow_private", "model", "registries", "setup"), "gateway")
     read_integer(read.get("port"), "gateway: port", most=65535, least=1)
-    hosts = read.get("hosts")
-    if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
-        raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
+    for name in ("hosts", "registries"):
+        hosts = read.get(name, [] if name == "registries" else None)
+        if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+            raise ValueError(f"gateway: {name} must be a list of names, not {hosts!r:.80}")
+    if read.get("setup", False) not in (True, False):
+        raise ValueError(f"gateway: setup must be true or false, not {read['setup']!r:.80}")
     if read.get("model") is not None:
         read_object(read["model"], "gateway: model")
     return read

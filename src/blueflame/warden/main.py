@@ -169,7 +169,9 @@ def _run_setup_step(attempt: SupervisedAttempt, step: LaunchStep, cookie: str) -
     except OSError as e:
         return ProcessEnding("setup_failed", f"setup step {step.name} cannot be logged: {e}")
     try:
-        child = _start_child(attempt, step.argv, cookie=cookie, stdin="/dev/null", output=(log, log), log="setup.log")
+        child = _start_child(
+            attempt, step.argv, cookie=cookie, stdin="/dev/null", output=(log, log), log="setup.log", is_setup=True
+        )
     except CannotStart as e:
         return _explain_failed_start(attempt, "setup_failed", f"setup step {step.name}: {e}")
     finally:
@@ -246,6 +248,7 @@ def _start_child(
     log: str,
     is_watched: bool = False,
     is_agent: bool = False,
+    is_setup: bool = False,
 ) -> ChildProcess:
     """Start `argv`; what it wrote to `log` (an error of bubblewrap) becomes part of the reason if it fails."""
 
@@ -253,7 +256,7 @@ def _start_child(
         seen = read_process(child.pid)
         identity = {"pid": child.pid, "start_time": seen.start_time if seen else 0, "boot_id": read_boot_id()}
         record.write_json(f"{attempt.folder}/agent.json", identity)
-        admit_child(attempt, child)
+        admit_child(attempt, child, setup=is_setup)
 
     def is_cancelled() -> bool:
         attempt.poll_loop.wait(0)

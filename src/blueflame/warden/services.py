@@ -85,12 +85,13 @@ def _watch_gateway(attempt: SupervisedAttempt, gateway: GatewayProcess) -> None:
     attempt.poll_loop.register(handle, handle_messages)
 
 
-def admit_child(attempt: SupervisedAttempt, child: ChildProcess) -> None:
+def admit_child(attempt: SupervisedAttempt, child: ChildProcess, *, setup: bool = False) -> None:
     """While the child waits for its start: put it into its group, and serve its listeners."""
     if attempt.monitor is not None and attempt.monitor.group is not None:
         attempt.monitor.group.add_process(child.pid)
     if "gateway" in child.listeners and attempt.gateway is not None:
-        attempt.gateway.add_listener(child.listeners["gateway"])
+        setup = setup or bool((attempt.launch.gateway or {}).get("setup"))
+        attempt.gateway.add_listener(child.listeners["gateway"], setup=setup)
     if "hook" in child.listeners:
         _start_hook_server(attempt, child)
 

@@ -142,7 +142,7 @@ def _build_environment(
     if "hook" in names:
         env["BLUEFLAME_HOOK_PORT"] = str(_find_port("hook", launch, listeners))
     if "gateway" in names:
-        env |= _build_proxy_variables(_find_port("gateway", launch, listeners))
+        env |= _build_proxy_variables(_find_port("gateway", launch, listeners), env)
     return env
 
 
@@ -153,10 +153,14 @@ def _find_port(name: str, launch: LaunchFile, listeners: dict[str, socket.socket
     return int(settings["port"]) if settings is not None else 0
 
 
-def _build_proxy_variables(port: int) -> dict[str, str]:
+def _build_proxy_variables(port: int, env: dict[str, str]) -> dict[str, str]:
     proxy, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
     names = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
-    return {"BLUEFLAME_GATEWAY_PORT": str(port), **names, **{name.lower(): value for name, value in names.items()}}
+    flags = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={port}" for scheme in ("http", "https"))
+    # Java reads none of these
+    java = {name: f"{env.get(name, '')} {flags}".strip() for name in ("MAVEN_OPTS", "GRADLE_OPTS")}
+    lower = {name.lower(): value for name, value in names.items()}
+    return {"BLUEFLAME_GATEWAY_PORT": str(port), **names, **lower, **java}
 
 
 def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> socket.socket:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.gateway.connect import resolve_public_addresses
+from blueflame.gateway.options import read_options
+from blueflame.gateway.relay import GatewayTimeouts
+from blueflame.gateway.request import RequestRefused
 from support.gateways import GatewayHarness, build_client_hello, close_stream, format_connect, run_scenario
 
 
@@ -155,6 +159,34 @@ def test_a_private_address_is_reached_when_it_is_listed(folder: Path) -> None:
     harness = run_scenario(folder, scenario, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
 
     assert harness.reached == [("10.1.2.3", 8443)] * 2
+
+
+@pytest.mark.parametrize(
+    ("address", "fit"),
+    [
+        ("10.1.2.3", True),  # a mirror in the company's network
+        ("198.18.0.7", True),  # a proxy that answers for every name
+        ("203.0.113.80", True),
+        ("127.0.0.1", False),
+        ("169.254.169.254", False),
+    ],
+)
+def test_a_registry_may_be_a_mirror_of_the_own_network_and_never_this_machine(address: str, fit: bool) -> None:
+    options = read_options("/x", {"hosts": ["example.org"], "registries": ["pypi.org", "*.example.net"]})
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return [(address, port)]
+
+    def is_reached(host: str) -> bool:
+        found = resolve_public_addresses(options.extend_for_setup(), host, 443, resolve, GatewayTimeouts())
+        try:
+            return asyncio.run(found) == [(address, 443)]
+        except RequestRefused:
+            return False
+
+    assert is_reached("pypi.org") is fit
+    assert not is_reached("example.org")
+    assert not is_reached("a.example.net")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0"])

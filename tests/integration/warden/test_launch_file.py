@@ -34,6 +34,8 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"watch": {**WATCH, "policy": None}}, "watch: policy must be a string"),
         ({"gateway": {"port": 70000, "hosts": []}}, "gateway: port must be"),
         ({"gateway": {"port": 1, "hosts": "example.org"}}, "gateway: hosts must be a list"),
+        ({"gateway": {"port": 1, "hosts": [], "registries": "pypi.org"}}, "gateway: registries must be a list"),
+        ({"gateway": {"port": 1, "hosts": [], "setup": "yes"}}, "gateway: setup must be true or false"),
         ({"sandbox": GOOD, "watch": WATCH}, "watch and gateway cannot be reached"),
     ],
 )

@@ -197,6 +197,20 @@ def test_every_step_has_its_own_listener_of_the_one_gateway(who: SystemUser, fol
     assert len((folder / "gateway.jsonl").read_text().splitlines()) == 3
 
 
+def test_registries_are_open_to_setup_and_shut_to_the_agent(who: SystemUser, folder: Path) -> None:
+    gateway = {"port": GATEWAY, "hosts": ["example.org"], "registries": ["registry.example.net"]}
+    ask = "exec 3<>/dev/tcp/127.0.0.1/$BLUEFLAME_GATEWAY_PORT; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
+    steps = [{"argv": ["bash", "-c", ask]}]
+
+    ended = run_warden_as(
+        who, write_sandboxed_launch(folder, "bash", "-c", ask, net="doors", gateway=gateway, setup=steps)
+    )
+
+    assert "registry.example.net" in ended["setup_output"]
+    assert "example.org" in read_stdout(folder)
+    assert "registry.example.net" not in read_stdout(folder)
+
+
 def test_the_gateway_is_named_in_the_environment(who: SystemUser, folder: Path) -> None:
     run_warden_as(who, write_sandboxed_launch(folder, "env", net="doors", gateway={"port": GATEWAY, "hosts": []}))
 

@@ -20,6 +20,7 @@ from blueflame.model.settings.fields import (
     HookCommand,
     InvalidValue,
     Label,
+    RegistryName,
     RoleName,
     Section,
     Text,
@@ -98,7 +99,7 @@ class ConcurrencySettings(Section):
 
 
 class LimitSettings(Section):
-    agent_timeout: Duration = 1800.0
+    agent_timeout: Duration = 300.0
     """Wall-clock limit of one attempt, for roles that do not set their own."""
     heartbeat_interval: Duration = 30.0
     """How often running agents are checked."""
@@ -114,7 +115,7 @@ class LimitSettings(Section):
     """Cycles of plan, work, validate and merge before a session stops."""
     max_history: int = Field(default=10, ge=1, le=1000)
     """Earlier attempts that a task remembers."""
-    max_session_cost_usd: float = Field(default=30.0, ge=0, le=10_000_000)
+    max_session_cost_usd: float = Field(default=10.0, ge=0, le=10_000_000)
     """What a session may cost in dollars; 0 = unlimited. Setting only max_session_tokens switches this off."""
     max_session_tokens: int = Field(default=0, ge=0, le=10**13)
     """What a session may use in tokens; 0 = unlimited. Only one of the two units can be set."""
@@ -173,6 +174,9 @@ def _wrap_single_command(value: object) -> object:
 class WorktreeSettings(Section):
     setup: Annotated[tuple[Command, ...], BeforeValidator(_wrap_single_command)] = build_tuple_field()
     """A command, or a list of them, that prepares a fresh checkout (npm ci, uv sync) before the agent starts."""
+    registries: tuple[RegistryName, ...] = build_tuple_field()
+    """Package registries that setup commands may reach, and agents may not: npm, pypi, crates, go, maven, rubygems,
+    packagist, nuget, hex, pub, clojars, or the name of a host."""
     setup_timeout: Duration = 600.0
     """Limit for all setup commands of one checkout together."""
     ports_per_worktree: int = Field(default=10, ge=0, le=1000)

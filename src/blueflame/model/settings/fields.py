@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.functional_validators import AfterValidator
 
 from blueflame.model.ids import ROLE_NAME
+from blueflame.model.registries import REGISTRIES
 
 
 class InvalidValue(ValueError):
@@ -157,6 +158,14 @@ def _check_host_name(value: str) -> str:
     return value.lower()
 
 
+def _check_registry(value: str) -> str:
+    if value not in REGISTRIES and "." not in value:
+        raise InvalidValue(
+            "is not a registry", f"write one of {', '.join(REGISTRIES)}, or the name of a host", got=value
+        )
+    return _check_host_name(value)
+
+
 Text = Annotated[str, AfterValidator(_check_one_line)]
 Command = Annotated[str, AfterValidator(_check_command)]
 HookCommand = Annotated[str, AfterValidator(_check_hook), BeforeValidator(_read_null_as_empty)]
@@ -164,6 +173,7 @@ RoleName = Annotated[str, AfterValidator(_check_role_name)]
 Label = Annotated[str, AfterValidator(_check_label)]
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 HostName = Annotated[str, AfterValidator(_check_host_name)]
+RegistryName = Annotated[str, AfterValidator(_check_registry)]
 
 # --- globs and patterns ------------------------------------------------------------------------------------------
 

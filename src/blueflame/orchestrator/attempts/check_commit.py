@@ -53,7 +53,8 @@ async def check_commit(
             wall=build_command_walls(context, checkout, variables),
             timeout=context.settings.validation.validator_diagnostics.timeout,
         )
-        setup = await _run_setup(context, replace(command, name=f"{session.id}.{name}.setup"))
+        wall = build_command_walls(context, checkout, variables, setup=True)
+        setup = await _run_setup(context, replace(command, name=f"{session.id}.{name}.setup", wall=wall))
         if setup is None or not all(check.passed for check in setup):
             return setup
         return await run_checks(context.engine, lines, command)

@@ -20,6 +20,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
 from blueflame.orchestrator.prompts import build_system_prompt
 from blueflame.policy.compile import list_tools
+from blueflame.sandbox.environment import list_online_variables
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.retries import KILL
 from blueflame.session.state import Session
@@ -35,6 +36,11 @@ PROMPT_BUILDERS = {
 WRITING_ROLES = (WORKER, MERGER)
 BLOCKS_PER_SLOT = 5
 MAX_SLOTS = 9  # 8 workers at most; with large blocks each has fewer of them, but no two share one
+# What setup leaves is not the agent's work: `git add -A` must not commit it.
+IGNORE_LEFTOVERS = (
+    "git -c core.quotePath=false ls-files --others --exclude-standard --directory"
+    r""" | sed 's/[][*?\\!# ]/\\&/g; s#^#/#' >> .git/info/exclude"""
+)
 SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # prints each command before its output
 
 
@@ -94,8 +100,10 @@ def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
     worktree = context.settings.worktree
     if not worktree.setup:
         return ()
-    command = " && ".join(f"set_up {shlex.quote(each)}" for each in worktree.setup)
-    return (SetupStep(name="setup", command=SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
+    command = " && ".join([*(f"set_up {shlex.quote(each)}" for each in worktree.setup), IGNORE_LEFTOVERS])
+    online = list_online_variables(context.find_tools(), context.environ) if worktree.registries else {}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in online.items())
+    return (SetupStep(name="setup", command=exports + SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
 
 
 def _build_brief(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:

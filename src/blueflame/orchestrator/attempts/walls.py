@@ -10,10 +10,12 @@ from typing import Any
 
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.runtime import AgentLaunch
+from blueflame.git.checkouts import get_home_path
 from blueflame.git.repository import list_tree_files
 from blueflame.git.status import build_status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
+from blueflame.model.registries import list_registry_hosts
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
@@ -50,6 +52,7 @@ def build_agent_walls(
         shown=(*launch.needs, hook),
         frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
+        registries=_list_registries(context) if attempt.role in (WORKER, MERGER) else (),
     )
     spec = build_sandbox(_build_site(context), request)
     prepared = prepare_sandbox(spec, folder)
@@ -73,17 +76,28 @@ def build_agent_walls(
 
 
 def build_command_walls(
-    context: SessionContext, checkout: Path, variables: Mapping[str, str]
+    context: SessionContext, checkout: Path, variables: Mapping[str, str], *, setup: bool = False
 ) -> Callable[[Path], Walls]:
-    """For setup and diagnostics: they may run code that agents wrote."""
+    """For setup and diagnostics: they may run code that agents wrote. Only setup reaches registries."""
 
     def wall(folder: Path) -> Walls:
-        spec = build_sandbox(
-            _build_site(context), SandboxRequest(worktree=checkout, folder=folder, variables=variables)
+        request = SandboxRequest(
+            worktree=checkout,
+            folder=folder,
+            variables=variables,
+            registries=_list_registries(context) if setup else (),
+            setup=setup,
+            home=get_home_path(checkout),
         )
-        return _build_walls(spec, prepare_sandbox(spec, folder), {})
+        spec = build_sandbox(_build_site(context), request)
+        return _build_walls(spec, prepare_sandbox(spec, folder), {}, setup=setup)
 
     return wall
+
+
+def _list_registries(context: SessionContext) -> tuple[str, ...]:
+    worktree = context.settings.worktree
+    return list_registry_hosts(worktree.registries) if worktree.setup else ()
 
 
 def build_policy(
@@ -127,14 +141,20 @@ def _list_scratch(spec: SandboxSpec) -> tuple[str, ...]:
 
 
 def _build_walls(
-    spec: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], access: ModelAccess | None = None
+    spec: SandboxSpec,
+    prepared: PreparedSandbox,
+    more: Mapping[str, Any],
+    access: ModelAccess | None = None,
+    *,
+    setup: bool = False,
 ) -> Walls:
     hosts = list(spec.hosts) if spec.network is Network.DOORS else []
     keys: dict[str, Any] = {**prepared.build_launch_keys(), **more}
+    registries = {"registries": list(spec.registries), "setup": setup} if spec.registries else {}
     if access:
-        keys["gateway"] = {"port": access.port, "hosts": hosts, "model": access.orders}
-    elif hosts:
-        keys["gateway"] = {"port": GATEWAY_PORT, "hosts": hosts}
+        keys["gateway"] = {"port": access.port, "hosts": hosts, "model": access.orders, **registries}
+    elif hosts or registries:
+        keys["gateway"] = {"port": GATEWAY_PORT, "hosts": hosts, **registries}
     return Walls(env=prepared.env, limits=prepared.limits, keys=keys)
 
 
