@@ -82,7 +82,7 @@ def _uses_pytest(files: ProjectFiles, tools: dict[str, Any]) -> bool:
 
 
 def _build_pytest_line(files: ProjectFiles) -> str:
-    """Tests that need a browser are left out: they are slow, and there is none in the sandbox."""
+    """Tests that need a browser are left out: they are slow, and the sandbox has no browser."""
     parents = {file.rpartition("/")[0] for file in files.files}
     browsers = sorted(folder for folder in parents if BROWSER_FOLDER.fullmatch(folder))
     return " ".join(["{python} -m pytest", *(f"--ignore={shlex.quote(folder)}" for folder in browsers)])
