@@ -76,10 +76,21 @@ def run_git(
     return done.out
 
 
-def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> ProcessResultBytes:
-    """Return at most `max_bytes` of an output of unknown size."""
+MAX_GIT_MEMORY = 1_000_000_000  # a few tree objects can stand for millions of names, which git diff-tree collects first
+
+
+def run_git_capped(
+    repo: Path, *args: str, max_bytes: int, stdin: bytes = b"", timeout: float = 60
+) -> ProcessResultBytes:
+    """Return at most `max_bytes` of an output of unknown size, made with limited memory."""
     done = run_capped(
-        "git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(), max_bytes=max_bytes, timeout=timeout
+        *("git", *GIT_SETTING_ARGS, *args),
+        cwd=repo,
+        env=build_environment(),
+        max_bytes=max_bytes,
+        stdin=stdin,
+        timeout=timeout,
+        max_memory=MAX_GIT_MEMORY,
     )
     if done.code and not done.truncated:
         raise build_git_error(repo, args, ProcessResult(done.code, "", done.err.decode("utf-8", "replace")))

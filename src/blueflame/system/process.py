@@ -8,9 +8,11 @@ under a warden that is their subreaper.
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,23 +68,43 @@ def run_bytes(
 
 
 def run_capped(
-    *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
+    *argv: str,
+    cwd: Path,
+    max_bytes: int,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float = 60,
+    max_memory: int | None = None,
 ) -> ProcessResultBytes:
-    """Read at most `max_bytes` of output, then stop the program."""
+    """Read at most `max_bytes` of output, then stop the program. `max_memory` limits what it allocates."""
     with (
+        tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as err,
-        _run_child(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
-        _kill_after(child, timeout) as timed_out,
     ):
-        assert child.stdout is not None
-        out = child.stdout.read(max_bytes + 1)
-        if truncated := len(out) > max_bytes:
-            _kill_group(child.pid)
-        child.wait()
-        if timed_out.is_set():
-            raise _build_timeout_error(argv, cwd, timeout)
-        err.seek(0)
-        return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
+        source.write(stdin)
+        source.seek(0)
+        with (
+            _run_child(argv, cwd=cwd, env=env, stdin=source, stderr=err) as child,
+            _kill_after(child, timeout) as timed_out,
+        ):
+            if max_memory is not None:
+                _limit_memory(child.pid, max_memory)
+            assert child.stdout is not None
+            out = child.stdout.read(max_bytes + 1)
+            if truncated := len(out) > max_bytes:
+                _kill_group(child.pid)
+            child.wait()
+            if timed_out.is_set():
+                raise _build_timeout_error(argv, cwd, timeout)
+            err.seek(0)
+            return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
+
+
+def _limit_memory(pid: int, size: int) -> None:
+    """Limit what a process allocates; files that it maps do not count. Only Linux can do it from outside."""
+    if sys.platform == "linux":
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (size, size))
 
 
 def read_tail(path: Path, max_bytes: int) -> str:
