@@ -76,6 +76,12 @@ def main(kind: str, *arguments: str) -> None:
         keep("blob", b"something else\n", name)
     elif kind == "bomb":  # half a gigabyte of zeros, compressed to nothing
         move(commit(tree_with("100644", b"zzz", keep("blob", bytes(int(arguments[0]) << 20)))))
+    elif kind == "names":  # ten names for each name of the level below
+        entry = (b"100644", blob)
+        for _ in range(int(arguments[0])):
+            rows = (entry[0] + f" {n}".encode() + b"\0" + bytes.fromhex(entry[1]) for n in range(10))
+            entry = (b"40000", keep("tree", b"".join(rows)))
+        move(commit(tree_with("40000", b"zz", entry[1])))
     elif kind == "missing":
         move(commit(tree_with("100644", b"zzz", "1" * 40)))
     else:

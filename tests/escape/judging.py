@@ -12,7 +12,7 @@ from pathlib import Path
 from blueflame.checks.postcheck import check_result
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.repository import Repository, list_tree_files, open_repository
-from blueflame.git.results import NoResult, collect_result, list_changes, read_diff
+from blueflame.git.results import NoResult, collect_result, list_changes, list_step_changes, read_diff
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, list_notes, take_fingerprint
 from blueflame.model.errors import BlueFlameError
@@ -121,6 +121,7 @@ class Bench:
                 naming_globs=("src/**/*.py",),
                 secrets_file=SecretSettings().allow_file,
                 existing=list_tree_files(self.repo, tip),
+                steps=list_step_changes(self.repo, self.repo.base_sha, tip),
                 also=scan_result(self.repo, self.repo.base_sha, tip, SecretSettings()),
             )
         except BlueFlameError as error:

@@ -110,6 +110,17 @@ REFS: tuple[Attack, ...] = (
     poison("git-rewritten", "git", "a branch whose first commit was rewritten", SKELETON, 'git reset -q --soft HEAD~1; git commit -q --amend -m "feat(task-001): amended"'),
 )  # fmt: skip
 
+COMMITS = "a history of its own commits, from the base on"
+
+HISTORIES: tuple[Attack, ...] = (
+    poison("git-second-root", "git", "a merge of a history that begins elsewhere", COMMITS,
+           'h=$(git commit-tree -m "feat(task-001): root" "HEAD^{tree}"); git merge -q --allow-unrelated-histories -s ours -m "feat(task-001): both" "$h"'),
+    poison("git-many-commits", "resources", "a thousand commits and two", "the number of commits of a result",
+           'n=$(git symbolic-ref HEAD); for i in $(seq 1002); do printf "commit %s\\ncommitter A <a@example.org> 1700000000 +0000\\ndata 18\\nfeat(task-001): go\\n" "$n"; '
+           '[ "$i" = 1 ] && printf "from %s^0\\n" "$n"; done | git fast-import --quiet'),
+    poison("git-tree-names", "resources", "a million names from six small objects", "the size of every listing", "$FORGE names 6"),
+)  # fmt: skip
+
 OBJECTS: tuple[Attack, ...] = (
     poison("git-alternates-elsewhere", "secrets", "alternates that borrow from another repository", PLAIN,
            'echo "$EVIL/other/.git/objects" >> .git/objects/info/alternates'),
@@ -184,6 +195,26 @@ RESULTS: tuple[Attack, ...] = (
     result("result-name-control", "paths", "a name with an escape sequence", "unsafe_name", "echo x > \"src/$(printf 'a\\033[2Jb')\""),
     result("result-name-newline", "paths", "a name with a line break", "unsafe_name", "echo x > \"src/$(printf 'a\\nb.txt')\""),
     result("result-name-bidirectional", "paths", "a name that reads backwards", "unsafe_name", "echo x > \"src/$(printf 'a\\342\\200\\256txt.py')\""),
+    result("result-step-path", "paths", "a file that is not allowed, removed by the next commit", "path_not_allowed",
+           "echo x > setup.py; git add -A; git commit -q -m 'feat(task-001): a'; git rm -q setup.py; echo x > src/b.txt"),
+    result("result-step-blocked", "tampering", "a blocked file, removed by the next commit", "blocked_path_modified",
+           "echo x > src/.env; git add -Af; git commit -q -m 'feat(task-001): a'; git rm -q src/.env; echo x > src/b.txt"),
+    result("result-step-binary", "tampering", "a binary, removed by the next commit", "unexpected_binary",
+           "printf '\\177ELF\\0\\0' > src/tool; git add -A; git commit -q -m 'feat(task-001): a'; git rm -q src/tool; echo x > src/b.txt"),
+    result("result-step-merged", "paths", "a file that is not allowed, in a side branch that a merge drops", "path_not_allowed",
+           "b=$(git symbolic-ref --short HEAD); git checkout -q -b side; echo x > setup.py; git add -A; git commit -q -m 'feat(task-001): a'; "
+           "git checkout -q \"$b\"; echo x > src/b.txt; git add -A; git commit -q -m 'feat(task-001): b'; git merge -q -s ours -m 'feat(task-001): m' side", commit=False),
+    result("result-binary-marked", "tampering", "a binary that begins like UTF-16 text", "unexpected_binary",
+           "(printf '\\377\\376'; head -c 3000 /dev/urandom) > src/tool.txt"),
+    result("result-name-long", "paths", "a name that no file system takes", "unsafe_name", "$FORGE tree 100644 \"$(printf 'z%.0s' $(seq 300))\"", commit=False),
+    result("result-message-control", "tampering", "an escape sequence in a message", "unsafe_message",
+           "echo x > src/b.txt; git add -A; git commit -q -m \"feat(task-001): $(printf 'a\\033[2Jb')\"", commit=False),
+    result("result-message-bidirectional", "tampering", "a message that reads backwards", "unsafe_message",
+           "echo x > src/b.txt; git add -A; git commit -q -m \"feat(task-001): $(printf 'a\\342\\200\\256b')\"", commit=False),
+    result("result-message-huge", "resources", "a message of a megabyte", "unsafe_message",
+           "echo x > src/b.txt; git add -A; (printf 'feat(task-001): a\\n\\n'; head -c 1000000 /dev/zero | tr '\\0' x) | git commit -q -F -", commit=False),
+    result("result-author-hidden", "tampering", "an author with an invisible character", "unsafe_message",
+           "echo x > src/b.txt; git add -A; GIT_AUTHOR_NAME=\"$(printf 'Ad\\342\\200\\213a')\" git commit -q -m 'feat(task-001): a'", commit=False),
     result("result-commit-message", "tampering", "a commit message of another form", "commit_format", "echo x > src/b.txt; git add -A; git commit -q -m 'did things'", commit=False),
     result("result-commit-file", "tampering", "a message from a file, of another form", "commit_format", "echo x > src/b.txt; git add -A; echo nonsense | git commit -q -F -", commit=False),
     result("result-commit-amend", "tampering", "a good message, amended to a bad one", "commit_format",
@@ -201,5 +232,9 @@ RESULTS: tuple[Attack, ...] = (
            "echo x > src/b.txt; git add -A; git commit -q -m \"feat(task-001): use ghp_9aZk3LmQ7xTn2VbR8cYp4WdS6eUf1GhJ0iKo\"", commit=False),
     result("result-secret-utf16", "secrets", "a secret in UTF-16", "sensitive_content",
            "printf 't = \"ghp_%s\"\\n' 9aZk3LmQ7xTn2VbR8cYp4WdS6eUf1GhJ0iKo | iconv -t UTF-16LE > src/b.txt"),
+    result("result-secret-marked", "secrets", "a secret behind the mark of UTF-16", "sensitive_content",
+           "printf '\\377\\376t = \"ghp_%s\"\\n' 9aZk3LmQ7xTn2VbR8cYp4WdS6eUf1GhJ0iKo > src/b.txt"),
+    result("result-secret-author", "secrets", "a secret as the name of the author", "sensitive_content",
+           "echo x > src/b.txt; git add -A; GIT_AUTHOR_NAME=ghp_9aZk3LmQ7xTn2VbR8cYp4WdS6eUf1GhJ0iKo git commit -q -m 'feat(task-001): a'", commit=False),
     result("result-secret-name", "secrets", "a secret in the name of a file", "sensitive_content", "echo x > src/ghp_9aZk3LmQ7xTn2VbR8cYp4WdS6eUf1GhJ0iKo.txt"),
 )  # fmt: skip

@@ -30,6 +30,7 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     poisons.SETTINGS,
     poisons.FOLDERS,
     poisons.REFS,
+    poisons.HISTORIES,
     poisons.OBJECTS,
     poisons.LEAVINGS,
     poisons.RESULTS,

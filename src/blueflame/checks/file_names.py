@@ -10,14 +10,22 @@ GIT_ON_NTFS = re.compile(r"(?i)(\.git|git~[0-9]+)([ .]*|::.*|:\$.*)")
 FORMAT_CATEGORY = "Cf"  # joiners, marks of direction, soft hyphens: invisible, and ignored by HFS+
 
 
+MAX_NAME_BYTES = 255  # on all common file systems
+MAX_PATH_BYTES = 3000  # Linux takes 4096 together with the folder of the checkout
+
+
 def find_unsafe_part(path: str) -> str:
     """Return why a name is not allowed, or ""."""
+    if len(path.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES:
+        return f"the path is longer than {MAX_PATH_BYTES} bytes"
     return next((why for part in path.split("/") if (why := _explain_unsafe(part))), "")
 
 
 def _explain_unsafe(name: str) -> str:
     if not name.isprintable() and (why := _find_invisible(name)):
         return why
+    if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
+        return f"it is longer than {MAX_NAME_BYTES} bytes"
     if _is_git_alias(name):
         return "some systems treat it as .git"
     if "\\" in name:

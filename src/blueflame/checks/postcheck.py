@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from blueflame.checks.file_names import find_unsafe_part
@@ -30,7 +30,13 @@ FILE_NAMING: Final = "file_naming"
 MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
 UNSAFE_NAME: Final = "unsafe_name"
+UNSAFE_MESSAGE: Final = "unsafe_message"
 
+MAX_MESSAGE_LENGTH = 50_000
+# Control characters, zero width characters, marks of direction and tags; joiners are part of honest text and emoji.
+HIDDEN_CHARACTER = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats may take very long on text from an agent
 
 
@@ -58,13 +64,15 @@ def check_result(
     expected_binaries: Sequence[str] = (),
     secrets_file: str = "",
     existing: Sequence[str] = (),
+    steps: Mapping[str, Sequence[Change]] | None = None,
     also: Sequence[Violation] = (),
 ) -> tuple[Violation, ...]:
     """Return all violations, sorted by path and rule.
 
     Without allowed paths nothing is allowed; without locks the whole repository is locked. `secrets_file` is the allow
-    file for secrets, which no agent may write. `existing` are all files of the result. `also` are violations from other
-    checks: secrets, leftovers, tampering.
+    file for secrets, which no agent may write. `existing` are all files of the result. `steps` are the changes of each
+    commit: what one adds and the next removes lands as well. `also` are violations from other checks: secrets,
+    leftovers, tampering.
     """
     blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
     bounds = _PathLimits(
@@ -72,15 +80,11 @@ def check_result(
         blocked=Globs(tuple(_fold_case(pattern) for pattern in blocked)),
         scope=parse_locks(file_locks) if enforce_scope else None,
     )
+    binaries = Globs(tuple(expected_binaries))
     found = {
-        *_check_paths(changes, bounds),
-        *_check_entries(changes, bounds, Globs(tuple(expected_binaries))),
+        *_check_places(changes, bounds, binaries),
+        *_check_steps(changes, steps or {}, bounds, binaries),
         *_check_collisions(changes, existing),
-        *(
-            Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
-            for change in changes
-            if change.created and (why := find_unsafe_part(change.path))
-        ),
         *_check_naming_style(changes, naming_style, Globs(tuple(naming_globs))),
         *(
             _check_tests_present(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns)))
@@ -88,9 +92,30 @@ def check_result(
             else ()
         ),
         *_check_commit_subjects(commits, commit_pattern, {one.path for one in also}),
+        *_check_messages(commits),
         *also,
     }
     return tuple(sorted(found, key=lambda one: (one.path, one.line or 0, one.rule, one.detail)))
+
+
+def _check_places(changes: Sequence[Change], bounds: _PathLimits, binaries: Globs) -> Iterator[Violation]:
+    yield from _check_paths(changes, bounds)
+    yield from _check_entries(changes, bounds, binaries)
+    for change in changes:
+        if change.created and (why := find_unsafe_part(change.path)):
+            yield Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
+
+
+def _check_steps(
+    changes: Sequence[Change], steps: Mapping[str, Sequence[Change]], bounds: _PathLimits, binaries: Globs
+) -> Iterator[Violation]:
+    """Check the commits before the last; what the whole result breaks too is reported once."""
+    reported = {(one.rule, one.path) for one in _check_places(changes, bounds, binaries)}
+    for commit, changed in steps.items():
+        for one in _check_places(changed, bounds, binaries):
+            if (one.rule, one.path) not in reported:
+                reported.add((one.rule, one.path))
+                yield replace(one, detail=f"{one.detail}, in commit {commit[:12]}")
 
 
 def _check_paths(changes: Sequence[Change], bounds: _PathLimits) -> Iterator[Violation]:
@@ -215,6 +240,17 @@ def _check_commit_subjects(commits: Sequence[Commit], pattern: str, secret_in: C
             shown = "the subject, which holds a secret," if commit.sha in secret_in else repr(commit.subject)
             detail = f"{shown} does not match {pattern}"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
+
+
+def _check_messages(commits: Sequence[Commit]) -> Iterator[Violation]:
+    """Find messages that a terminal or a forge would not show as they are."""
+    for commit in commits:
+        if len(commit.message) > MAX_MESSAGE_LENGTH:
+            detail = f"the message has {len(commit.message)} characters; write at most {MAX_MESSAGE_LENGTH}"
+            yield Violation(rule=UNSAFE_MESSAGE, path=commit.sha, detail=detail)
+        elif found := HIDDEN_CHARACTER.search(commit.message + commit.author):
+            detail = f"the message or the author has the invisible character U+{ord(found[0]):04X}; remove it"
+            yield Violation(rule=UNSAFE_MESSAGE, path=commit.sha, detail=detail)
 
 
 def _fold_case(text: str) -> str:

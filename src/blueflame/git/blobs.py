@@ -11,6 +11,37 @@ from blueflame.system.process import ProcessResult, run_bytes
 
 GIT_TIMEOUT = 300.0
 MAX_FILE_BYTES = 16_000_000  # larger files are left out
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+SAMPLE_BYTES = 8000  # enough to detect the encoding of a text; git looks at as many for a NUL
+
+
+def decode_text(data: bytes) -> str:
+    """Decode as UTF-8 or UTF-16. Undecodable bytes are kept: a key among them is still found."""
+    encoding = _detect_utf16(data[:SAMPLE_BYTES])
+    return data.decode(encoding, "replace") if encoding else decode_bytes(data)
+
+
+def decode_bytes(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether a file is not text, by its content: attributes, which an agent can write, do not decide."""
+    encoding = _detect_utf16(data[:SAMPLE_BYTES])
+    try:
+        return "\0" in data.decode(encoding) if encoding else b"\0" in data[:SAMPLE_BYTES]
+    except UnicodeDecodeError:
+        return True
+
+
+def _detect_utf16(head: bytes) -> str:
+    """Return the encoding of UTF-16 text: it has a mark, or every other byte of Latin letters is zero."""
+    if head[:2] in UTF16_MARKS:
+        return "utf-16"
+    for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+        if len(zeros) >= 8 and zeros.count(0) > 0.9 * len(zeros):
+            return encoding
+    return ""
 
 
 def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:

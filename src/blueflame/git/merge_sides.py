@@ -9,7 +9,7 @@ from blueflame.checks.merge_losses import ChangedFile, FileVersions
 from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository
-from blueflame.git.results import DIFF_TREE_ARGS, parse_raw_entry
+from blueflame.git.steps import DIFF_TREE_ARGS, parse_raw_entry
 
 MAX_FILE_BYTES = 16_000_000  # a larger file is compared as a whole
 THE_BASE = "the base"

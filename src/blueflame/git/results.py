@@ -9,16 +9,28 @@ when it is fetched.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.blobs import read_blob_sizes, read_blobs
+from blueflame.git.blobs import MAX_FILE_BYTES, decode_text, is_binary, read_blob_sizes, read_blobs
 from blueflame.git.checkouts import get_fetch_path
-from blueflame.git.command import run_git, run_git_capped, split_nul
+from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
+from blueflame.git.steps import (
+    DIFF_TREE_ARGS,
+    DiffEntry,
+    check_history,
+    compare_trees,
+    list_steps,
+    parse_raw_entry,
+    read_capped,
+    read_listing,
+)
 from blueflame.git.untrusted import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
@@ -26,6 +38,7 @@ from blueflame.model.ids import is_session_id, is_task_id
 from blueflame.system.files import build_file_error
 
 LINK_MODE = "120000"
+FILE_MODES = ("100644", "100755")
 MAX_PATH_LENGTH = 4096
 FETCH_TIMEOUT = 600.0
 
@@ -41,10 +54,6 @@ FETCH_SOURCE_CONFIG = """\
 [gc]
 \tauto = 0
 {extensions}"""
-
-DIFF_TREE_ARGS = (
-    *("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,36 +89,46 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
         raise GitFailed(
             f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
         )
+    check_history(repo, base, tip)
     return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
 
 
 def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """Return the commits of tip that base does not have, oldest first."""
     form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject has a line break
-    out = run_git(repo.root, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
+    out = read_listing(repo, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
     return tuple(_parse_commit(entry) for entry in out.split("\0") if entry)
 
 
 def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
     """Return every path in which two commits differ, in git's order; renames with both names."""
-    out = run_git(repo.root, *DIFF_TREE_ARGS, "-z", "--raw", "--numstat", base, tip, "--", timeout=300)
-    parts = iter(split_nul(out))
+    args = (*DIFF_TREE_ARGS, "-z", "--raw", "--numstat", "--no-abbrev", base, tip, "--")
+    parts = iter(split_nul(read_listing(repo, *args)))
     entries: list[DiffEntry] = []
-    counts: dict[str, tuple[str, str]] = {}
+    counts: dict[str, LineCounts | None] = {}
     for part in parts:
         if part.startswith(":"):
             entries.append(parse_raw_entry(part, parts))
         else:
-            path, added, deleted = _parse_numstat(part, parts)
-            counts[path] = (added, deleted)
-    targets = _read_link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
-    return tuple(_build_change(entry, counts.get(entry.path, ("0", "0")), targets.get(entry.sha)) for entry in entries)
+            path, counted = _parse_numstat(part, parts)
+            counts[path] = counted
+    return _build_changes(repo, entries, counts)
+
+
+def list_step_changes(repo: Repository, base: str, tip: str) -> dict[str, tuple[Change, ...]]:
+    """Return what each commit changes compared with its first parent; nothing for a single commit on the base."""
+    steps = list_steps(repo, base, tip)[1:]
+    if len(steps) < 2:
+        return {}
+    compared = compare_trees(repo, [(step.parents[0], step.tree) for step in steps])
+    changes = iter(_build_changes(repo, [entry for entries in compared for entry in entries], {}))
+    return {step.commit: tuple(islice(changes, len(entries))) for step, entries in zip(steps, compared, strict=True)}
 
 
 def read_diff(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
     """Return the diff for reviewers, cut after a line if it is longer than `max_bytes`."""
     args = (*DIFF_TREE_ARGS, "-p", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", base, tip, "--")
-    done = run_git_capped(repo.root, *args, max_bytes=max_bytes)
+    done = read_capped(repo, *args, max_bytes=max_bytes)
     text = done.out.decode("utf-8", "replace")
     if not done.truncated:
         return text
@@ -191,32 +210,64 @@ def _parse_commit(entry: str) -> Commit:
     return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"))
 
 
-class DiffEntry(NamedTuple):
-    status: str
-    path: str
-    old_path: str | None
-    mode: str
-    sha: str
-    old_mode: str
-    old_sha: str
+class LineCounts(NamedTuple):
+    added: int
+    deleted: int
 
 
-def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:
-    """Parse `:100644 100644 <sha> <sha> R086`; the old name (of a rename) and the name follow in `rest`."""
-    old_mode, mode, old_sha, sha, letter = head.removeprefix(":").split(" ")
-    first = next(rest)
-    if letter[0] in "RC":
-        return DiffEntry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
-    return DiffEntry(letter[0], first, None, mode, sha, old_mode, old_sha)
-
-
-def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
-    """Parse `1<tab>2<tab>name`, or `1<tab>2<tab>` with the old name and the name in `rest`."""
+def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, LineCounts | None]:
+    """Parse `1<tab>2<tab>name`, or `1<tab>2<tab>` with the old name and the name in `rest`; `-` is a binary file."""
     added, deleted, path = head.split("\t", 2)
     if not path:
         next(rest)
         path = next(rest)
-    return path, added, deleted
+    return path, None if added == "-" else LineCounts(int(added), int(deleted))
+
+
+def _build_changes(
+    repo: Repository, entries: Sequence[DiffEntry], counts: Mapping[str, LineCounts | None]
+) -> tuple[Change, ...]:
+    """Files that git did not count, or counts as binary (UTF-16 text too), are judged by their content."""
+    targets = _read_link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
+    doubtful = [entry for entry in entries if entry.mode in FILE_MODES and counts.get(entry.path) is None]
+    texts = _read_small(repo, {sha for entry in doubtful for sha in (entry.sha, entry.old_sha) if sha.strip("0")})
+    made = []
+    for entry in entries:
+        counted, binary = counts.get(entry.path), False
+        if counted is None and entry.mode in FILE_MODES:
+            text = texts.get(entry.sha)
+            binary = text is None or is_binary(text)
+            counted = None if text is None or binary else _count_lines(texts.get(entry.old_sha, b""), text)
+        added, deleted = counted or LineCounts(0, 0)
+        made.append(
+            Change(
+                status=entry.status,
+                path=entry.path,
+                old_path=entry.old_path,
+                mode=entry.mode,
+                added=added,
+                deleted=deleted,
+                binary=binary,
+                symlink=entry.mode == LINK_MODE,
+                submodule=entry.mode == SUBMODULE_MODE,
+                link_target=targets.get(entry.sha) if entry.mode == LINK_MODE else None,
+                old_mode=entry.old_mode,
+                blob=entry.sha,
+                old_blob=entry.old_sha,
+            )
+        )
+    return tuple(made)
+
+
+def _count_lines(before: bytes, after: bytes) -> LineCounts:
+    old, new = (Counter(decode_text(data).splitlines()) for data in (before, after))
+    return LineCounts((new - old).total(), (old - new).total())
+
+
+def _read_small(repo: Repository, shas: Iterable[str]) -> dict[str, bytes]:
+    """Return the contents of files that are not too large for that."""
+    sizes = {sha: size for sha, size in read_blob_sizes(repo, sorted(shas)).items() if size <= MAX_FILE_BYTES}
+    return read_blobs(repo, sizes) if sizes else {}
 
 
 def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
@@ -224,23 +275,3 @@ def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
     short = {sha: size for sha, size in read_blob_sizes(repo, shas).items() if size <= MAX_PATH_LENGTH}
     targets = read_blobs(repo, short) if short else {}
     return {sha: target.decode("utf-8", "surrogateescape") for sha, target in targets.items()}
-
-
-def _build_change(entry: DiffEntry, counted: tuple[str, str], target: str | None) -> Change:
-    added, deleted = counted
-    binary = added == "-"
-    return Change(
-        status=entry.status,
-        path=entry.path,
-        old_path=entry.old_path,
-        mode=entry.mode,
-        added=0 if binary else int(added),
-        deleted=0 if binary else int(deleted),
-        binary=binary,
-        symlink=entry.mode == LINK_MODE,
-        submodule=entry.mode == SUBMODULE_MODE,
-        link_target=target if entry.mode == LINK_MODE else None,
-        old_mode=entry.old_mode,
-        blob=entry.sha,
-        old_blob=entry.old_sha,
-    )

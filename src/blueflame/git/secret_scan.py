@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -33,6 +33,8 @@ from blueflame.git.added_lines import read_added_lines
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
+from blueflame.git.steps import read_listing
+from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
@@ -52,7 +54,7 @@ def scan_result(repo: Repository, base: str, tip: str, settings: SecretSettings)
     if not settings.enabled:
         return ()
     allowed = read_allow_list(repo, base, settings.allow_file)
-    return judge_findings(scan_lines(read_added_lines(repo, base, tip), list_commits(repo, base, tip)), allowed)
+    return judge_findings(scan_lines(read_added_lines(repo, base, tip), _read_commit_texts(repo, base, tip)), allowed)
 
 
 def scan_changeset(
@@ -73,7 +75,7 @@ def scan_changeset(
     if program is None:
         return scan_result(repo, base, tip, settings)
     allowed = read_allow_list(repo, base, settings.allow_file)
-    messages = list_commits(repo, base, tip)
+    messages = _read_commit_texts(repo, base, tip)
     with _open_copies() as copies:
         scanned = scan_lines(copies.copy_lines(read_added_lines(repo, base, tip)), messages)
         for commit in messages:
@@ -83,6 +85,15 @@ def scan_changeset(
     known = {(finding.path, finding.line, finding.commit) for finding in scanned.findings}
     new = tuple(one for one in more if (one.path, one.line, one.commit) not in known)
     return judge_findings(ScanResult(findings=(*scanned.findings, *new), unscanned=scanned.unscanned), allowed)
+
+
+def _read_commit_texts(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
+    """Return the commits with their headers behind the message: a name or an unknown header can hold a secret, too."""
+    out = read_listing(repo, "rev-list", "--header", f"{base}..{tip}", "--")
+    headers = {text[: text.index("\n")]: text.partition("\n\n")[0] for text in out.split("\0") if text}
+    return tuple(
+        replace(commit, message=f"{commit.message}\n{headers[commit.sha]}") for commit in list_commits(repo, base, tip)
+    )
 
 
 def find_scanner(settings: SecretSettings) -> str | None:

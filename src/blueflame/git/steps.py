@@ -12,6 +12,7 @@ from typing import NamedTuple
 from blueflame.git.command import run_git, run_git_capped, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
+from blueflame.system.process import ProcessResultBytes
 
 GIT_TIMEOUT = 300.0
 MAX_COMMITS = 1000
@@ -92,18 +93,21 @@ def compare_trees(repo: Repository, pairs: Sequence[tuple[str, str]]) -> list[li
     return compared
 
 
-def ignore_attributes(repo: Repository) -> tuple[str, ...]:
-    """Return options with which git reads no .gitattributes: those of the work tree decide what it shows of a file."""
-    return (f"--git-dir={repo.common_dir}", "-c", "core.bare=true")
-
-
 def read_listing(repo: Repository, *args: str, stdin: str = "") -> str:
     """Run a git command that lists what a result contains; raise GitFailed if there is too much of it."""
-    done = run_git_capped(repo.root, *args, max_bytes=MAX_LISTING_BYTES, stdin=stdin.encode(), timeout=GIT_TIMEOUT)
+    done = read_capped(repo, *args, max_bytes=MAX_LISTING_BYTES, stdin=stdin)
     if done.truncated:
         most = f"{MAX_LISTING_BYTES // 1_000_000} MB"
         raise GitFailed(f"the result cannot be checked: git {args[0]} lists more than {most} of names or text")
     return done.out.decode("utf-8", "surrogateescape")
+
+
+def read_capped(repo: Repository, *args: str, max_bytes: int, stdin: str = "") -> ProcessResultBytes:
+    """Run git outside the work tree: its .gitattributes decide what git takes for binary, and agents can write them."""
+    place = repo.common_dir
+    return run_git_capped(
+        place, f"--git-dir={place}", *args, max_bytes=max_bytes, stdin=stdin.encode(), timeout=GIT_TIMEOUT
+    )
 
 
 def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:

@@ -237,8 +237,8 @@ def test_every_commit_must_be_worded_as_agreed() -> None:
 
 
 def test_a_subject_of_endless_length_is_refused_before_it_is_matched() -> None:
-    (found,) = check_result((), [commit("a" * 50_000)], allowed_paths=(), commit_pattern=r"^(a+)+$")
-    assert "50000 characters" in found.detail
+    (found,) = check_result((), [commit("a" * 40_000)], allowed_paths=(), commit_pattern=r"^(a+)+$")
+    assert "40000 characters" in found.detail
 
 
 def test_without_a_pattern_commits_say_what_they_like() -> None:
@@ -281,7 +281,9 @@ def test_the_order_of_the_changes_does_not_matter(changes: list[Change], random:
 # --- names
 
 
-@pytest.mark.parametrize("path", ["a\nb", "git~1/config", "src/con.py", "a\\b", "x ", ".git\u200c/config"])
+@pytest.mark.parametrize(
+    "path", ["a\nb", "git~1/config", "src/con.py", "a\\b", "x ", ".git\u200c/config", "ж" * 128, "ab/" * 1001 + "c"]
+)
 def test_a_new_name_that_is_something_else_elsewhere_is_unsafe(path: str) -> None:
     assert broken(free([added(path)])) == [("unsafe_name", path)]
     assert broken(free([renamed("old", path)])) == [("unsafe_name", path)]
@@ -304,6 +306,31 @@ def test_a_new_name_collides_with_one_that_the_result_has_already() -> None:
 
 def test_names_that_collided_before_are_not_a_violation() -> None:
     assert free([Change(status="M", path="a.py"), added("b.py")], existing=["A.py", "a.py", "b.py"]) == ()
+
+
+# --- commits before the last, and messages
+
+
+def test_what_one_commit_adds_and_the_next_removes_is_found_with_its_commit() -> None:
+    steps = {"c0ffee": [added("setup.py")], "decade": [Change(status="D", path="setup.py"), added("src/a.py")]}
+    (found,) = check_result([added("src/a.py")], (), allowed_paths=("src/**",), enforce_scope=False, steps=steps)
+    assert (found.rule, found.path, found.detail) == ("path_not_allowed", "setup.py", "added, in commit c0ffee")
+
+
+def test_what_the_whole_result_breaks_is_reported_once() -> None:
+    steps = {"c0ffee": [added("setup.py")], "decade": [Change(status="M", path="setup.py")]}
+    found = check_result([added("setup.py")], (), allowed_paths=("src/**",), enforce_scope=False, steps=steps)
+    assert broken(found) == [("path_not_allowed", "setup.py")]
+
+
+@pytest.mark.parametrize("subject", ["a\x1b[2Jb", "a\u202eb", "a\u200bb", "a\U000e0041", "a\rb", "x" * 60_000])
+def test_a_message_that_is_not_shown_as_it_is_is_unsafe(subject: str) -> None:
+    assert broken(free((), commits=[commit(subject)])) == [("unsafe_message", "c0ffee")]
+
+
+@pytest.mark.parametrize("subject", ["Привет, мир", "a\tb\n\nc", "family: 👨‍👩‍👧", "می‌خواهم", "naïve — “quoted”"])
+def test_a_message_of_any_language_is_fine(subject: str) -> None:
+    assert free((), commits=[commit(subject)]) == ()
 
 
 # --- what others found

@@ -10,7 +10,7 @@ from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
 from blueflame.git.repository import list_tree_files
-from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes
+from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.status import parse_status
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
@@ -202,6 +202,7 @@ def find_violations(
         expected_binaries=policy.expected_binaries.written,
         secrets_file=secrets.allow_file if secrets.enabled else "",
         existing=list_tree_files(context.repo, found.tip),
+        steps=list_step_changes(context.repo, base, found.tip),
         also=also,
     )
 
