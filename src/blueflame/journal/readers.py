@@ -73,7 +73,7 @@ def _build_enum_reader(kind: type[Enum]) -> Reader:
         try:
             return kind(value)
         except ValueError:
-            raise DoesNotFit(f"is none of {', '.join(str(each.value) for each in kind)}") from None
+            raise DoesNotFit(f"must be one of {', '.join(str(each.value) for each in kind)}") from None
 
     return read_enum
 
