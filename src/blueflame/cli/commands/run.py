@@ -10,6 +10,7 @@ import click
 
 from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 
@@ -33,6 +34,7 @@ workflow_option = click.option("--workflow", "-w", help="waves, flow, single, di
 @task_option
 @plan_option
 @workflow_option
+@override_options
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
 @click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
 @click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
@@ -43,6 +45,7 @@ def run(
     task: str | None,
     plan: Path | None,
     workflow: str | None,
+    overrides: Overrides,
     dry_run: bool,
     fresh: bool,
     allow_dirty: bool,
@@ -52,10 +55,9 @@ def run(
     from blueflame.cli.foreground import run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
-    project = open_project(options.config)
+    project = _open_project(options, overrides, workflow)
     request = read_request(text, task, plan)
     print_warnings(project)
     if dry_run:
@@ -64,6 +66,8 @@ def run(
     with lock_project(project) as journal:
         left = find_unfinished(journal)
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
+            if any(overrides):
+                print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
             return run_session(project, journal, load_session(journal, left.id), options)
         handle_stale_checkouts(project, journal, options)
         session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=allow_dirty)
@@ -75,6 +79,7 @@ def run(
 @task_option
 @plan_option
 @workflow_option
+@override_options
 @foreground_options
 def plan(
     *,
@@ -82,16 +87,16 @@ def plan(
     task: str | None,
     plan: Path | None,
     workflow: str | None,
+    overrides: Overrides,
     options: RunOptions,
 ) -> int:
     """Plan a request and ask for approval; 'blueflame resume' starts the work."""
     from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
-    project = open_project(options.config)
+    project = _open_project(options, overrides, workflow)
     request = read_request(text, task, plan)
     print_warnings(project)
     check_request(project, request, options, workflow=workflow, allow_dirty=True)
@@ -129,6 +134,13 @@ def resume(
         if not options.as_json and not options.quiet:
             print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
         return run_session(project, journal, found, options)
+
+
+def _open_project(options: RunOptions, overrides: Overrides, workflow: str | None) -> Project:
+    from blueflame.orchestrator.project import open_project
+
+    project = open_project(options.config)
+    return project.override(list_overrides(overrides, project.settings, workflow)) if any(overrides) else project
 
 
 class Request(NamedTuple):
