@@ -65,6 +65,7 @@ class Session:
 
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()
+    plan_before: tuple[Task, ...] = ()  # the plan that was shown before the present one: edited or rejected
     plan_round: int = 0
     plan_failures: tuple[str, ...] = ()
     replan_notes: tuple[str, ...] = ()
