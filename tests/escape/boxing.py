@@ -83,10 +83,10 @@ def attempt(
 ) -> dict[str, list[str]]:
     """Run the probes and return what each of them reached."""
     with Watch(outside, attacks) as watch:
-        orders = _orders(outside, watch, attacks)
+        orders = _orders(outside, watch, attacks, walls=walls)
         done = run(
             outside,
-            ["python3", str(orders.with_name("inside.py")), str(orders)],
+            ["python3", *(str(path.relative_to(outside.tree)) for path in (orders.with_name("inside.py"), orders))],
             walls=walls,
             sandbox=sandbox,
             attacks=attacks,
@@ -97,7 +97,7 @@ def attempt(
     return found
 
 
-def _orders(outside: Outside, watch: Watch, attacks: Sequence[Attack]) -> Path:
+def _orders(outside: Outside, watch: Watch, attacks: Sequence[Attack], *, walls: bool) -> Path:
     folder = outside.tree / ".probes"
     folder.mkdir(exist_ok=True)
     shutil.copyfile(inside.__file__, folder / "inside.py")
@@ -110,7 +110,8 @@ def _orders(outside: Outside, watch: Watch, attacks: Sequence[Attack]) -> Path:
         if isinstance(attack.deed, Probe) and attack.deed.most:
             probe["patience"] = 15
     orders = folder / "probes.json"
-    orders.write_text(json.dumps(probes))
+    text = json.dumps(probes, ensure_ascii=False)
+    orders.write_text(outside.as_seen_inside(text) if walls else text)
     for path in (folder, folder / "inside.py", orders):
         os.chown(path, outside.uid, outside.uid)
     return orders

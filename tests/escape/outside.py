@@ -61,6 +61,10 @@ class Outside:
     def tree(self) -> Path:
         return self.main / ".trees" / "worker-1"
 
+    def as_seen_inside(self, text: str) -> str:
+        """Name the checkout as a process in the sandbox does."""
+        return text.replace(str(self.tree), "/work/repo")
+
     @property
     def word(self) -> str:
         return f"LOOT-{self.nonce}"

@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptEnded
+from blueflame.model.event import AttemptEnded, AttemptStarted
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
 from support.fake_secrets import MAKERS, SecretGenerator
@@ -20,6 +20,7 @@ from support.sessions import SessionRun, Stage, make_stage, plan_of, start_orche
 needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 STOP = {"session": ["stop"]}
+PLACE = 'test "$PWD" = "$BLUEFLAME_WORKTREE" -a "${PWD%/*}" = /work'
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
     walled.reconfigure(
         sandbox={"level": "standard"},
         worktree={"setup": "test -e src/app.py"},
-        validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt"]}},
+        validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt", PLACE]}},
     )
     walled.play(task(1), workers={1: writes("src/1.txt", "one")})
     reported = walled.run(workflow="waves")
@@ -64,6 +65,7 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
         ("Bash", "allow"),
     ]
     assert "Files written" in reported.prompt("task-001", "validator")
+    assert {started.inside for started in reported.of(AttemptStarted)} == {f"/work/{walled.root.name}"}
 
 
 @pytest.mark.verification(11)

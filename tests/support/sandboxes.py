@@ -42,9 +42,9 @@ class SandboxFixture:
     common: Path | None = None
     home: Path = field(default_factory=Path.home)
 
-    def build(self, **wanted: object) -> SandboxSpec:
+    def build_site(self) -> SandboxContext:
         tools = find_toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
-        site = SandboxContext(
+        return SandboxContext(
             settings=self.settings,
             environ=self.environ,
             tools=tools,
@@ -53,7 +53,9 @@ class SandboxFixture:
             objects=self.objects,
             common=self.common,
         )
-        return build_sandbox(site, SandboxRequest(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
+
+    def build(self, **wanted: object) -> SandboxSpec:
+        return build_sandbox(self.build_site(), SandboxRequest(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
 
     def run(self, *argv: str, timeout: float = 120, **wanted: object) -> SandboxOutput:
         spec = self.build(**wanted)

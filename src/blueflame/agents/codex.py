@@ -10,7 +10,6 @@ that end at once are sometimes missing from the output; the hook was asked about
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -128,8 +127,7 @@ def _iter_settings(brief: AgentBrief) -> Iterator[tuple[str, str]]:
     )
     yield "hooks.PreToolUse", f"[{_format_table({'matcher': _quote_text('*'), 'hooks': f'[{hook}]'})}]"
     distrust = _format_table({"trust_level": _quote_text("untrusted")})
-    folders = (brief.worktree, os.path.realpath(brief.worktree))
-    yield "projects", _format_table({_quote_text(folder): distrust for folder in folders})
+    yield "projects", _format_table({_quote_text(brief.worktree): distrust})
     yield "approval_policy", _quote_text("never")
     yield "web_search", _quote_text("live" if "WebSearch" in brief.tools else "disabled")
     yield "project_doc_max_bytes", "0"  # its AGENTS.md is read like any other file

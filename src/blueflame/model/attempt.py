@@ -94,6 +94,7 @@ class AttemptRecord:
     near_budget: bool = False  # a warning has been given
     base: str | None = None
     worktree: str | None = None
+    inside: str | None = None  # where the agent sees it, if elsewhere
     warden_pid: int | None = None
 
     @property

@@ -5,9 +5,8 @@ Names are facts in the past tense. An event holds what is needed to apply it and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
@@ -30,7 +29,6 @@ class SessionOpened:
     workflow: Workflow
     limits: Limits
     config_digest: str = ""
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +237,7 @@ class AttemptStarted:
     base: str | None
     worktree: str | None
     warden_pid: int
+    inside: str | None = None  # where the agent sees its checkout; None in journals of earlier versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

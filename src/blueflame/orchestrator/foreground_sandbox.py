@@ -17,7 +17,7 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings
-from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_inner_path
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.person_checkout import PersonCheckout, ProtectedFiles, find_protected_files
 from blueflame.sandbox.prepare import PreparedSandbox, make_temporary_folder, prepare_sandbox
@@ -93,7 +93,10 @@ def build_command_sandbox(site: CommandSite, folder: Path, hosts: Sequence[str] 
     )
     of_git = site.main is None and site.checkout.git is not None
     seen = find_protected_files(site.checkout.root, site.blocked, of_git=of_git)
-    sandbox = build_sandbox(context, _build_request(site, folder, hosts, seen))
+    request = _build_request(site, folder, hosts, seen)
+    if site.main is not None:  # as the agent saw it
+        request = replace(request, inside=choose_inner_path(context, site.checkout.root))
+    sandbox = build_sandbox(context, request)
     note = "the checkout is too large: not all of it was searched for blocked paths"
     return sandbox if seen.whole else replace(sandbox, notes=(*sandbox.notes, note))
 
@@ -136,24 +139,27 @@ def run_in_sandbox(site: CommandSite, argv: Sequence[str], hosts: Sequence[str] 
         raise Refused("\n".join([f"level {site.sandbox.level} is not supported on this machine:", *lines]))
     with make_temporary_folder() as folder:
         sandbox = build_command_sandbox(site, folder, hosts)
-        launch = _build_launch(sandbox, prepare_sandbox(sandbox, folder), argv, site.cwd)
+        launch = _build_launch(sandbox, prepare_sandbox(sandbox, folder), argv, site)
         try:
             return _run_launch(launch, folder)
         except CannotStart as e:
             raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
 
 
-def _build_launch(sandbox: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], cwd: Path) -> LaunchFile:
+def _build_launch(
+    sandbox: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], site: CommandSite
+) -> LaunchFile:
     keys: dict[str, Any] = prepared.build_launch_keys()
     if sandbox.hosts:
         keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(sandbox.hosts)}
     if "sandbox" in keys:
-        keys["sandbox"]["argv"] = _change_folder(keys["sandbox"]["argv"], str(cwd))
+        inside = os.path.normpath(Path(sandbox.cwd, site.cwd.relative_to(site.checkout.root)))
+        keys["sandbox"]["argv"] = _change_folder(keys["sandbox"]["argv"], inside)
     read: Mapping[str, Any] = {
         "attempt": f"run-{os.getpid()}",
         "argv": list(argv),
         "env": dict(prepared.env),
-        "cwd": str(cwd),
+        "cwd": str(site.cwd),
         "limits": dict(prepared.limits),
         **keys,
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blueflame.model.errors import Refused
@@ -23,11 +24,13 @@ from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import arrange_mounts, is_below
 from blueflame.sandbox.environment import build_inner_environment
 from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_folders
+from blueflame.sandbox.prepare import IS_MACOS
 from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
 
 UNPRIVILEGED_UID = 1000  # the uid inside when the caller is root: there is no root inside, not even by name
+CHECKOUT_PARENTS = ("/work", "/workspace", "/checkout")  # the first in which nothing else of this machine is mounted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +51,11 @@ class SandboxContext:
 class SandboxRequest:
     """What one sandbox is for. `shown` files and folders are read-only at their own path; `frozen` files of the
     checkout cannot be changed, `hidden` ones cannot be seen; `pinned` if the sandbox is started more than once, so that
-    no process inside can put a link on the way to a frozen file in between."""
+    no process inside can put a link on the way to a frozen file in between. `inside` is where the checkout is mounted
+    (`choose_inner_path`); "": at its own path."""
 
     worktree: Path
+    inside: str = ""
     folder: Path  # of the attempt: holds its home, its tmp and our files
     variables: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[Path] = ()
@@ -79,6 +84,7 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
             level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
         )
     network = _choose_network(settings, wanted, hosts)
+    wanted = replace(wanted, inside=wanted.inside or str(worktree))
     home = choose_home(site)
     asked, notes = list_configured_mounts(settings, site.repo_root, site.home)
     mounts = arrange_mounts((*_list_mounts(site, wanted, worktree, home, network), *asked))
@@ -95,7 +101,7 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
     root = os.geteuid() == 0
     return SandboxSpec(
         level=level,
-        cwd=str(worktree),
+        cwd=wanted.inside,
         mounts=mounts,
         network=network,
         hosts=hosts if network is Network.DOORS else (),
@@ -113,6 +119,23 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
 
 def choose_home(site: SandboxContext) -> str:
     return HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
+
+
+def choose_inner_path(site: SandboxContext, worktree: Path) -> str:
+    """Choose where a checkout is mounted: the same path for each checkout of a repository, because environments and
+    build caches hold absolute paths, and without a dotted folder, below which some tools find no files. Without mounts
+    it stays where it is."""
+    real = os.path.realpath(worktree)
+    if IS_MACOS or SandboxLevel(site.settings.level) is SandboxLevel.OFF:
+        return real
+    root = site.repo_root or Path(real)
+    name = re.sub(r"[^\w.-]+", "-", root.name, flags=re.ASCII).strip(".-") or "project"
+    asked, _ = list_configured_mounts(site.settings, site.repo_root, site.home)
+    taken = [str(root), str(site.home), *(mount.target for mount in (*site.tools.mounts, *asked))]
+    for place in (f"{parent}/{name}" for parent in CHECKOUT_PARENTS):
+        if not any(is_below(each, place) or is_below(place, each) for each in taken):
+            return place
+    return real
 
 
 def build_bounds(settings: SandboxSettings) -> ResourceLimits:
@@ -140,7 +163,7 @@ def _find_files_folder(site: SandboxContext, folder: Path) -> Path:
 def _list_mounts(
     site: SandboxContext, wanted: SandboxRequest, worktree: Path, home: str, network: Network
 ) -> Iterator[Mount]:
-    folder = Path(os.path.realpath(wanted.folder))
+    folder, inside = Path(os.path.realpath(wanted.folder)), wanted.inside
     yield from list_system_mounts(_find_files_folder(site, folder), network=network is Network.HOST)
     private = Path(os.path.realpath(wanted.home)) if wanted.home is not None else folder / "home"
     yield Mount(kind=MountKind.RW, source=str(private), target=home, why="a private home, empty at first")
@@ -149,9 +172,10 @@ def _list_mounts(
     for objects, target in list_object_folders(site.objects):
         yield Mount(kind=MountKind.RO, source=objects, target=target, why="the repository's history")
     if site.repo_root is not None and not is_below(str(site.repo_root), str(worktree)):
-        yield from _list_editable_mounts(site.tools, site.repo_root, worktree)
-    yield Mount(kind=MountKind.RW, source=str(worktree), target=str(worktree), why="the checkout")
-    if str(wanted.worktree) != str(worktree):
+        yield from _list_editable_mounts(site.tools, site.repo_root, inside)
+        yield from _list_package_mounts(site.tools, site.repo_root, worktree, inside)
+    yield Mount(kind=MountKind.RW, source=str(worktree), target=inside, why="the checkout")
+    if inside == str(worktree) != str(wanted.worktree):
         named = os.path.abspath(wanted.worktree)  # noqa: PTH100 - resolve() would follow the links that make the name
         yield Mount(kind=MountKind.RW, source=str(worktree), target=named, why="the checkout")
     for shown in wanted.shown:
@@ -160,16 +184,23 @@ def _list_mounts(
     yield from _list_hidden_mounts(wanted, worktree, _find_files_folder(site, folder))
 
 
-def _list_editable_mounts(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:
+def _list_editable_mounts(tools: Toolchains, repo_root: Path, inside: str) -> Iterator[Mount]:
     """Link what an environment has installed from the repository to the checkout."""
     taken = [mount.target for mount in tools.mounts]
     for name in tools.editable:
         names = [name] if name else sorted(each.name for each in repo_root.iterdir() if not each.name.startswith("."))
         for each in names:
             target = f"{repo_root}/{each}"
-            if not any(is_below(place, target) or is_below(target, place) for place in (*taken, str(worktree))):
+            if not any(is_below(place, target) or is_below(target, place) for place in (*taken, inside)):
                 why = "installed from the repository, taken from the checkout"
-                yield Mount(kind=MountKind.SYMLINK, source=f"{worktree}/{each}", target=target, why=why)
+                yield Mount(kind=MountKind.SYMLINK, source=f"{inside}/{each}", target=target, why=why)
+
+
+def _list_package_mounts(tools: Toolchains, repo_root: Path, worktree: Path, inside: str) -> Iterator[Mount]:
+    """Mount the repository's node_modules above a checkout that is below it outside, where node searches, too."""
+    packages = next((mount for mount in tools.mounts if mount.target == f"{repo_root}/node_modules"), None)
+    if packages is not None and inside != str(worktree) and is_below(str(worktree), str(repo_root)):
+        yield replace(packages, target=f"{os.path.dirname(inside)}/node_modules")  # noqa: PTH120 - a path inside
 
 
 def _list_frozen_mounts(wanted: SandboxRequest, worktree: Path) -> Iterator[Mount]:
@@ -179,17 +210,26 @@ def _list_frozen_mounts(wanted: SandboxRequest, worktree: Path) -> Iterator[Moun
             continue
         between = [above for above in path.parents if above.is_relative_to(worktree) and above != worktree]
         for above in between if wanted.pinned else ():
-            yield Mount(kind=MountKind.RW, source=str(above), target=str(above), why="the checkout; kept in its place")
-        yield Mount(kind=MountKind.RO, source=str(path), target=str(path), why="not to be changed")
+            at = _map_inside(above, worktree, wanted.inside)
+            yield Mount(kind=MountKind.RW, source=str(above), target=at, why="the checkout; kept in its place")
+        at = _map_inside(path, worktree, wanted.inside)
+        yield Mount(kind=MountKind.RO, source=str(path), target=at, why="not to be changed")
 
 
 def _list_hidden_mounts(wanted: SandboxRequest, worktree: Path, files: Path) -> Iterator[Mount]:
     for name in sorted(set(wanted.hidden)):
         path = _find_plain_path(worktree, name)
-        if path is not None and path.is_dir():
-            yield Mount(kind=MountKind.EMPTY, target=str(path), why="hidden")
-        elif path is not None:
-            yield Mount(kind=MountKind.FILE, source=str(files / "empty"), target=str(path), why="hidden: empty inside")
+        if path is None:
+            continue
+        at = _map_inside(path, worktree, wanted.inside)
+        if path.is_dir():
+            yield Mount(kind=MountKind.EMPTY, target=at, why="hidden")
+        else:
+            yield Mount(kind=MountKind.FILE, source=str(files / "empty"), target=at, why="hidden: empty inside")
+
+
+def _map_inside(path: Path, worktree: Path, inside: str) -> str:
+    return f"{inside}/{path.relative_to(worktree)}"
 
 
 def _find_plain_path(worktree: Path, name: str) -> Path | None:

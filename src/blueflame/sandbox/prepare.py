@@ -37,7 +37,7 @@ class PreparedSandbox:
     memory_mb: int
     processes: int
     min_free_disk_mb: int
-    mounts: Mapping[str, str]  # private folders: path inside to path outside
+    mounts: Mapping[str, str]  # private folders and the checkout: path inside to path outside
 
     def build_launch_keys(self) -> dict[str, Any]:
         """Return the sandbox's keys of launch.json; env and limits belong to the order."""
@@ -63,8 +63,13 @@ def prepare_sandbox(spec: SandboxSpec, folder: Path) -> PreparedSandbox:
         memory_mb=spec.bounds.memory_mb,
         processes=spec.bounds.processes,
         min_free_disk_mb=spec.bounds.min_free_disk_mb,
-        mounts={} if sandbox is None else {spec.home: str(_find_home(spec, folder)), TMP: str(folder / "tmp")},
+        mounts={} if sandbox is None else _list_writable_folders(spec, folder),
     )
+
+
+def _list_writable_folders(spec: SandboxSpec, folder: Path) -> dict[str, str]:
+    checkout = next((mount.source for mount in spec.mounts if mount.target == spec.cwd), spec.cwd)
+    return {spec.home: str(_find_home(spec, folder)), TMP: str(folder / "tmp"), spec.cwd: checkout}
 
 
 def _prepare_walls(spec: SandboxSpec, folder: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def clean_environment(base: Mapping[str, str], *, allow: Collection[str] = ()) -
 def build_worktree_variables(
     *,
     root: Path,
-    worktree: Path,
+    worktree: str,
     branch: str,
     session: str,
     task: str,
@@ -68,7 +68,7 @@ def build_worktree_variables(
     """Build the variables for everything that runs in a worktree: setup command, agent, checks."""
     return {
         "BLUEFLAME_ROOT": str(root),
-        "BLUEFLAME_WORKTREE": str(worktree),
+        "BLUEFLAME_WORKTREE": worktree,
         "BLUEFLAME_BRANCH": branch,
         "BLUEFLAME_SESSION": session,
         "BLUEFLAME_TASK": task,

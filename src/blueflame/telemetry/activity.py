@@ -85,7 +85,7 @@ class ActivityTracker:
             attempt=attempt,
             status=build_status(record, read_json_object(folder / "status.json"), heard_at=read_last_output_at(folder)),
             tool=tool,
-            target=shorten_paths(record.worktree, target),
+            target=shorten_paths(record.inside or record.worktree, target),
             last_words=progress.text,
             spoke_last=progress.text_is_last and not is_ahead,
             calls=max(trace.asked, progress.calls),

@@ -41,7 +41,7 @@ class LocalWorld:
     def __init__(self, worktree: str, *, shfmt: str, mounts: Mapping[str, str] | None = None) -> None:
         self._worktree = worktree
         self._shfmt = shfmt
-        outside = {**(mounts or {}), worktree: worktree}  # bound at its own path, even below a mount
+        outside = {worktree: worktree, **(mounts or {})}  # bound at its own path unless a mount of its name says where
         self._mounts = sorted(outside.items(), key=lambda mount: -len(mount[0]))
         self._trees: OrderedDict[str, tuple[Mapping[str, Any], int]] = OrderedDict()
         self._cached = 0
@@ -93,7 +93,7 @@ class LocalWorld:
         if not real.startswith(f"{self._worktree}/"):
             return None
         try:
-            handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = os.open(self._map_outside(real), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError):
             return None
         try:

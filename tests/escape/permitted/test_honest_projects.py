@@ -46,10 +46,10 @@ def work(outside: Outside) -> dict[str, str]:
         for name, (program, code) in WORKS.items()
         if is_here(program)
     ]
-    (folder / "works.json").write_text(json.dumps(orders))
+    (folder / "works.json").write_text(outside.as_seen_inside(json.dumps(orders, ensure_ascii=False)))
     if os.geteuid() != outside.uid:
         subprocess.run(["chown", "-R", f"{outside.uid}:{outside.uid}", str(outside.tree)], check=True)
-    done = run(outside, ["python3", str(folder / "inside.py"), str(folder / "works.json")], walls=True)
+    done = run(outside, ["python3", ".probes/inside.py", ".probes/works.json"], walls=True)
     said = {name: _said(folder / name) for name in WORKS}
     assert any(said.values()), f"the box did not start: {done.stderr}"
     return said

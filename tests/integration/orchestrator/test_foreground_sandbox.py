@@ -181,10 +181,13 @@ def test_an_agents_checkout_is_its_own_with_the_repositorys_history(repo: Path, 
     (checkout / "blueflame.yaml").write_text("not: [valid")  # an agent's own file counts for nothing
     said = sandbox(
         "--worktree", checkout, "--", "/bin/sh", "-c",
-        f"echo x >new; git add new; git commit -qm 'feat(task-001): new'; git log --format=%s -1; ls -A '{repo}'",
+        f"echo x >new; git add new; git commit -qm 'feat(task-001): new'; git log --format=%s -1; ls -A '{repo}'; pwd",
         cwd=repo,
     )  # fmt: skip
-    assert said.out.splitlines() == ["feat(task-001): new", ".git", ".trees"], said.err
+    *lines, folder = said.out.splitlines()
+    assert lines == ["feat(task-001): new", ".git"], said.err
+    assert folder.startswith("/work/")
+    assert "/." not in folder
 
 
 def test_the_folder_of_its_home_and_tmp_is_gone_afterwards(repo: Path, tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import os
 import socket
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import MountKind, Network
+from blueflame.model.sandbox import Mount, MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
+from blueflame.sandbox.build import choose_inner_path
 from blueflame.sandbox.prepare import prepare_sandbox
+from blueflame.sandbox.toolchains import Toolchains
 from support.sandboxes import SandboxFixture, make_sandbox_fixture, needs_sandbox, run_in_sandbox
 from support.small_sandbox import find_processes_with
 from support.wardens import wait_until
@@ -378,8 +381,72 @@ def test_launch_json_gets_the_sandbox_and_its_limits(room: SandboxFixture) -> No
     assert (keys["memory_mb"], keys["processes"], keys["min_free_disk_mb"]) == (300, 99, 7)
     assert keys["sandbox"]["net"] == "none"
     assert Path(keys["sandbox"]["seccomp"]).stat().st_size % 8 == 0
-    assert prepared.mounts == {"/home/agent": f"{room.folder}/home", "/tmp": f"{room.folder}/tmp"}
+    assert prepared.mounts == {
+        "/home/agent": f"{room.folder}/home",
+        "/tmp": f"{room.folder}/tmp",
+        str(room.worktree): str(room.worktree),
+    }
     assert prepared.limits["fsize"] == 50 << 20
+
+
+# --- where the checkout is ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def moved(room: SandboxFixture, tmp_path: Path) -> SandboxFixture:
+    room.repo_root = tmp_path / "мой.project (2)"
+    room.repo_root.mkdir()
+    room.worktree = room.repo_root / ".trees" / "worker-1"
+    room.worktree.mkdir(parents=True)
+    return room
+
+
+def test_a_checkout_has_the_same_undotted_path_whatever_its_own_is(moved: SandboxFixture) -> None:
+    site, other = moved.build_site(), moved.worktree.with_name("worker-2")
+    inside = choose_inner_path(site, moved.worktree)
+    assert inside == choose_inner_path(site, other) == "/work/project-2"
+    said = moved.sh("pwd; pwd -P; echo $PWD; echo x >new; ls -A /work", inside=inside)
+    assert said.out.split() == [inside, inside, inside, "project-2"], said.err
+    assert (moved.worktree / "new").read_text() == "x\n"
+
+
+def test_its_own_path_does_not_exist_inside(moved: SandboxFixture) -> None:
+    said = moved.sh(f"ls -d '{moved.worktree}'", inside="/work/here")
+    assert said.code != 0
+
+
+def test_frozen_and_hidden_files_of_a_moved_checkout_stay_so(moved: SandboxFixture) -> None:
+    for name in ("go.mod", "a/b/go.mod", ".env", "private/key"):
+        (moved.worktree / name).parent.mkdir(parents=True, exist_ok=True)
+        (moved.worktree / name).write_text("canary")
+    script = "for f in go.mod a/b/go.mod; do echo x >$f; rm -f $f; mv a z; done; cat .env private/key; echo y >a/b/new"
+    said = moved.sh(script, inside="/work/here", frozen=("go.mod", "a/b/go.mod"), hidden=(".env", "private"))
+    assert "canary" not in said.out
+    assert [(moved.worktree / name).read_text() for name in ("go.mod", "a/b/go.mod", "a/b/new")] == [
+        "canary",
+        "canary",
+        "y\n",
+    ]
+
+
+def test_a_checkout_is_not_mounted_over_what_else_is_inside(moved: SandboxFixture) -> None:
+    site = moved.build_site()
+    at_work = replace(site, repo_root=Path("/work/project"))
+    assert choose_inner_path(at_work, moved.worktree) == "/workspace/project"
+    tools = Toolchains(mounts=(Mount(kind=MountKind.RO, source="/work", target="/work"),))
+    assert choose_inner_path(replace(site, tools=tools), moved.worktree) == "/workspace/project-2"
+
+
+def test_without_a_sandbox_a_checkout_is_where_it_is(moved: SandboxFixture) -> None:
+    moved.settings = SandboxSettings(level="off")
+    assert choose_inner_path(moved.build_site(), moved.worktree) == str(moved.worktree)
+
+
+def test_node_still_finds_the_packages_of_the_repository_above_a_moved_checkout(moved: SandboxFixture) -> None:
+    assert moved.repo_root is not None
+    (moved.repo_root / "node_modules" / "left-pad").mkdir(parents=True)
+    inside = choose_inner_path(moved.build_site(), moved.worktree)
+    assert moved.sh("ls ../node_modules", inside=inside).out.split() == ["left-pad"]
 
 
 def test_a_home_called_like_ours_is_not_mixed_up_with_it(room: SandboxFixture, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_cleaning_only_takes_away_and_a_second_time_takes_nothing(base: dict[str
 def describe(ports: range | None) -> dict[str, str]:
     return build_worktree_variables(
         root=Path("/мой repo"),
-        worktree=Path("/мой repo/.trees/worker-1"),
+        worktree="/work/repo",
         branch="blueflame/ses-1/task-001/1",
         session="ses-1",
         task="task-001",
@@ -115,7 +115,7 @@ def describe(ports: range | None) -> dict[str, str]:
 def test_processes_in_a_worktree_get_its_place_as_variables() -> None:
     result = describe(range(23000, 23003))
     assert result["BLUEFLAME_ROOT"] == "/мой repo"
-    assert result["BLUEFLAME_WORKTREE"] == "/мой repo/.trees/worker-1"
+    assert result["BLUEFLAME_WORKTREE"] == "/work/repo"
     assert result["PORT"] == result["BLUEFLAME_PORT_0"] == "23000"
     assert result["BLUEFLAME_PORTS"] == "23000-23002"
     assert [name for name in result if name.startswith("BLUEFLAME_PORT_")] == [f"BLUEFLAME_PORT_{n}" for n in range(3)]

@@ -40,6 +40,19 @@ def test_links_are_followed_also_above_what_is_not_there(top: Path, tmp_path: Pa
     assert world.resolve(f"{top}//src/./x/") == f"{top}/src/x"
 
 
+def test_a_checkout_that_is_mounted_elsewhere_is_read_where_it_is(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("canary")
+    (top / "src" / "in").symlink_to("/work/here/src/file")
+    (top / "src" / "out").symlink_to(tmp_path / "secret")
+    (top / "src" / "up").symlink_to("../../secret")
+    (top / "src" / "file").write_text("text")
+    world = LocalWorld("/work/here", shfmt=find_shfmt(), mounts={"/work/here": str(top)})
+    assert world.resolve("/work/here/src/in") == "/work/here/src/file"
+    assert world.resolve("/work/here/src/out") == f"{tmp_path}/secret"
+    assert world.resolve("/work/here/src/up") == "/work/secret"
+    assert [world.read_text(f"src/{name}") for name in ("file", "in", "out", "up")] == ["text", "text", None, None]
+
+
 def test_dot_dot_after_a_link_is_resolved_like_the_kernel_does(top: Path, tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (top / "link").symlink_to(tmp_path / "a" / "b")

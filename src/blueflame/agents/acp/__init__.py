@@ -7,7 +7,6 @@ are filled in, for agents that take the address of their model there.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -137,7 +136,7 @@ def build_client_launch(
     if problems := find_library_problems():
         raise Refused(problems[0])
     orders = directory / "acp.json"
-    content = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
+    content = {"argv": argv, "cwd": brief.worktree, "model": model, "without": list(without)}
     write_atomically(orders, json.dumps(content))
     package = Path(blueflame.__file__).parent
     libraries = _find_library_paths()

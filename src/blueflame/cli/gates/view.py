@@ -19,8 +19,7 @@ from blueflame.session.state import Session
 from blueflame.text.marks import DOT
 from blueflame.text.sanitize import clean_text
 from blueflame.views.changeset import ChangesetView
-from blueflame.views.gates import GateView, build_gate_view, find_gate_tasks
-from blueflame.views.parts import DetailsView
+from blueflame.views.gates import GateDetails, GateView, build_gate_view, find_gate_tasks
 from blueflame.views.plan import PlanView
 from blueflame.views.session import CycleView
 
@@ -43,11 +42,11 @@ def render_gate(view: GateView) -> RenderableType:
             return render_changeset(view)
         case CycleView():
             return render_cycle(view)
-        case DetailsView():
-            return render_details(view)
+        case GateDetails():
+            return _render_details(view)
 
 
-def render_details(view: DetailsView) -> RenderableType:
+def _render_details(view: GateDetails) -> RenderableType:
     points = [(Text(DOT, "quiet"), clean_text(point)) for point in view.points]
     tasks = [(Text(name, "id"), clean_text(title), Text(when, "quiet")) for name, title, when in view.tasks]
     quote = [(Text("│", "quiet"), clean_text(line)) for line in view.quote]

@@ -189,7 +189,8 @@ def find_agent(session: Session, wanted: str) -> AttemptRecord:
 def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: bool) -> None:
     """Print the transcript of one agent, and follow it until it ends."""
     session, name = watched.session, find_agent(watched.session, wanted).attempt.id
-    attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
+    record = session.attempts[name]
+    attempt, worktree = record.attempt, record.inside or record.worktree
     follower = build_follower(watched.project, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
     transcript = AgentTranscript(follower.runtimes.get(attempt.runtime), folder, audit, worktree)

@@ -11,7 +11,7 @@ from pathlib import Path
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.walls import build_command_walls
+from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import run_check, run_checks
@@ -37,7 +37,7 @@ async def check_commit(
     async with _open_scratch(context, f"{session.id}.{name}", context.paths.checkout(f"check-{name}"), sha) as checkout:
         variables = build_worktree_variables(
             root=context.repo.root,
-            worktree=checkout,
+            worktree=find_inner_path(context, checkout),
             branch="",
             session=session.id,
             task=subject,

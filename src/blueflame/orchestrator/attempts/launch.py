@@ -14,7 +14,7 @@ from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
 from blueflame.orchestrator.attempts.validator import build_validator_prompt
-from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home
+from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, find_inner_path
 from blueflame.orchestrator.attempts.worker import build_worker_prompt
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
@@ -49,8 +49,9 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     folder = context.engine.stage(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
     port, token = find_gateway_port(context), f"bf-{token_hex(24)}"
+    inside = find_inner_path(context, checkout)
     brief = replace(
-        _build_brief(context, session, attempt, checkout, base),
+        _build_brief(context, session, attempt, inside, base),
         ports=tuple(ports or ()),
         home=find_home(context, folder),
         gateway=f"http://127.0.0.1:{port}",
@@ -63,11 +64,11 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
     access = None
     if launch.apis:
-        places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
+        places = {"{{worktree}}": inside, "{{agent}}": attempt.agent_id, "{{session}}": session.id}
         access = build_model_access(context, attempt, launch, port=port, token=token, places=places)
     variables = build_worktree_variables(
         root=context.repo.root,
-        worktree=checkout,
+        worktree=inside,
         branch=attempt.branch or "",
         session=session.id,
         task=attempt.subject,
@@ -106,7 +107,7 @@ def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
     return (SetupStep(name="setup", command=exports + SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
 
 
-def _build_brief(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
+def _build_brief(context: SessionContext, session: Session, attempt: Attempt, inside: str, base: str) -> AgentBrief:
     record = session.tasks.get(attempt.subject)
     return AgentBrief(
         attempt=attempt.id,
@@ -115,7 +116,7 @@ def _build_brief(context: SessionContext, session: Session, attempt: Attempt, ch
         subject=attempt.subject,
         n=attempt.n,
         session=session.id,
-        worktree=str(checkout),
+        worktree=inside,
         prompt=PROMPT_BUILDERS[attempt.role](context, session, attempt, base),
         model=attempt.model,
         schema=OUTPUT_SCHEMAS.get(attempt.role),

@@ -23,6 +23,7 @@ from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
+from blueflame.orchestrator.attempts.walls import find_inner_path
 from blueflame.orchestrator.attempts.worker import read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
@@ -102,7 +103,8 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
     pid = await _find_warden_pid(context, attempt)
-    emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid)])
+    inside = await asyncio.to_thread(find_inner_path, context, checkout)
+    emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid, inside=inside)])
     return base
 
 

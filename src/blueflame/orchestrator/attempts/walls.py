@@ -24,7 +24,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.path_patterns import fold_text
-from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home, choose_inner_path
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
 from blueflame.sandbox.toolchains import Toolchains
@@ -47,6 +47,7 @@ def build_agent_walls(
     variables = {**variables, **_build_home_variable(context, folder, launch)}
     request = SandboxRequest(
         worktree=checkout,
+        inside=find_inner_path(context, checkout),
         folder=folder,
         variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
@@ -56,7 +57,7 @@ def build_agent_walls(
     )
     spec = build_sandbox(_build_site(context), request)
     prepared = prepare_sandbox(spec, folder)
-    policy = build_policy(context, session, attempt, checkout, spec)
+    policy = build_policy(context, session, attempt, spec)
     save_policy(policy, folder / "policy.json")
     make_folder(context.paths.logs)
     watch = {
@@ -83,6 +84,7 @@ def build_command_walls(
     def wall(folder: Path) -> Walls:
         request = SandboxRequest(
             worktree=checkout,
+            inside=find_inner_path(context, checkout),
             folder=folder,
             variables=variables,
             registries=_list_registries(context) if setup else (),
@@ -100,9 +102,7 @@ def _list_registries(context: SessionContext) -> tuple[str, ...]:
     return list_registry_hosts(worktree.registries) if worktree.setup else ()
 
 
-def build_policy(
-    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, spec: SandboxSpec
-) -> Policy:
+def build_policy(context: SessionContext, session: Session, attempt: Attempt, spec: SandboxSpec) -> Policy:
     secrets = context.settings.validation.secrets
     return compile_policy(
         permissions=context.settings.permissions,
@@ -110,7 +110,7 @@ def build_policy(
         validation=context.settings.validation,
         role=attempt.role,
         role_settings=context.settings.roles.get(attempt.role),
-        worktree=os.path.realpath(checkout),
+        worktree=spec.cwd,
         scope=_find_scope(session, attempt),
         agent_id=attempt.agent_id,
         schema=attempt.role in READ_ONLY_ROLE_SCHEMAS,
@@ -167,6 +167,11 @@ def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLau
 def find_home(context: SessionContext, folder: Path) -> str:
     """The HOME of an agent, as seen inside its sandbox."""
     return str(folder / "home") if context.settings.sandbox.level == "off" else choose_home(_build_site(context))
+
+
+def find_inner_path(context: SessionContext, checkout: Path) -> str:
+    """The path of a checkout, as seen inside its sandbox."""
+    return choose_inner_path(_build_site(context), checkout)
 
 
 def _build_site(context: SessionContext) -> SandboxContext:

@@ -50,7 +50,12 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
     record = session.attempts[event.attempt]
     session.attempts[event.attempt] = replace(
-        record, started_at=at, base=event.base, worktree=event.worktree, warden_pid=event.warden_pid
+        record,
+        started_at=at,
+        base=event.base,
+        worktree=event.worktree,
+        inside=event.inside,
+        warden_pid=event.warden_pid,
     )
     if record.attempt.role == WORKER and record.live:
         task = session.tasks[record.attempt.subject]
