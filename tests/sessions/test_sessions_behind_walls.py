@@ -65,7 +65,7 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
         ("Bash", "allow"),
     ]
     assert "Files written" in reported.prompt("task-001", "validator")
-    assert {started.inside for started in reported.of(AttemptStarted)} == {f"/work/{walled.root.name}"}
+    assert {started.inside for started in reported.of(AttemptStarted)} == {"/work/repo"}
 
 
 @pytest.mark.verification(11)
