@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import AttemptOutcome
-from blueflame.model.event import Event
+from blueflame.model.event import Event, SessionOpened
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget
@@ -35,6 +35,7 @@ st.register_type_strategy(
         group_validator_models=st.dictionaries(st.text(), st.text(), max_size=2),
     ),
 )
+st.register_type_strategy(SessionOpened, lambda _: st.builds(SessionOpened, overrides=json_objects))
 st.register_type_strategy(Answer, lambda _: st.builds(Answer, payload=json_objects))
 
 

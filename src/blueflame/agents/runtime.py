@@ -114,7 +114,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How the agent reports that its run ended; the last one counts.
+    """How the agent reports that its run ended.
 
     `failure` is "", `error` or a key of session/attempt_verdict.ENDING_BY_FAILURE; `reported` is the cost of the whole
     run by the agent's own prices; `in_words`: its last text is the structured output, if one is expected.
@@ -209,11 +209,20 @@ class _OutputCollector:
             case CallResult(call, denied):
                 self.results[call] = denied
             case RunResult():
-                self.result = signal
+                self._add_result(signal)
             case OutputProblem(text):
                 self.problem_count += 1
                 if len(self.problems) < MAX_PROBLEMS:
                     self.problems.append(text)
+
+    def _add_result(self, result: RunResult) -> None:
+        """A program reports one result; a second one may come from code that it ran, so neither is believed."""
+        if self.result is None:
+            self.result = result
+        elif not self.result.failure:
+            self.result = replace(
+                self.result, failure="error", detail="it reported more than one result: one is forged"
+            )
 
     def build_output(self) -> AgentOutput:
         calls = tuple(self._list_finished_calls())

@@ -34,6 +34,8 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("status", WATCH, "status:status", "Show the gates, agents and tasks of a session."),
         ("gates", WATCH, "gates:gates", "List the open gates."),
         ("answer", WATCH, "answer:answer", "Answer a gate from any terminal."),
+        ("show", WATCH, "show:show", "Show a plan, task, attempt, changeset or gate in full."),
+        ("diff", WATCH, "show:diff", "Show the diff of a changeset, task, attempt or edited plan."),
         ("log", WATCH, "log:log", "Show what happened, event by event."),
         ("cost", WATCH, "cost:cost", "Show what agents cost, against the estimate."),
         ("report", WATCH, "report:report", "Show the report of a session, or write it as a page."),

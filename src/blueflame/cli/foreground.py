@@ -18,13 +18,13 @@ from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalA
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.diff import read_item_diff
 from blueflame.cli.render.session import render_summary
 from blueflame.documents.decisions import DecisionsFile, load_decisions
-from blueflame.git.results import read_diff
 from blueflame.journal.journal import Journal
-from blueflame.model.errors import BlueFlameError, UsageError
+from blueflame.model.errors import BlueFlameError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
-from blueflame.model.gate import Gate, GateKind
+from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.lifecycle import execute_session
 from blueflame.orchestrator.project import Project
@@ -35,10 +35,10 @@ from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean_text
+from blueflame.views.items import GATE, Item, find_item_diff
 from blueflame.views.session import build_session_json, build_summary_view
 
 TICK_SECONDS = 0.25
-MAX_DIFF_BYTES = 20 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +197,13 @@ def _choose_answerer(context: SessionContext, view: LiveView, options: RunOption
 
 def build_diff_reader(context: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:
     def find_diff(session: Session, gate: Gate) -> Callable[[], str] | None:
-        build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
-        if build is None:
+        if gate.id not in session.gates:  # it is asked before a session begins
             return None
-        return partial(read_diff, context.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
+        try:
+            source = find_item_diff(session, Item(GATE, gate.id))
+        except Refused:
+            return None
+        return partial(read_item_diff, context.repo, source)
 
     return find_diff
 

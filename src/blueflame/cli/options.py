@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce, wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,22 +24,50 @@ config_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
-script_option = click.option(
-    "--script", type=PATH, help="Script for scripted agents: see docs/how-to/write-scripted-agents.md."
-)
-record_option = click.option(
-    "--record",
-    type=PATH,
-    help="Record the model's answers in this cassette: see docs/how-to/record-and-replay.md.",
-)
-replay_option = click.option(
-    "--replay", type=PATH, help="Replay the model's answers from this cassette; no model is called."
-)
-decisions_option = click.option(
-    "--decisions-file",
-    "decisions",
-    type=PATH,
-    help="Answers to gates: see docs/how-to/answer-without-a-person.md.",
-)
 session_option = click.option("--session", "-s", help="Session id or its beginning [default: the newest].")
 session_argument = click.argument("session", required=False, help="Session id or its beginning [default: the newest].")
+
+
+FOREGROUND_OPTIONS = (
+    config_option,
+    click.option(
+        "--decisions-file",
+        "decisions",
+        type=PATH,
+        help="Answers to gates: see docs/how-to/answer-without-a-person.md.",
+    ),
+    click.option("--script", type=PATH, help="Script for scripted agents: see docs/how-to/write-scripted-agents.md."),
+    click.option(
+        "--record",
+        type=PATH,
+        help="Record the model's answers in this cassette: see docs/how-to/record-and-replay.md.",
+    ),
+    click.option("--replay", type=PATH, help="Replay the model's answers from this cassette; no model is called."),
+    json_option,
+    quiet_option,
+)
+
+
+def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of commands that run a session in this terminal; the command gets them as `options`."""
+
+    @wraps(command)
+    def call(
+        *,
+        config: Path | None,
+        decisions: Path | None,
+        script: Path | None,
+        record: Path | None,
+        replay: Path | None,
+        as_json: bool,
+        quiet: bool,
+        **rest: Any,  # noqa: ANN401 (the other options of the command)
+    ) -> int:
+        from blueflame.cli.foreground import read_options
+
+        options = read_options(
+            config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
+        )
+        return command(options=options, **rest)
+
+    return reduce(lambda function, option: option(function), reversed(FOREGROUND_OPTIONS), call)

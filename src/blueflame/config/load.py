@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from blueflame.config.locate import read_config_text, resolve_repo_folder, shorten_path
-from blueflame.config.problems import format_path, format_value, validate_settings
+from blueflame.config.problems import format_path, format_value, list_faults, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
-from blueflame.config.show import compute_digest
+from blueflame.config.show import compute_digest, format_resolved_json
 from blueflame.documents.yaml import Document, YamlProblem, read_document
-from blueflame.model.errors import ConfigError
+from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import find_doubtful_settings
 
@@ -51,6 +54,25 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     return LoadedConfig(
         settings=settings, path=path, version=version, warnings=warnings, digest=compute_digest(settings)
     )
+
+
+def override_settings(loaded: LoadedConfig, overrides: Mapping[str, Any]) -> LoadedConfig:
+    """Put other values, by their keys (limits.max_retries), in the place of those of the file."""
+    if not overrides:
+        return loaded
+    data = json.loads(format_resolved_json(loaded.settings))
+    for key, value in overrides.items():
+        *sections, name = key.split(".")
+        section = data
+        for each in sections:
+            section = section[each]
+        section[name] = value
+    try:
+        settings = Settings.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        faults = [f"{format_path(path)}: {text}" for path, text in list_faults(error)]
+        raise UsageError(f"an option of the command line cannot be used: {'; '.join(faults)}") from error
+    return replace(loaded, settings=settings, digest=compute_digest(settings))
 
 
 def _read_version(document: Document, path: Path, problems: list[YamlProblem]) -> int:

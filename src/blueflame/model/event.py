@@ -5,8 +5,9 @@ Names are facts in the past tense. An event holds what is needed to apply it and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
@@ -29,6 +30,7 @@ class SessionOpened:
     workflow: Workflow
     limits: Limits
     config_digest: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,7 @@ def open_session(
         workflow=flow,
         limits=build_limits(project, flow.name, scripted=scripted, interactive=interactive),
         config_digest=project.loaded.digest,
+        overrides=project.overrides,
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])

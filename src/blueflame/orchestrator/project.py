@@ -6,9 +6,10 @@ Everything is loaded on first use: commands that only read the journal use `stat
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blueflame.config.locate import find_config, may_name_repo, resolve_repo_folder
 from blueflame.system.layout import ProjectPaths, StatePaths
@@ -20,15 +21,24 @@ if TYPE_CHECKING:
 
 
 class Project:
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, overrides: Mapping[str, Any] | None = None) -> None:
         self.config = config
+        self.overrides = dict(overrides or {})
+
+    def override(self, overrides: Mapping[str, Any]) -> Project:
+        """Return the project with these values, by their keys, in the place of those of the configuration."""
+        return Project(self.config, overrides) if overrides != self.overrides else self
 
     @cached_property
     def loaded(self) -> LoadedConfig:
         """The configuration; raises ConfigError with every problem in it."""
-        from blueflame.config.load import load_config
+        return self.read_config()
 
-        return load_config(self.config)
+    def read_config(self) -> LoadedConfig:
+        """Read the configuration as it is now."""
+        from blueflame.config.load import load_config, override_settings
+
+        return override_settings(load_config(self.config), self.overrides)
 
     @property
     def settings(self) -> Settings:

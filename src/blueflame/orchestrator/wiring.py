@@ -14,7 +14,6 @@ from pathlib import Path
 
 from blueflame.agents.registry import build_runtime
 from blueflame.agents.runtime import Runtime
-from blueflame.config.load import load_config
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
@@ -43,6 +42,7 @@ def build_context(
     project: Project, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE
 ) -> SessionContext:
     """Build what a session works with, from the configuration it was opened with."""
+    project = project.override(session.overrides)
     settings = find_settings(project, session)
     names = session.limits.role_runtimes.values()
 
@@ -58,7 +58,7 @@ def build_context(
         runtimes=build_runtime_set(project, settings=settings, script=script).runtimes(names),
         clock=SystemClock(),
         environ=dict(os.environ),
-        read_config=lambda: load_config(project.config),
+        read_config=project.read_config,
         make_runtimes=make_runtimes,
         find_tools=cache(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)

@@ -60,7 +60,14 @@ from blueflame.session.gates.questions import (
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage, should_ask
-from blueflame.session.retries import KILL, build_history_entry, is_blameless, send_task_back, truncate_text
+from blueflame.session.retries import (
+    KILL,
+    MAX_NOTE_CHARS,
+    build_history_entry,
+    is_blameless,
+    send_task_back,
+    truncate_text,
+)
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import handle_tasks_imported
 from blueflame.session.task_states import MOVES, find_next_state
@@ -268,8 +275,11 @@ def build_failed_verdict(red: list[Check]) -> Verdict:
     issues = tuple(
         f"`{check.name}` {'timed out' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
     )
-    tails = "\n\n".join(f"{issue}:\n{check.output}" for issue, check in zip(issues, red, strict=True))
-    return Verdict(status=VerdictStatus.FAIL, notes=truncate_text(tails), issues=issues, by="checks")
+    room = MAX_NOTE_CHARS // len(red) - 2  # each output keeps its end, which sums it up
+    outputs = (
+        truncate_text(f"{issue}:\n{check.output.strip()}", room) for issue, check in zip(issues, red, strict=True)
+    )
+    return Verdict(status=VerdictStatus.FAIL, notes="\n\n".join(outputs), issues=issues, by="checks")
 
 
 def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:

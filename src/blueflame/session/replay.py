@@ -27,6 +27,7 @@ def open_session(recorded: JournalEntry) -> Session:
         workflow=event.workflow,
         limits=event.limits,
         config_digest=event.config_digest,
+        overrides=event.overrides,
         opened_at=recorded.at,
     )
     session.seq, session.last_at = recorded.seq, recorded.at

@@ -16,6 +16,7 @@ from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.state import Session
 
 MAX_NOTE_CHARS = 2_000
+MAX_CUT_CHARS = 40  # of the line that says what was cut
 MAX_LOSSES = 3
 """A lost attempt is tried again without counting a retry; after this many losses it counts as a failure."""
 KILL = "kill"
@@ -70,9 +71,12 @@ def limit_history(history: tuple[HistoryEntry, ...], most: int) -> tuple[History
 
 
 def truncate_text(text: str, most: int = MAX_NOTE_CHARS) -> str:
+    """Cut the middle out: a person's note begins with what matters, the output of a check ends with it."""
     if len(text) <= most:
         return text
-    return f"{text[: most - 30]} … [{len(text) - most + 30} characters cut]"
+    left = max(most - MAX_CUT_CHARS, 0)
+    start, end = text[: left // 4], text[len(text) - (left - left // 4) :]
+    return f"{start}\n… [{len(text) - left} characters cut] …\n{end}"
 
 
 def send_task_back(session: Session, record: TaskRecord, notes: str, now: float) -> Iterator[Event]:

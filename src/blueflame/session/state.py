@@ -6,7 +6,7 @@ Only `session/replay.apply_event` changes it; everything else reads it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -52,6 +52,7 @@ class Session:
     limits: Limits
     config_digest: str
     opened_at: float
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
     seq: int = 0
     last_at: float = 0.0
     phase: Phase = Phase.PLANNING
@@ -64,6 +65,7 @@ class Session:
 
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()
+    plan_before: tuple[Task, ...] = ()  # the plan that was shown before the present one: edited or rejected
     plan_round: int = 0
     plan_failures: tuple[str, ...] = ()
     replan_notes: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Record in .blueflame/prices.json how the built-in prices differ from what agents' programs report.
 
-Later attempts are then metered correctly while they run, not only after their program has reported its cost.
+Later attempts are then metered correctly while they run, not only after their program has reported its cost. Only
+higher prices are recorded: a lower one may be forged, and would let later attempts exceed their budget.
 """
 
 from __future__ import annotations
@@ -45,18 +46,15 @@ def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | 
     if reported is None or len(metered.listed) != 1 or not has_same_tokens(metered, reported):
         return
     ((model, listed),) = metered.listed.items()
-    if (
-        not model
-        or listed < MIN_MICRO_USD
-        or not is_credible(reported.micro_usd, listed, guessed=bool(metered.unpriced))
-    ):
+    is_listed = abs(reported.micro_usd - listed) <= metered.calls  # each call is rounded up by less than one
+    if not model or listed < MIN_MICRO_USD or not (is_listed or is_credible(reported.micro_usd, listed)):
         return
     path = state / PRICES_FILE
     with _lock:
         known = _read_prices(path)
         changed = dict(known)
         changed.pop(model, None)
-        if abs(reported.micro_usd - listed) > metered.calls:  # each call is rounded up by less than one
+        if not is_listed:
             changed[model] = ObservedPrice(reported.micro_usd, listed)
         if changed != known:
             _write_prices(path, changed)
@@ -84,7 +82,7 @@ def _parse_price(value: object) -> ObservedPrice | None:
         type(reported) is not int
         or type(listed) is not int
         or listed < MIN_MICRO_USD
-        or not is_credible(reported, listed, guessed=True)
+        or not is_credible(reported, listed)
     ):
         return None
     return ObservedPrice(reported, listed)

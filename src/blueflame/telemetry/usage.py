@@ -17,7 +17,6 @@ from blueflame.system.lines import STEP_BYTES, FileTail
 USAGE_FILE = "usage.jsonl"
 MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
 MAX_PRICE_FACTOR = 20  # a figure above ours times this is not credible
-MAX_DISCOUNT_FACTOR = 2  # nor one below ours divided by this, for a model with a known price: it may be made up
 COUNT_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 
 
@@ -52,7 +51,7 @@ def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collecti
     """
     if reported is None or not has_same_tokens(metered, reported) or metered.priced_as & set(own):
         return metered.spend
-    if not is_credible(reported.micro_usd, metered.spend.micro_usd, guessed=bool(metered.unpriced)):
+    if not is_credible(reported.micro_usd, metered.spend.micro_usd):
         return metered.spend
     return replace(metered.spend, micro_usd=reported.micro_usd)
 
@@ -64,12 +63,9 @@ def has_same_tokens(metered: MeteredUsage, reported: Spend) -> bool:
     return replace(metered.spend, micro_usd=0) == replace(reported, micro_usd=0)
 
 
-def is_credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
-    """`guessed`: ours is based on the highest price, so a far smaller figure is credible."""
-    return (
-        ours <= reported * (MAX_PRICE_FACTOR if guessed else MAX_DISCOUNT_FACTOR)
-        and reported <= ours * MAX_PRICE_FACTOR
-    )
+def is_credible(reported: int, ours: int) -> bool:
+    """Whether a reported price counts. One below ours never does: code that an agent ran may have written it."""
+    return ours <= reported <= ours * MAX_PRICE_FACTOR
 
 
 @dataclass(slots=True)

@@ -56,6 +56,10 @@ def _join_parts(details: str, *more: str) -> str:
     return ": ".join([details, *(part for part in more if part)])
 
 
+def _format_overrides(overrides: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in overrides.items())
+
+
 def _find_agent(event: happened.AttemptStarted | happened.AttemptEnded) -> str:
     """Derive the agent's id from the attempt's, which contains the role."""
     parts = event.attempt.split(".")
@@ -146,7 +150,9 @@ AGENTS: Mapping[type, Callable[[Any], str]] = {
 """The agent or person that an event is about; the orchestrator for any other event."""
 
 LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
-    _H.SessionOpened: lambda e: _join_parts(f"session {e.session} on {e.base_branch}", e.request),
+    _H.SessionOpened: lambda e: _join_parts(
+        f"session {e.session} on {e.base_branch}{_format_note(_format_overrides(e.overrides))}", e.request
+    ),
     _H.OrchestratorStarted: lambda e: f"process {e.pid}{_format_note(e.host)} runs the session",
     _H.StopRequested: lambda e: _join_parts("stop now" if e.now else "stop when running agents have ended", e.reason),
     _H.OrchestratorStopped: lambda e: _join_parts("stopped; it can be resumed", e.reason),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
@@ -12,28 +11,14 @@ from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_duration, format_until
 from blueflame.text.marks import BAD, NOTE
 from blueflame.views.changeset import ChangesetView, build_changeset_view
-from blueflame.views.parts import Fact, MarkedLine
+from blueflame.views.parts import DetailsView, Fact, MarkedLine
 from blueflame.views.plan import PlanView, build_plan_view
 from blueflame.views.session import CycleView, build_cycle_view, format_budget
 
 MAX_QUOTED_LINES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateDetails:
-    """The evidence of a gate that is about neither a plan nor a changeset nor a cycle; empty parts are not drawn."""
-
-    title: str
-    aside: tuple[str, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    points: tuple[str, ...] = ()
-    tasks: tuple[tuple[str, str, str], ...] = ()  # id, title, when it began
-    quote: tuple[str, ...] = ()
-    lines: tuple[MarkedLine, ...] = ()
-    history: tuple[tuple[str, str, str], ...] = ()  # earlier attempts: name, result, first line of the notes
-
-
-GateView = PlanView | ChangesetView | CycleView | GateDetails
+GateView = PlanView | ChangesetView | CycleView | DetailsView
 
 
 def build_gate_view(session: Session, gate: Gate) -> GateView:
@@ -50,8 +35,8 @@ def find_gate_tasks(session: Session, gate: Gate) -> tuple[Task, ...]:
     return (record.task,) if record else ()
 
 
-def _build_validation(session: Session, gate: Gate) -> GateDetails:
-    return GateDetails(
+def _build_validation(session: Session, gate: Gate) -> DetailsView:
+    return DetailsView(
         title="Validation failed",
         aside=(f"by {gate.evidence.get('by', '') or 'the validator'}", gate.subject),
         quote=_quote_end(str(gate.evidence.get("notes", ""))),
@@ -60,8 +45,8 @@ def _build_validation(session: Session, gate: Gate) -> GateDetails:
     )
 
 
-def _build_validator(session: Session, gate: Gate) -> GateDetails:
-    return GateDetails(
+def _build_validator(session: Session, gate: Gate) -> DetailsView:
+    return DetailsView(
         title="Validator failed",
         aside=(gate.subject,),
         quote=_quote_end(str(gate.evidence.get("reason", ""))),
@@ -84,16 +69,16 @@ def _list_history(session: Session, task: str) -> tuple[tuple[str, str, str], ..
     )
 
 
-def _build_budget(session: Session, gate: Gate) -> GateDetails:
+def _build_budget(session: Session, gate: Gate) -> DetailsView:
     facts = (
         Fact("Session budget", format_budget(session.limits.session_budget, session.spend)),
         Fact("Left to do", f"{len(session.unfinished)} of {len(session.tasks)} tasks"),
     )
     day = (Fact("Daily budget", str(gate.evidence.get("budget", ""))),) if gate.subject == DAY else ()
-    return GateDetails(title="Budget reached", aside=(session.id,), facts=day + facts)
+    return DetailsView(title="Budget reached", aside=(session.id,), facts=day + facts)
 
 
-def _build_rate_limit(session: Session, gate: Gate) -> GateDetails:
+def _build_rate_limit(session: Session, gate: Gate) -> DetailsView:
     ends = gate.evidence.get("until")
     facts = (
         Fact("Runtime", gate.subject),
@@ -101,10 +86,10 @@ def _build_rate_limit(session: Session, gate: Gate) -> GateDetails:
         Fact("Ends", format_until(float(ends)).strip() if ends is not None else "unknown"),
         Fact("Meanwhile", f"{format_count(len(session.live), 'agent')} running or waiting; nothing is lost"),
     )
-    return GateDetails(title="Model unavailable", aside=(gate.subject,), facts=facts)
+    return DetailsView(title="Model unavailable", aside=(gate.subject,), facts=facts)
 
 
-def _build_stall(session: Session, gate: Gate) -> GateDetails:
+def _build_stall(session: Session, gate: Gate) -> DetailsView:
     record = session.attempts.get(str(gate.evidence.get("attempt", "")))
     facts = (
         Fact("Agent", str(gate.evidence.get("agent", ""))),
@@ -112,13 +97,13 @@ def _build_stall(session: Session, gate: Gate) -> GateDetails:
         Fact("Time limit", f"{format_duration(record.attempt.timeout)}: it is ended then" if record else ""),
     )
     history = _list_history(session, gate.subject)
-    return GateDetails(title="Silent agent", aside=(gate.subject,), facts=facts, history=history)
+    return DetailsView(title="Silent agent", aside=(gate.subject,), facts=facts, history=history)
 
 
-def _build_overlap(session: Session, gate: Gate) -> GateDetails:
+def _build_overlap(session: Session, gate: Gate) -> DetailsView:
     names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
-    return GateDetails(
+    return DetailsView(
         title="Two agents in one file",
         aside=(near, gate.subject),
         tasks=tuple(
@@ -129,11 +114,11 @@ def _build_overlap(session: Session, gate: Gate) -> GateDetails:
     )
 
 
-def _build_list(title: str, session: Session, points: Sequence[object]) -> GateDetails:
-    return GateDetails(title=title, aside=(session.id,), points=tuple(str(point) for point in points))
+def _build_list(title: str, session: Session, points: Sequence[object]) -> DetailsView:
+    return DetailsView(title=title, aside=(session.id,), points=tuple(str(point) for point in points))
 
 
-def _build_resume(session: Session, _gate: Gate) -> GateDetails:
+def _build_resume(session: Session, _gate: Gate) -> DetailsView:
     left = f"{len(session.unfinished)} of {len(session.tasks)} tasks left, cycle {session.cycle}"
     return _build_list("Unfinished session", session, (session.request, left))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -20,3 +21,17 @@ class MarkedLine(NamedTuple):
     mark: str
     tone: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetailsView:
+    """One thing in detail: a gate, a task, an attempt. Empty parts are not drawn."""
+
+    title: str
+    aside: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    points: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, str, str], ...] = ()  # id, title, when it began
+    quote: tuple[str, ...] = ()
+    lines: tuple[MarkedLine, ...] = ()
+    history: tuple[tuple[str, str, str], ...] = ()  # earlier attempts: name, result, notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from blueflame.model.task import Task
 from blueflame.session.estimate import CostRange, estimate_cost, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
+from blueflame.text.format import format_count
 
 STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
@@ -27,6 +28,7 @@ class PlanView:
     cost: CostRange | None = None
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()  # since the plan that was shown before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +50,14 @@ class DryRunView:
     agents: tuple[PlannedAgents, ...]
 
 
-def build_plan_view(session: Session, gate: Gate) -> PlanView:
-    tasks = session.plan.tasks if session.plan else ()
-    found = tuple(gate.evidence.get("problems", ()))
+def list_planned_tasks(session: Session) -> tuple[Task, ...]:
+    """The tasks of the plan that is proposed, else of the one that was approved."""
+    return session.plan.tasks if session.plan else tuple(session.tasks[name].task for name in sorted(session.tasks))
+
+
+def build_plan_view(session: Session, gate: Gate | None = None) -> PlanView:
+    tasks, evidence = list_planned_tasks(session), gate.evidence if gate else {}
+    found = tuple(evidence.get("problems", ()))
     return PlanView(
         session=session.id,
         tasks=tasks,
@@ -59,8 +66,33 @@ def build_plan_view(session: Session, gate: Gate) -> PlanView:
         batches=() if found else _list_batches(tasks, session.limits),
         cost=estimate_cost(tasks, session.limits, session.workflow),
         problems=found,
-        warnings=tuple(gate.evidence.get("warnings", ())),
+        warnings=tuple(evidence.get("warnings", ())),
+        changes=tuple(list_plan_changes(session.plan_before, tasks)) if session.plan_before else (),
     )
+
+
+def list_plan_changes(before: Sequence[Task], after: Sequence[Task]) -> Iterator[str]:
+    """Say what differs between two plans, one line for each task that was added or removed and each changed field."""
+    old, new = {task.id: task for task in before}, {task.id: task for task in after}
+    yield from (f"{name} was removed: {task.title}" for name, task in old.items() if name not in new)
+    for name, task in new.items():
+        if name not in old:
+            yield f"{name} was added: {task.title}"
+            continue
+        one, other = build_task_json(old[name]), build_task_json(task)
+        for field in (field for field in one if one[field] != other[field]):
+            yield f"{name}: {_describe_field_change(field, one[field], other[field])}"
+
+
+def _describe_field_change(field: str, old: object, new: object) -> str:
+    if field == "description":
+        return f"the description was changed, from {_count_lines(str(old))} to {_count_lines(str(new))}"
+    one, other = (", ".join(each) or "nothing" if isinstance(each, list) else each for each in (old, new))
+    return f"{field.replace('_', ' ')}: {one} -> {other}"
+
+
+def _count_lines(text: str) -> str:
+    return format_count(len(text.splitlines()), "line")
 
 
 def build_dry_run_view(
@@ -108,6 +140,7 @@ def build_plan_json(view: PlanView) -> dict[str, Any]:
         "cost_usd": _build_range_json(view.cost),
         "problems": list(view.problems),
         "warnings": list(view.warnings),
+        "changes": list(view.changes),
     }
 
 

@@ -303,7 +303,7 @@ def build_session_json(
         "budget": {"unit": budget.unit.value, "limit": _get_limit(budget)},
         "tasks": [_build_task_json(session, record) for record in _sort_by_id(session.tasks.values())],
         "locks": [each._asdict() for each in list_held_locks(session)],
-        "attempts": [_build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
+        "attempts": [build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [build_changeset_json(record) for record in session.changesets.values()],
         "parked": [
             {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
@@ -337,7 +337,7 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, HealthReport]) -> dict[str, Any]:
+def build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, HealthReport]) -> dict[str, Any]:
     attempt, end = record.attempt, record.ended
     found = checkups.get(attempt.id, HealthReport(state=Health.ENDED) if end else UNKNOWN_HEALTH)
     spend = end.spend if end else found.spend

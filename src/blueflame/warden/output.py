@@ -1,9 +1,10 @@
 """Write the agent's output to disk, never hold it in memory.
 
-A setup command writes straight into the log files: no pipe that a surviving process could hold open. A watched or
-sandboxed agent writes into pipes that the warden empties: an agent that holds the file itself could truncate it, or
-reopen it through /proc, and hide a tool call that no watcher saw. What it wrote to a pipe it cannot change later. A
-limit on file size (RLIMIT_FSIZE) does not apply to a pipe, so the warden limits the output itself.
+A setup command writes straight into the log files: no socket that a surviving process could hold open. A watched or
+sandboxed agent writes into sockets that the warden empties: an agent that holds the file itself could truncate it, and
+hide a tool call that no watcher saw. What it wrote to a socket it cannot change later. Not pipes: code that the agent
+runs could open /proc/<agent>/fd/1 and forge its result; a socket cannot be opened by its name. A limit on file size
+(RLIMIT_FSIZE) does not apply to a socket, so the warden limits the output itself.
 """
 
 from __future__ import annotations
@@ -24,23 +25,25 @@ class Spool:
     """stdout.log and stderr.log, and when they last grew. A closed output counts as silence."""
 
     def __init__(self, folder: str, poll_loop: PollLoop | None = None) -> None:
-        """With a poll loop the handles are pipes, emptied while it waits."""
+        """With a poll loop the handles are sockets, emptied while it waits."""
         self._files = (open_log(f"{folder}/stdout.log"), open_log(f"{folder}/stderr.log"))
         self._poll_loop = poll_loop
-        self._pipes: dict[int, int] = {}  # reader to log file
-        self.handles = self._files if poll_loop is None else self._open_pipes(poll_loop)
+        self._readers: dict[int, int] = {}  # reader to log file
+        self.handles = self._files if poll_loop is None else self._open_sockets(poll_loop)
         self.size = 0
         self.grew_at = time.monotonic()
         self.heard_at: float | None = None
 
-    def _open_pipes(self, poll_loop: PollLoop) -> tuple[int, int]:
-        ends = [self._open_pipe(poll_loop, file) for file in self._files]
+    def _open_sockets(self, poll_loop: PollLoop) -> tuple[int, int]:
+        ends = [self._open_socket(poll_loop, file) for file in self._files]
         return ends[0], ends[1]
 
-    def _open_pipe(self, poll_loop: PollLoop, file: int) -> int:
-        reader, writer = os.pipe()
+    def _open_socket(self, poll_loop: PollLoop, file: int) -> int:
+        import socket
+
+        reader, writer = (end.detach() for end in socket.socketpair())
         os.set_blocking(reader, False)
-        self._pipes[reader] = file
+        self._readers[reader] = file
         poll_loop.register(reader, partial(self._copy_chunk, reader))
         return writer
 
@@ -51,21 +54,21 @@ class Spool:
         except BlockingIOError:
             return False
         if not data:
-            self._close_pipe(reader)
+            self._close_reader(reader)
             return False
         with suppress(OSError):  # full disk: what does not fit is lost, the agent continues
-            os.write(self._pipes[reader], data)
+            os.write(self._readers[reader], data)
         return True
 
-    def _close_pipe(self, reader: int) -> None:
+    def _close_reader(self, reader: int) -> None:
         if self._poll_loop is not None:
             self._poll_loop.unregister(reader)
         os.close(reader)
-        del self._pipes[reader]
+        del self._readers[reader]
 
     def drain(self) -> None:
         """Copy everything written so far to the files."""
-        for reader in list(self._pipes):
+        for reader in list(self._readers):
             while self._copy_chunk(reader):
                 pass
 

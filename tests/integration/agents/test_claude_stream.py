@@ -167,16 +167,18 @@ def test_a_refused_question_is_an_error(status: object) -> None:
     assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "error"
 
 
-def test_of_several_results_the_last_counts(tmp_path: Path) -> None:
-    first = {"type": "result", "is_error": False, "terminal_reason": "completed", "structured_output": {"n": 1}}
+@pytest.mark.parametrize("failed", [True, False])
+def test_two_results_are_a_failure_whichever_comes_first(tmp_path: Path, failed: bool) -> None:
+    """A run has one end; a second one may be printed by code that the agent ran."""
+    good = {"type": "result", "is_error": False, "terminal_reason": "completed", "structured_output": {"n": 1}}
+    bad = {**good, "is_error": True, "terminal_reason": "api_error", "structured_output": {"n": 2}}
     output = tmp_path / "stdout.log"
-    last = {**first, "is_error": True, "terminal_reason": "api_error", "structured_output": {"n": 2}}
-    output.write_text(f"{json.dumps(first)}\n{json.dumps(last)}\n")
+    output.write_text("".join(f"{json.dumps(entry)}\n" for entry in ((bad, good) if failed else (good, good))))
 
     found = spool(output)
 
     assert found.result is not None
-    assert (found.result.failure, found.output) == ("error", {"n": 2})
+    assert found.result.failure == "error"
 
 
 def test_a_structured_output_that_is_not_an_object_is_a_problem() -> None:

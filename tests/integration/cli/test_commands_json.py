@@ -34,6 +34,11 @@ def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.
     assert set(keys_in(waiting.json)) <= known
     assert set(keys_in(here(capsys, "status", "--json").json)) <= known
     assert set(keys_in(here(capsys, "gates", "--json").json)) <= section("gates")
+    shown = [here(capsys, "show", name, "--json").json for name in ("task-001", "task-001.w", "changeset-cs-001")]
+    assert {key for each in shown for key in keys_in(each)} <= section("show") | section("gates") | session
+    assert set(here(capsys, "diff", "--json").json) == section("diff")
+    assert "+++ b/" in here(capsys, "diff", "cs-001").out
+    assert "Waiting for an answer" in here(capsys, "show").out
     assert set(keys_in(here(capsys, "attach", "--json").json)) <= section("attach")
     answered = here(capsys, "answer", "changeset", "approve", "--json").json
     assert set(answered) == {"state", "reply"}

@@ -132,11 +132,14 @@ def test_a_dry_run_shows_everything_and_starts_nothing(bench: Bench) -> None:
     assert not (bench.root / ".blueflame").exists()
 
 
-def test_a_plan_waits_for_resume(bench: Bench) -> None:
-    planned = bench.run(verb="plan", workflow="flow")
+def test_a_plan_waits_for_resume_and_keeps_the_settings_of_its_command_line(bench: Bench) -> None:
+    run_git(bench.root, "branch", "другая")
+    given = ("--model", "strong", "--model", "planner=quick", "--budget", "7", "--base", "другая", "-j", "2")
+    planned = bench.run(*given, verb="plan", workflow="flow")
     assert planned.code == 0
     assert "Plan approved. Continue with: blueflame resume" in planned.out
     assert [each["role"] for each in found_in(bench.root)["attempts"]] == ["planner"]
+    assert "roles.worker.model: strong" in bench("log").out
     again = bench.run(verb="plan", workflow="flow")
     assert again.code == 3
     assert "is unfinished" in again.err
@@ -144,6 +147,32 @@ def test_a_plan_waits_for_resume(bench: Bench) -> None:
     assert resumed.code == 0, resumed.err
     assert resumed.out.startswith("resuming ses-")
     assert "everything has landed" in resumed.out
+    assert "Landed on другая" in resumed.out
+    assert found_in(bench.root)["budget"] == {"unit": "usd", "limit": 7.0}
+    heads = run_git(bench.root, "rev-parse", "main", "другая").split()
+    assert heads[0] != heads[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--jobs", "20"], "concurrency.development: is too large (got 20)"),
+        (["--model", "planer=x"], "there is no role 'planer'; did you mean planner?"),
+        (["--model", "planner="], "roles.planner.model: is empty"),
+        (["--budget", "0"], "--budget"),
+        (["--base", "нет"], "the base branch нет does not exist"),
+    ],
+)
+def test_an_option_that_cannot_be_a_setting_is_refused(options: list[str], words: str, bench: Bench) -> None:
+    said = bench("run", "x", "--dry-run", *options)
+    assert said.code in (2, 3)
+    assert words in said.err
+
+
+def test_a_dry_run_uses_the_settings_of_the_command_line(bench: Bench) -> None:
+    plan = bench.file("план.yaml", {"tasks": [task(1), task(2), task(3)]})
+    said = bench("run", "--plan", plan, "-w", "single", "--model", "strong", "-j", "2", "--dry-run", "--json")
+    assert [(each["model"], each["at_once"]) for each in said.json["would_spawn"]] == [("strong", 2)]
 
 
 def test_a_rejected_plan_has_its_own_exit_code(bench: Bench) -> None:

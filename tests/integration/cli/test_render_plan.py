@@ -7,7 +7,7 @@ from blueflame.cli.render.plan import render_plan
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.session.estimate import CostRange, plan_batches
-from blueflame.views.plan import PlanView
+from blueflame.views.plan import PlanView, list_plan_changes
 from support.recorded_session import ID, TASKS
 
 COST = CostRange(low=1_500_000, high=4_500_000)
@@ -50,6 +50,31 @@ Warnings
   !  task-003 is alone in its group
 """
     )
+
+
+def test_descriptions_are_shown_and_long_ones_name_the_command_that_shows_them_whole() -> None:
+    short = replace(TASKS[0], description="Check the token.\n\n  Answer 401 without one.\n")
+    long = replace(TASKS[1], description="line\n" * 30)
+    text = render_text(render_plan(PlanView(tasks=(short, long), session=ID)))
+    assert "            Check the token.\n            Answer 401 without one.\n            locks" in text
+    assert text.count("line\n") == 12
+    assert "… the rest: blueflame show task-002\n" in text
+    many = tuple(replace(long, id=f"task-{n:03}") for n in range(20))
+    assert render_text(render_plan(PlanView(tasks=many, session=ID))).count("  line\n") == 20
+
+
+def test_after_an_edit_what_changed_is_shown() -> None:
+    edited = (replace(TASKS[0], priority=2, file_locks=("pkg/middleware/",), description="a\nb"), TASKS[2])
+    changes = tuple(list_plan_changes(TASKS, (*edited, replace(TASKS[1], id="task-004"))))
+    assert changes == (
+        "task-002 was removed: Add auth tests",
+        "task-001: the description was changed, from 1 line to 2 lines",
+        "task-001: priority: 1 -> 2",
+        "task-001: file locks: pkg/middleware/, internal/auth/ -> pkg/middleware/",
+        "task-004 was added: Add auth tests",
+    )
+    text = render_text(render_plan(PlanView(tasks=edited, session=ID, changes=changes)))
+    assert "Changed since the plan before\n  !  task-002 was removed: Add auth tests\n" in text
 
 
 def test_problems_come_last_where_the_question_is() -> None:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.config.keys import iter_keys
-from blueflame.config.load import load_config, parse_config
+from blueflame.config.load import load_config, override_settings, parse_config
 from blueflame.config.locate import find_config
 from blueflame.config.show import format_config, format_json_schema, format_resolved_json
-from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.model.errors import BlueFlameError, ConfigError, UsageError
 from blueflame.paths.globs import Globs
 
 HERE = Path("blueflame.yaml")
@@ -34,6 +34,18 @@ def one_problem(text: str) -> str:
 def test_a_minimal_file_is_enough() -> None:
     loaded = parse_config(MINIMAL, path=HERE)
     assert (loaded.settings.project.name, loaded.version) == ("x", 2)
+
+
+def test_values_can_replace_those_of_the_file() -> None:
+    loaded = parse_config(MINIMAL + "limits:\n  max_session_tokens: 9\n", path=HERE)
+    budget = {"limits.max_session_cost_usd": 7.5, "limits.max_session_tokens": 0}
+    changed = override_settings(loaded, {**budget, "roles.worker.model": "strong"})
+    assert (changed.settings.limits.max_session_cost_usd, changed.settings.roles["worker"].model) == (7.5, "strong")
+    assert changed.settings.roles["planner"] == loaded.settings.roles["planner"]
+    assert changed.digest != loaded.digest
+    assert override_settings(loaded, {}) is loaded
+    with pytest.raises(UsageError, match=r"limits\.max_retries: "):
+        override_settings(loaded, {"limits.max_retries": -1})
 
 
 def test_a_problem_names_file_line_key_value_and_what_would_be_right() -> None:

@@ -71,6 +71,16 @@ def test_an_agent_runs_in_its_sandbox(who: SystemUser, folder: Path, net: str) -
     assert ended["left_running"] == []
 
 
+def test_code_that_an_agent_runs_cannot_write_to_its_output(who: SystemUser, folder: Path) -> None:
+    """Such a line would be read as the agent's own: its verdict, or what it cost."""
+    forge = "for each in /proc/[0-9]*/fd/[12]; do echo forged > $each; done"
+
+    run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", f"seen=$( ({forge}) 2>&1 ); echo honest"))
+
+    assert read_stdout(folder) == "honest\n"
+    assert (folder / "stderr.log").read_text() == ""
+
+
 def test_no_file_but_its_own_three_reaches_the_agent(who: SystemUser, folder: Path) -> None:
     seccomp = folder / "filter.bpf"
     seccomp.write_bytes(ALLOW_ALL)

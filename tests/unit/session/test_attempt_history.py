@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
+from blueflame.model.verdict import Check
+from blueflame.session.consequences import build_failed_verdict
 from blueflame.session.retries import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
 from support.session_examples import Outcomes, reported, task
 
@@ -27,16 +29,26 @@ def test_no_history_can_be_asked_for() -> None:
 
 
 @given(st.text(), st.integers(40, 200))
-def test_what_is_cut_fits_and_begins_as_it_did(text: str, most: int) -> None:
-    shorter = truncate_text(text, most)
-    assert shorter == text if len(text) <= most else len(shorter) <= most + 30
-    assert shorter[: most - 30] == text[: most - 30]
+def test_what_is_cut_fits_and_begins_and_ends_as_it_did(text: str, most: int) -> None:
+    shorter, kept = truncate_text(text, most), (most - 40) // 4
+    assert shorter == text if len(text) <= most else len(shorter) <= most
+    assert shorter[:kept] == text[:kept]
+    assert text.endswith(shorter[len(shorter) - kept :])
 
 
 def test_cutting_says_how_much_is_gone() -> None:
     text = "я" * (MAX_NOTE_CHARS + 100)
-    assert truncate_text(text).endswith("… [130 characters cut]")
-    assert truncate_text(text).startswith("я" * (MAX_NOTE_CHARS - 30))
+    assert "\n… [140 characters cut] …\n" in truncate_text(text)
+
+
+def test_the_output_of_every_red_check_keeps_its_last_line() -> None:
+    red = [
+        Check(name=f"check-{n}", exit_code=1, seconds=1, output="line\n" * 2000 + f"== {n} failed ==\n") for n in (1, 2)
+    ]
+    notes = build_failed_verdict(red).notes.splitlines()
+    assert notes[0] == "`check-1` exited with 1:"
+    assert {"== 1 failed ==", "== 2 failed =="} <= set(notes)
+    assert limit_history((entry(1, build_failed_verdict(red).notes),), 5)[0].notes.splitlines() == notes
 
 
 def test_notes_and_reasons_are_both_cut() -> None:

@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from blueflame.cli.options import (
-    PATH,
-    config_option,
-    decisions_option,
-    json_option,
-    quiet_option,
-    record_option,
-    replay_option,
-    script_option,
-    session_argument,
-)
+from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 
@@ -41,47 +32,33 @@ workflow_option = click.option("--workflow", "-w", help="waves, flow, single, di
 @click.command()
 @text_argument
 @task_option
-@config_option
 @plan_option
 @workflow_option
-@decisions_option
-@script_option
-@record_option
-@replay_option
+@override_options
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
 @click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
 @click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
-@json_option
-@quiet_option
+@foreground_options
 def run(
     *,
     text: str | None,
     task: str | None,
-    config: Path | None,
     plan: Path | None,
     workflow: str | None,
-    decisions: Path | None,
-    script: Path | None,
-    record: Path | None,
-    replay: Path | None,
+    overrides: Overrides,
     dry_run: bool,
     fresh: bool,
     allow_dirty: bool,
-    as_json: bool,
-    quiet: bool,
+    options: RunOptions,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
-    from blueflame.cli.foreground import read_options, run_session
+    from blueflame.cli.foreground import run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
-    project = open_project(config)
+    project = _open_project(options, overrides, workflow)
     request = read_request(text, task, plan)
-    options = read_options(
-        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
-    )
     print_warnings(project)
     if dry_run:
         return _show_dry_run(project, request, workflow, options)
@@ -89,6 +66,8 @@ def run(
     with lock_project(project) as journal:
         left = find_unfinished(journal)
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
+            if any(overrides):
+                print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
             return run_session(project, journal, load_session(journal, left.id), options)
         handle_stale_checkouts(project, journal, options)
         session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=allow_dirty)
@@ -98,41 +77,27 @@ def run(
 @click.command()
 @text_argument
 @task_option
-@config_option
 @plan_option
 @workflow_option
-@decisions_option
-@script_option
-@record_option
-@replay_option
-@json_option
-@quiet_option
+@override_options
+@foreground_options
 def plan(
     *,
     text: str | None,
     task: str | None,
-    config: Path | None,
     plan: Path | None,
     workflow: str | None,
-    decisions: Path | None,
-    script: Path | None,
-    record: Path | None,
-    replay: Path | None,
-    as_json: bool,
-    quiet: bool,
+    overrides: Overrides,
+    options: RunOptions,
 ) -> int:
     """Plan a request and ask for approval; 'blueflame resume' starts the work."""
-    from blueflame.cli.foreground import read_options, run_session
+    from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
-    project = open_project(config)
+    project = _open_project(options, overrides, workflow)
     request = read_request(text, task, plan)
-    options = read_options(
-        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
-    )
     print_warnings(project)
     check_request(project, request, options, workflow=workflow, allow_dirty=True)
     with lock_project(project) as journal:
@@ -143,34 +108,19 @@ def plan(
 
 @click.command()
 @session_argument
-@config_option
-@decisions_option
-@script_option
-@record_option
-@replay_option
-@json_option
-@quiet_option
+@foreground_options
 def resume(
     *,
     session: str | None,
-    config: Path | None,
-    decisions: Path | None,
-    script: Path | None,
-    record: Path | None,
-    replay: Path | None,
-    as_json: bool,
-    quiet: bool,
+    options: RunOptions,
 ) -> int:
     """Continue an unfinished session: running agents are adopted, nothing is done twice."""
-    from blueflame.cli.foreground import read_options, run_session
+    from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
-    project = open_project(config)
-    options = read_options(
-        config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
-    )
+    project = open_project(options.config)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
@@ -181,9 +131,16 @@ def resume(
         found = load_session(journal, name)
         if found.ended:
             raise UsageError(f"{name} has ended ({found.outcome}): start a new session with 'blueflame run'")
-        if not as_json and not quiet:
+        if not options.as_json and not options.quiet:
             print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
         return run_session(project, journal, found, options)
+
+
+def _open_project(options: RunOptions, overrides: Overrides, workflow: str | None) -> Project:
+    from blueflame.orchestrator.project import open_project
+
+    project = open_project(options.config)
+    return project.override(list_overrides(overrides, project.settings, workflow)) if any(overrides) else project
 
 
 class Request(NamedTuple):

@@ -19,7 +19,8 @@ from blueflame.session.state import Session
 from blueflame.text.marks import DOT
 from blueflame.text.sanitize import clean_text
 from blueflame.views.changeset import ChangesetView
-from blueflame.views.gates import GateDetails, GateView, build_gate_view, find_gate_tasks
+from blueflame.views.gates import GateView, build_gate_view, find_gate_tasks
+from blueflame.views.parts import DetailsView
 from blueflame.views.plan import PlanView
 from blueflame.views.session import CycleView
 
@@ -42,11 +43,11 @@ def render_gate(view: GateView) -> RenderableType:
             return render_changeset(view)
         case CycleView():
             return render_cycle(view)
-        case GateDetails():
-            return _render_details(view)
+        case DetailsView():
+            return render_details(view)
 
 
-def _render_details(view: GateDetails) -> RenderableType:
+def render_details(view: DetailsView) -> RenderableType:
     points = [(Text(DOT, "quiet"), clean_text(point)) for point in view.points]
     tasks = [(Text(name, "id"), clean_text(title), Text(when, "quiet")) for name, title, when in view.tasks]
     quote = [(Text("│", "quiet"), clean_text(line)) for line in view.quote]

@@ -12,11 +12,13 @@ from blueflame.cli.console import Heading, build_columns, build_facts, stack_par
 from blueflame.model.task import Task
 from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, NOTE
-from blueflame.text.sanitize import clean_line, clean_text
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.parts import Fact
 from blueflame.views.plan import DryRunView, PlanView
 
 MAX_TASKS, MAX_BATCHES = 60, 20
+FEW_TASKS = 8  # so few are shown with their descriptions; of more, the first line
+MAX_LINES, MAX_CHARS = 12, 400
 
 
 def render_plan(view: PlanView) -> RenderableType:
@@ -28,6 +30,7 @@ def render_plan(view: PlanView) -> RenderableType:
     return stack_parts(
         Group(heading, build_facts(facts)),
         _render_tasks(view.tasks),
+        _render_list("Changed since the plan before", NOTE, "id", view.changes),
         _render_schedule(view.batches) if view.batches else None,
         _render_list("Warnings", NOTE, "warn", view.warnings),
         _render_list("Problems: the plan cannot be approved as it is", BAD, "bad", view.problems),
@@ -54,14 +57,25 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
     grid.add_column(no_wrap=True, style="id")
     grid.add_column(ratio=1, overflow="fold")
     grid.add_column(no_wrap=True, justify="right")
+    shown = MAX_LINES if len(tasks) <= FEW_TASKS else 1
     for task in tasks[:MAX_TASKS]:
         title = Text.assemble((f"[{clean_line(task.cohesion_group)}]", "group"), " ", clean_line(task.title))
         grid.add_row("", clean_text(task.id), title, f"priority {task.priority}")
+        if len(task.description) > 1 and task.description.strip() != task.title:
+            grid.add_row("", "", _render_description(task, shown), "")
         grid.add_row("", "", _build_pair("locks", ", ".join(task.file_locks) or "none"), "")
         grid.add_row("", "", _build_pair("after", ", ".join(task.dependencies) or "nothing"), "")
     if len(tasks) <= MAX_TASKS:
         return grid
     return Group(grid, Text(f"  … and {len(tasks) - MAX_TASKS:,} more, all of them in .blueflame/tasks.yaml", "quiet"))
+
+
+def _render_description(task: Task, most: int) -> Text:
+    lines = [clean_line(line) for line in task.description.strip().splitlines() if line.strip()]
+    shown = "\n".join(shorten_line(line, MAX_CHARS) for line in lines[:most])
+    cut = len(lines) > most or any(len(line) > MAX_CHARS for line in lines[:most])
+    rest = f"\n… the rest: blueflame show {task.id}" if cut else ""
+    return Text.assemble(shown, (clean_text(rest), "quiet"))
 
 
 def _build_pair(name: str, value: str) -> Text:

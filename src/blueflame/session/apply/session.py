@@ -52,6 +52,7 @@ def _ignore_event(_session: Session, _event: Event, _at: float) -> None:
 
 
 def _apply_plan_proposed(session: Session, event: PlanProposed, _at: float) -> None:
+    session.plan_before = session.plan.tasks if session.plan else session.rejected_plan
     session.plan, session.plan_round = event, event.round
 
 

@@ -1,0 +1,84 @@
+"""`blueflame show` and `blueflame diff`: one plan, task, attempt, changeset or gate, from any terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blueflame.cli.options import config_option, json_option, session_option
+from blueflame.cli.output import print_json
+
+if TYPE_CHECKING:
+    from blueflame.orchestrator.project import Project
+    from blueflame.session.state import Session
+
+item_argument = click.argument(
+    "item",
+    required=False,
+    help="plan, or the name of a task, agent, attempt, changeset or gate [default: what waits for an answer].",
+)
+
+
+def _load(config: Path | None, session: str | None) -> tuple[Project, Session]:
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+
+    project = open_project(config)
+    with open_journal(project) as journal:
+        return project, load_session(journal, find_session(journal, session))
+
+
+@click.command()
+@item_argument
+@session_option
+@config_option
+@json_option
+def show(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
+    """Show a plan, a task, an attempt, a changeset or a gate in full."""
+    from blueflame.system.clock import SystemClock
+    from blueflame.views.items import build_item_json, build_item_view, find_item
+
+    _project, found = _load(config, session)
+    chosen = find_item(found, item)
+    if as_json:
+        print_json(build_item_json(found, chosen, now=SystemClock().now()))
+        return 0
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.gates.view import render_gate
+    from blueflame.cli.render.status import render_gates
+
+    console = make_console()
+    print_view(console, render_gate(build_item_view(found, chosen)))
+    if waiting := [gate for gate in found.open_gates.values() if chosen.id in (gate.id, gate.subject)]:
+        print_view(console, "")
+        print_view(console, render_gates(waiting))
+    return 0
+
+
+@click.command()
+@item_argument
+@session_option
+@config_option
+@json_option
+def diff(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
+    """Show the diff of a changeset, of a task's result, of one attempt, or of an edited plan."""
+    from blueflame.cli.render.diff import read_item_diff
+    from blueflame.views.items import CommitRange, find_item, find_item_diff
+
+    project, found = _load(config, session)
+    chosen = find_item(found, item)
+    source = find_item_diff(found, chosen)
+    text = read_item_diff(project.repo, source)
+    if as_json:
+        ends = {"base": source.base, "commit": source.tip} if isinstance(source, CommitRange) else {}
+        print_json({"session": found.id, "kind": chosen.kind, "id": chosen.id, **ends, "diff": text})
+        return 0
+    import asyncio
+
+    from blueflame.cli.console import make_console
+    from blueflame.cli.render.diff import render_diff, show_in_pager
+
+    asyncio.run(show_in_pager(render_diff(text or "(no difference)"), make_console()))
+    return 0

@@ -1,0 +1,76 @@
+"""`--model`, `--budget`, `--base` and `--jobs`: settings for one session, without a change of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from blueflame.model.attempt import WORKER
+from blueflame.model.errors import UsageError
+from blueflame.model.suggestions import suggest
+
+if TYPE_CHECKING:
+    from blueflame.model.settings import Settings
+
+OVERRIDE_OPTIONS = (
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="[ROLE=]NAME",
+        help="Model of the workers, or of the role; repeatable.",
+    ),
+    click.option("--budget", type=click.FloatRange(min=0, min_open=True), help="What the session may cost in dollars."),
+    click.option("--base", metavar="BRANCH", help="Branch to start from and to land on."),
+    click.option("--jobs", "-j", type=int, help="How many workers may run at once."),
+)
+
+
+class Overrides(NamedTuple):
+    models: tuple[str, ...] = ()
+    budget: float | None = None
+    base: str | None = None
+    jobs: int | None = None
+
+
+def override_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options; the command gets them as `overrides`."""
+
+    @wraps(command)
+    def call(
+        *,
+        models: tuple[str, ...],
+        budget: float | None,
+        base: str | None,
+        jobs: int | None,
+        **rest: Any,  # noqa: ANN401 (the other options of the command)
+    ) -> int:
+        return command(overrides=Overrides(models, budget, base, jobs), **rest)
+
+    return reduce(lambda function, option: option(function), reversed(OVERRIDE_OPTIONS), call)
+
+
+def list_overrides(given: Overrides, settings: Settings, workflow: str | None) -> Mapping[str, Any]:
+    """Return the values by the keys of the configuration."""
+    found: dict[str, Any] = {}
+    if given.budget is not None:
+        found |= {"limits.max_session_cost_usd": given.budget, "limits.max_session_tokens": 0}
+    if given.base is not None:
+        found["project.base_branch"] = given.base
+    if given.jobs is not None:
+        found["concurrency.development"] = given.jobs
+    return found | dict(_list_models(given.models, settings, workflow))
+
+
+def _list_models(models: tuple[str, ...], settings: Settings, workflow: str | None) -> Iterator[tuple[str, str]]:
+    chosen = settings.workflows.get(workflow or settings.planning.workflow)
+    for word in models:
+        role, _, model = word.rpartition("=")
+        role = role or (chosen.role if chosen is not None else None) or WORKER
+        if role not in settings.roles:
+            hint = suggest(role, settings.roles) or f"the roles are {', '.join(settings.roles)}"
+            raise UsageError(f"--model: there is no role {role!r}; {hint}")
+        yield f"roles.{role}.model", model

@@ -1,0 +1,277 @@
+"""What `show` and `diff` are about: a plan, task, attempt, changeset or gate of a session, found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from blueflame.documents.plans import format_plan
+from blueflame.model.attempt import AttemptRecord
+from blueflame.model.errors import Refused, UsageError
+from blueflame.model.gate import Gate, GateKind
+from blueflame.model.suggestions import suggest
+from blueflame.model.task import TaskRecord
+from blueflame.session.state import Session
+from blueflame.text.format import format_attempt, format_count, format_duration
+from blueflame.text.marks import BAD, OK
+from blueflame.views.changeset import build_changeset_json, build_changeset_view
+from blueflame.views.gates import GateView, build_gate_view
+from blueflame.views.parts import DetailsView, Fact, MarkedLine
+from blueflame.views.plan import (
+    PlanView,
+    build_plan_json,
+    build_plan_view,
+    build_task_json,
+    list_plan_changes,
+    list_planned_tasks,
+)
+from blueflame.views.session import build_attempt_json, build_gates_json, find_wait_reason
+
+PLAN, TASK, ATTEMPT, CHANGESET, GATE = "plan", "task", "attempt", "changeset", "gate"
+
+
+class Item(NamedTuple):
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    base: str
+    tip: str
+
+
+def list_items(session: Session) -> dict[str, Item]:
+    """All items by every name that they have. An attempt is also known without its session, and by its agent."""
+    named = {PLAN: Item(PLAN, PLAN)}
+    named |= {task.id: Item(TASK, task.id) for task in list_planned_tasks(session)}
+    named |= {name: Item(TASK, name) for name in session.tasks}
+    named |= {name: Item(CHANGESET, name) for name in session.changesets}
+    for name, record in session.attempts.items():
+        short = name.removeprefix(f"{session.id}.")
+        named |= dict.fromkeys((name, short, record.attempt.agent_id), Item(ATTEMPT, name))
+    return named | {name: Item(GATE, name) for name in session.gates if name != PLAN}
+
+
+def find_item(session: Session, wanted: str | None) -> Item:
+    """Find an item by a name or its unique beginning; without one, what the first open gate asks about."""
+    if wanted is None:
+        return next((_choose_gate_item(gate) for gate in session.open_gates.values()), Item(PLAN, PLAN))
+    named = list_items(session)
+    found = {named[wanted]} if wanted in named else {item for name, item in named.items() if name.startswith(wanted)}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        names = sorted(each.id.removeprefix(f"{session.id}.") for each in found)
+        raise UsageError(f"{wanted!r} is the beginning of several names: {', '.join(names[:8])}")
+    near = suggest(wanted, named) or "'blueflame status' lists them"
+    raise UsageError(f"{session.id} has no plan, task, attempt, changeset or gate called {wanted!r}: {near}")
+
+
+def _choose_gate_item(gate: Gate) -> Item:
+    return Item(PLAN, PLAN) if gate.kind is GateKind.PLAN else Item(GATE, gate.id)
+
+
+def find_item_diff(session: Session, item: Item) -> CommitRange | str:
+    """Return the commits between which the item's diff is, or the diff of a plan. Refused when it has none."""
+    match item.kind:
+        case "plan":
+            return _diff_plans(session)
+        case "changeset":
+            return _find_changeset_range(session, item.id)
+        case "task":
+            return _find_task_range(session, item.id)
+        case "attempt":
+            return _find_attempt_range(session, session.attempts[item.id])
+    gate = session.gates[item.id]
+    if gate.kind is GateKind.PLAN:
+        return _diff_plans(session)
+    if gate.kind is GateKind.CHANGESET:
+        return _find_changeset_range(session, gate.subject)
+    return _find_task_range(session, gate.subject)
+
+
+def _diff_plans(session: Session) -> str:
+    now = list_planned_tasks(session)
+    if not any(list_plan_changes(session.plan_before, now)) or not session.plan_before:
+        raise Refused("the plan has no diff: it was not changed since it was first proposed; 'blueflame show plan'")
+    old, new = (format_plan(tasks).splitlines() for tasks in (session.plan_before, now))
+    return "\n".join(unified_diff(old, new, "plan before", "plan", lineterm="")) + "\n"
+
+
+def _find_changeset_range(session: Session, name: str) -> CommitRange:
+    build = session.changesets[name].build
+    if build is None:
+        raise Refused(f"{name} has no diff yet: it is not built; 'blueflame show {name}' says why")
+    return CommitRange(build.base, build.commit)
+
+
+def _find_task_range(session: Session, name: str) -> CommitRange:
+    record = session.tasks.get(name)
+    if record is not None and record.result is not None:
+        return CommitRange(record.result.base, record.result.sha)
+    attempts = [each for each in session.attempts.values() if each.attempt.subject == name and _has_commits(each)]
+    if not attempts:
+        raise Refused(f"{name} has no diff: nothing is committed for it; 'blueflame show {name}' has its state")
+    return _find_attempt_range(session, attempts[-1])
+
+
+def _has_commits(record: AttemptRecord) -> bool:
+    return record.ended is not None and record.ended.tip is not None
+
+
+def _find_attempt_range(session: Session, record: AttemptRecord) -> CommitRange:
+    attempt, ended = record.attempt, record.ended
+    if ended is None:
+        place = f"; its files are in {record.worktree}" if record.worktree else ""
+        raise Refused(f"{attempt.agent_id} has no diff yet: it is still working{place}")
+    base = ended.base or record.base
+    if ended.tip and base:
+        return CommitRange(base, ended.tip)
+    if attempt.branch is None and attempt.subject in session.tasks:
+        return _find_task_range(session, attempt.subject)  # what a validator reviewed
+    raise Refused(f"{attempt.agent_id} has no diff: it committed nothing; 'blueflame show {attempt.agent_id}'")
+
+
+def build_item_view(session: Session, item: Item) -> GateView:
+    match item.kind:
+        case "plan":
+            return _build_plan_view(session)
+        case "changeset":
+            return build_changeset_view(session, item.id)
+        case "task":
+            return _build_task_details(session, _find_task(session, item.id))
+        case "attempt":
+            return _build_attempt_details(session.attempts[item.id])
+    return build_gate_view(session, session.gates[item.id])
+
+
+def _build_plan_view(session: Session) -> PlanView:
+    return build_plan_view(
+        session, next((gate for gate in session.open_gates.values() if gate.kind is GateKind.PLAN), None)
+    )
+
+
+def _find_task(session: Session, name: str) -> TaskRecord:
+    planned = (TaskRecord(task=task) for task in list_planned_tasks(session) if task.id == name)
+    return session.tasks.get(name) or next(planned)
+
+
+def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
+    task, result = record.task, record.result
+    spend, budget = session.spend_by_subject.get(task.id), session.limits.session_budget
+    facts = (
+        Fact("Group", task.cohesion_group),
+        Fact("After", ", ".join(task.dependencies) or "nothing"),
+        Fact("Locks", ", ".join(task.file_locks) or "the whole repository"),
+        Fact("Reason", record.reason or find_wait_reason(session, task.id) if task.id in session.tasks else ""),
+        Fact("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
+        Fact("Changeset", session.changeset_of.get(task.id, "")),
+        Fact("Cost", budget.format_amount(budget.measure(spend)) if spend else ""),
+        Fact("Review", f"{record.verdict}: {record.verdict_notes}".strip(": ") if record.verdict else ""),
+    )
+    return DetailsView(
+        title=f"{task.id}: {task.title}",
+        aside=(record.state.value if task.id in session.tasks else "proposed", f"priority {task.priority}"),
+        facts=tuple(fact for fact in facts if fact.text),
+        quote=tuple(task.description.strip().splitlines()),
+        lines=tuple(_list_checks(session, task.id)),
+        history=tuple(
+            (f"attempt {entry.attempt}", entry.result.value.replace("_", " "), entry.rejection_reason or entry.notes)
+            for entry in record.history
+        ),
+    )
+
+
+def _list_checks(session: Session, task: str) -> Iterator[MarkedLine]:
+    for check in session.checks.get(task, ()):
+        mark, tone = (OK, "good") if check.passed else (BAD, "bad")
+        words = f"{check.name}, exit code {check.exit_code}, {format_duration(check.seconds)}"
+        yield MarkedLine(mark, tone, words if check.passed else f"{words}\n{check.output.strip()}")
+
+
+def _build_attempt_details(record: AttemptRecord) -> DetailsView:
+    attempt, ended = record.attempt, record.ended
+    facts = [
+        Fact("Attempt", attempt.id),
+        Fact("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
+        Fact("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
+        Fact("Base", (record.base or "")[:12]),
+        Fact("Checkout", record.worktree if ended is None and record.worktree else ""),
+    ]
+    if ended is not None:
+        code = f", exit code {ended.exit_code}" if ended.exit_code else ""
+        commits = f"{ended.tip[:12]}, {format_count(ended.commits, 'commit')}" if ended.tip else ""
+        facts += [
+            Fact("Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"),
+            Fact("Result", commits),
+            Fact("Cost", attempt.budget.format_amount(attempt.budget.measure(ended.spend))),
+        ]
+    facts.append(Fact("Prompt and output", f".blueflame/attempts/{attempt.id}/"))
+    return DetailsView(
+        title=f"{attempt.agent_id}: {attempt.role} of {attempt.subject}",
+        aside=(ended.ending.value.replace("_", " ") if ended else "running",),
+        facts=tuple(fact for fact in facts if fact.text),
+        quote=tuple(_list_words(record)),
+        lines=tuple(MarkedLine(BAD, "bad", str(violation)) for violation in (ended.violations if ended else ())),
+    )
+
+
+def _list_words(record: AttemptRecord) -> Iterator[str]:
+    """What is known in words: the notes on its end, and those of its verdict."""
+    ended = record.ended
+    if ended is None:
+        return
+    yield from ended.notes.strip().splitlines()
+    output = ended.output or {}
+    yield from str(output.get("notes", "")).strip().splitlines()
+    yield from (f"- {issue}" for issue in output.get("issues") or ())
+
+
+def build_item_json(session: Session, item: Item, *, now: float) -> dict[str, Any]:
+    head = {"session": session.id, "kind": item.kind, "id": item.id}
+    match item.kind:
+        case "plan":
+            return head | {"plan": build_plan_json(_build_plan_view(session))}
+        case "changeset":
+            return head | {"changeset": build_changeset_json(session.changesets[item.id])}
+        case "task":
+            return head | {"task": _build_task_json(session, _find_task(session, item.id))}
+        case "attempt":
+            return head | {"attempt": _build_attempt_json(session.attempts[item.id], now)}
+    answer = session.answers.get(item.id)
+    given = {"choice": answer.choice, "note": answer.note, "by": answer.by} if answer else None
+    return head | {"gate": build_gates_json([session.gates[item.id]])[0] | {"answer": given}}
+
+
+def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
+    result = record.result
+    return build_task_json(record.task) | {
+        "state": record.state.value,
+        "reason": record.reason,
+        "base": result.base if result else None,
+        "commit": result.sha if result else None,
+        "verdict": {"status": record.verdict, "notes": record.verdict_notes},
+        "checks": [
+            {"name": each.name, "passed": each.passed, "exit_code": each.exit_code, "output": each.output}
+            for each in session.checks.get(record.task.id, ())
+        ],
+        "history": [
+            {"attempt": each.attempt, "result": each.result.value, "notes": each.rejection_reason or each.notes}
+            for each in record.history
+        ],
+    }
+
+
+def _build_attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
+    ended = record.ended
+    return build_attempt_json(record, now, {}) | {
+        "base": record.base,
+        "commit": ended.tip if ended else None,
+        "worktree": record.worktree,
+        "notes": ended.notes if ended else "",
+        "violations": [str(violation) for violation in (ended.violations if ended else ())],
+        "output": ended.output if ended else None,
+    }
