@@ -132,7 +132,7 @@ def _format_validation(survey: Survey) -> Iterator[str]:
         return
     yield "    commands:"
     yield from _format_items(commands, indent=6)
-    yield "    timeout: 120s               # for each command"
+    yield "    timeout: 15m                # for each command"
 
 
 def _format_tests(survey: Survey) -> Iterator[str]:
@@ -188,16 +188,16 @@ concurrency:
   validation: 2                 # validators at once
 
 limits:
-  agent_timeout: 300s           # for one attempt; roles.<role>.timeout sets another for one role
+  agent_timeout: 30m            # for one attempt; roles.<role>.timeout sets another for one role
   max_retries: 2                # of a task whose attempt failed
   max_wave_cycles: 5
-  max_session_cost_usd: 10.00   # 0 = unlimited; or max_session_tokens instead
+  max_session_cost_usd: 30.00   # 0 = unlimited; or max_session_tokens instead
 
 roles:                          # runtime: claude by default; with --script, agents that play a script
-  planner: { model: sonnet, budget_usd: 0.40 }
-  worker: { model: sonnet, budget_usd: 1.50 }
-  validator: { model: haiku, budget_usd: 0.15 }
-  merger: { model: sonnet, budget_usd: 0.50 }
+  planner: { model: sonnet, budget_usd: 2.00 }
+  worker: { model: sonnet, budget_usd: 5.00 }
+  validator: { model: sonnet, timeout: 10m, budget_usd: 1.00 }
+  merger: { model: sonnet, budget_usd: 2.00 }
 
 planning:
   workflow: waves               # waves: in step; flow: each task as soon as it may; single: no plan""".splitlines()

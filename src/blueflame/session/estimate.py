@@ -26,7 +26,7 @@ def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]
 REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
     PLANNER: AttemptCostRange(0.20, 0.40),
     WORKER: AttemptCostRange(0.20, 0.75),
-    VALIDATOR: AttemptCostRange(0.01, 0.03),
+    VALIDATOR: AttemptCostRange(0.05, 0.25),
     MERGER: AttemptCostRange(0.20, 0.50),
 }
 """Dollars per attempt, used until enough attempts are recorded."""

@@ -17,6 +17,7 @@ from blueflame.model.suggestions import suggest
 from blueflame.session.user_hooks import Hook
 
 INHERITED_FROM = "default"
+MAX_DEFAULT_REVIEW_SECONDS = 600.0  # a review reads; one that takes longer has lost its way
 
 
 def build_session_limits(
@@ -43,7 +44,7 @@ def build_session_limits(
         day_budget=build_budget(settings.limits.max_day_cost_usd, settings.limits.max_day_tokens),
         role_budgets={name: build_budget(role.budget_usd, role.budget_tokens) for name, role in roles.items()},
         warn_threshold=settings.limits.warn_threshold,
-        role_timeouts={name: role.timeout or settings.limits.agent_timeout for name, role in roles.items()},
+        role_timeouts={name: role.timeout or _find_default_timeout(settings, name) for name, role in roles.items()},
         role_models={name: role.model for name, role in roles.items()},
         role_runtimes={name: role.runtime or default for name, role in roles.items()},
         group_validator_models=dict(settings.validation.validator_models),
@@ -190,6 +191,11 @@ def _list_roles(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, 
     named += [each.role for each in settings.workflows.values() if each.role]
     roles = {name: RoleSettings() for name in named} | dict(settings.roles)
     return roles | {WORKER: roles[workflow.role]} if workflow.role else roles
+
+
+def _find_default_timeout(settings: Settings, role: str) -> float:
+    longest = settings.limits.agent_timeout
+    return min(longest, MAX_DEFAULT_REVIEW_SECONDS) if role == VALIDATOR else longest
 
 
 def _flatten_settings(settings: Settings) -> dict[str, str]:

@@ -90,7 +90,7 @@ def test_run_for_machines_prints_one_object(bench: Bench) -> None:
     assert {key for each in result["attempts"] for key in each} >= ATTEMPT_KEYS
     assert [each["role"] for each in result["attempts"]] == ["planner", "worker", "validator"]
     assert [each["state"] for each in result["tasks"]] == ["merged"]
-    assert result["budget"] == {"unit": "usd", "limit": 10.0}
+    assert result["budget"] == {"unit": "usd", "limit": 30.0}
 
 
 @pytest.mark.parametrize("workflow", ["flow", "single"])  # the tests above take waves and direct

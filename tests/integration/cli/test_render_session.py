@@ -70,7 +70,7 @@ Session summary                                                                 
   Tasks:     2 of 3 landed in 1 cycle
   Attempts:  4 (3 passed, 1 timeout)
   Time:      4 min 26 s (4 min 08 s of agents' work)
-  Cost:      $1.68 / $10.00 USD limit; estimated $1.03 - $7.83 (base - with retries)
+  Cost:      $1.68 / $10.00 USD limit; estimated $1.15 - $9.15 (base - with retries)
 
 Landed on main
   ✓  cccccccccc  [auth] Add JWT  task-001, task-002

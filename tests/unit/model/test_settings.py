@@ -29,15 +29,15 @@ LEDGER = {
     "concurrency.merge": 1,
     "concurrency.adaptive": True,
     "concurrency.adaptive_min_ram_per_agent_mb": 600,
-    "limits.agent_timeout": 300,
+    "limits.agent_timeout": 1800,
     "limits.heartbeat_interval": 30,
     "limits.max_retries": 2,
     "limits.max_wave_cycles": 5,
-    "limits.max_session_cost_usd": 10,
+    "limits.max_session_cost_usd": 30,
     "limits.max_session_tokens": 0,
     "limits.warn_threshold": 0.8,
     "limits.kill_grace": 10,
-    "sandbox.max_cpu_seconds": 600,
+    "sandbox.max_cpu_seconds": 7200,
     "sandbox.max_memory_mb": 2048,
     "sandbox.max_file_size_mb": 50,
     "sandbox.max_open_files": 1024,
@@ -48,7 +48,7 @@ LEDGER = {
     "validation.file_scope.enforce": True,
     "validation.require_tests.enabled": True,
     "validation.validator_diagnostics.enabled": True,
-    "validation.validator_diagnostics.timeout": 120,
+    "validation.validator_diagnostics.timeout": 900,
     "superpowers.enabled": True,
     "beads.enabled": True,
     "beads.archive_after_wave": True,
@@ -73,11 +73,20 @@ def test_a_minimal_configuration_is_completed_from_the_ledger(key: str, value: o
 
 @pytest.mark.parametrize(
     ("role", "model", "usd"),
-    [("planner", "sonnet", 0.40), ("worker", "sonnet", 1.50), ("validator", "haiku", 0.15), ("merger", "sonnet", 0.50)],
+    [("planner", "sonnet", 2), ("worker", "sonnet", 5), ("validator", "sonnet", 1), ("merger", "sonnet", 2)],
 )
 def test_the_built_in_roles_have_the_models_and_budgets_of_the_ledger(role: str, model: str, usd: float) -> None:
     found = settings().roles[role]
     assert (found.model, found.budget_usd, found.budget_tokens) == (model, usd, 0)
+
+
+def test_the_figures_of_earlier_defaults_stay_valid() -> None:
+    limits = {"agent_timeout": "300s", "max_session_cost_usd": 10}
+    roles = {"worker": {"budget_usd": 1.5}, "validator": {"model": "haiku", "budget_usd": 0.15}}
+    found = settings(limits=limits, roles=roles, validation={"validator_diagnostics": {"timeout": "120s"}})
+    assert (found.limits.agent_timeout, found.limits.max_session_cost_usd) == (300, 10)
+    assert (found.roles["worker"].budget_usd, found.roles["validator"].model) == (1.5, "haiku")
+    assert found.validation.validator_diagnostics.timeout == 120
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -91,12 +100,12 @@ def test_a_section_without_keys_has_its_defaults() -> None:
 
 def test_one_key_of_a_built_in_role_leaves_its_others() -> None:
     found = settings(roles={"validator": {"model": "opus"}}).roles["validator"]
-    assert (found.model, found.budget_usd, found.tools) == ("opus", 0.15, ("Read", "Glob", "Grep", "Bash"))
+    assert (found.model, found.budget_usd, found.tools) == ("opus", 1, ("Read", "Glob", "Grep", "Bash"))
 
 
 def test_a_role_of_ones_own_has_a_workers_defaults() -> None:
     found = settings(roles={"review-git": None}).roles["review-git"]
-    assert (found.model, found.budget_usd) == ("sonnet", 1.50)
+    assert (found.model, found.budget_usd) == ("sonnet", 5)
 
 
 @pytest.mark.verification(51, 52)
@@ -107,7 +116,7 @@ def test_tokens_alone_switch_the_default_in_dollars_off() -> None:
 
 
 def test_no_tokens_alone_leave_the_default_in_dollars() -> None:
-    assert settings(limits={"max_session_tokens": 0}).limits.max_session_cost_usd == 10
+    assert settings(limits={"max_session_tokens": 0}).limits.max_session_cost_usd == 30
 
 
 @pytest.mark.verification(52)

@@ -24,11 +24,11 @@ def test_a_task_that_can_never_start_is_in_no_batch() -> None:
     assert tuple(plan_batches([], 4)) == ()
 
 
-def test_three_tasks_cost_what_the_seed_reckons_at_least() -> None:
+def test_three_tasks_cost_an_attempt_each_at_least() -> None:
     cost = estimate_cost(THREE, Limits())
-    assert cost.low == to_micro_usd(1.03)
-    assert cost.high == to_micro_usd(0.40 + 3 * 3 * 0.75 + 3 * 2 * 0.03 + 0.50)
-    assert cost.text == "$1.03 - $7.83 (base - with retries)"
+    assert cost.low == to_micro_usd(0.20 + 3 * 0.20 + 3 * 0.05 + 0.20)
+    assert cost.high == to_micro_usd(0.40 + 3 * 3 * 0.75 + 3 * 2 * 0.25 + 0.50)
+    assert cost.text == "$1.15 - $9.15 (base - with retries)"
     assert [role.role for role in cost.roles] == ["planner", "worker", "validator", "merger"]
 
 
@@ -39,7 +39,7 @@ def test_budgets_cap_the_estimate() -> None:
     cost = estimate_cost(THREE, limits)
     (worker,) = [role for role in cost.roles if role.role == "worker"]
     assert (worker.low, worker.high) == (to_micro_usd(0.30), to_micro_usd(0.90))
-    assert (cost.low, cost.high) == (to_micro_usd(0.73), to_micro_usd(1))
+    assert (cost.low, cost.high) == (to_micro_usd(0.85), to_micro_usd(1))
 
 
 def test_a_budget_in_tokens_says_nothing_about_money() -> None:

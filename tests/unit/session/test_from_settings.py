@@ -34,10 +34,10 @@ PIPELINES = {
 def test_the_limits_of_a_minimal_configuration() -> None:
     limits = build_session_limits(settings())
     assert (limits.workers, limits.validators, limits.max_retries, limits.max_cycles) == (4, 2, 2, 5)
-    assert limits.session_budget == Budget(Unit.USD, 10_000_000)
-    assert limits.get_budget("worker") == Budget(Unit.USD, 1_500_000)
-    assert limits.get_timeout("validator") == 300
-    assert limits.get_model("validator") == "haiku"
+    assert limits.session_budget == Budget(Unit.USD, 30_000_000)
+    assert limits.get_budget("worker") == Budget(Unit.USD, 5_000_000)
+    assert (limits.get_timeout("worker"), limits.get_timeout("validator")) == (1800, 600)
+    assert limits.get_model("validator") == "sonnet"
     assert limits.get_runtime("worker") == "claude"
     assert build_session_limits(settings(), scripted=True).get_runtime("worker") == "scripted"
     assert (limits.hooks, limits.checks) == ((), ())
@@ -49,6 +49,12 @@ def test_a_role_has_its_own_timeout_and_unit() -> None:
     )
     assert (limits.get_timeout("worker"), limits.get_timeout("planner")) == (900, 60)
     assert limits.get_budget("worker") == Budget(Unit.TOKENS, 7)
+
+
+def test_a_review_has_ten_minutes_unless_less_is_written_for_all_or_more_for_itself() -> None:
+    short = settings(limits={"agent_timeout": "5m"})
+    own = settings(roles={"validator": {"timeout": "20m"}})
+    assert [build_session_limits(given).get_timeout("validator") for given in (short, own)] == [300, 1200]
 
 
 def test_hooks_that_are_empty_are_off_and_the_order_is_fixed() -> None:
@@ -130,14 +136,14 @@ def test_database_first_puts_a_database_stage_before_backend() -> None:
 
 
 def test_no_differences_between_the_same() -> None:
-    assert list_differences(settings(), settings(limits={"agent_timeout": "5m"})) == ()
+    assert list_differences(settings(), settings(limits={"agent_timeout": "30m"})) == ()
 
 
 def test_differences_are_sorted_and_written_as_in_the_file() -> None:
     old = settings(validation={"validator_models": {"a": "opus"}})
     new = settings(limits={"agent_timeout": "10m", "max_retries": 3}, permissions={"allowed_paths": ["x/**"]})
     assert list_differences(old, new) == (
-        'limits.agent_timeout: "300s" -> "600s"',
+        'limits.agent_timeout: "1800s" -> "600s"',
         "limits.max_retries: 2 -> 3",
         'permissions.allowed_paths: ["src/**", "tests/**", "docs/**"] -> ["x/**"]',
         'validation.validator_models.a: "opus" -> (not set)',

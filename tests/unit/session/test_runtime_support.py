@@ -46,7 +46,7 @@ def test_a_name_of_claudes_is_not_guessed_at() -> None:
     problems = find_unsupported_settings(given, {"worker": "codex", "planner": "bridge", "validator": "other"})
 
     assert [problem.partition(",")[0] for problem in problems] == [
-        "roles.validator.model is 'haiku'",
+        "roles.validator.model is 'sonnet'",
         "roles.worker.model is 'sonnet'",
     ]
 

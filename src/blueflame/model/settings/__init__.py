@@ -99,7 +99,7 @@ class ConcurrencySettings(Section):
 
 
 class LimitSettings(Section):
-    agent_timeout: Duration = 300.0
+    agent_timeout: Duration = 1800.0
     """Wall-clock limit of one attempt, for roles that do not set their own."""
     heartbeat_interval: Duration = 30.0
     """How often running agents are checked."""
@@ -115,7 +115,7 @@ class LimitSettings(Section):
     """Cycles of plan, work, validate and merge before a session stops."""
     max_history: int = Field(default=10, ge=1, le=1000)
     """Earlier attempts that a task remembers."""
-    max_session_cost_usd: float = Field(default=10.0, ge=0, le=10_000_000)
+    max_session_cost_usd: float = Field(default=30.0, ge=0, le=10_000_000)
     """What a session may cost in dollars; 0 = unlimited. Setting only max_session_tokens switches this off."""
     max_session_tokens: int = Field(default=0, ge=0, le=10**13)
     """What a session may use in tokens; 0 = unlimited. Only one of the two units can be set."""

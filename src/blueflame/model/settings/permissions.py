@@ -42,7 +42,7 @@ class SandboxSettings(Section):
     level: Literal["strict", "standard", "off"] = "standard"
     """The minimum level; without it a session does not start. strict: memory and processes held by the kernel, too;
     off: no sandbox at all, agents run as you."""
-    max_cpu_seconds: int = Field(default=600, ge=1, le=10**7)
+    max_cpu_seconds: int = Field(default=7200, ge=1, le=10**7)
     """CPU time of one agent."""
     max_memory_mb: int = Field(default=2048, ge=64, le=10**8)
     """Memory of one agent with all its processes."""
@@ -184,7 +184,7 @@ class ValidatorDiagnostics(Section):
     """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
     commands: tuple[Command, ...] = build_tuple_field()
     """Commands that must end with exit code 0, run one after the other in a fresh checkout."""
-    timeout: Duration = 120.0
+    timeout: Duration = 900.0
     """Limit for each command."""
 
 

@@ -34,12 +34,12 @@ else:  # a Literal made of the table's names: mypy takes only literal ones
 READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
 
 BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
-    PLANNER: {"model": "sonnet", "budget_usd": 0.40, "tools": list(READ_ONLY_TOOLS)},
-    WORKER: {"model": "sonnet", "budget_usd": 1.50},
-    VALIDATOR: {"model": "haiku", "budget_usd": 0.15, "tools": list(READ_ONLY_TOOLS)},
-    MERGER: {"model": "sonnet", "budget_usd": 0.50},
+    PLANNER: {"model": "sonnet", "budget_usd": 2.00, "tools": list(READ_ONLY_TOOLS)},
+    WORKER: {"model": "sonnet", "budget_usd": 5.00},
+    VALIDATOR: {"model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
+    MERGER: {"model": "sonnet", "budget_usd": 2.00},
     TRIAGER: {"model": "haiku", "budget_usd": 0.05, "tools": list(READ_ONLY_TOOLS)},
-    LEAD: {"model": "sonnet", "budget_usd": 1.50},
+    LEAD: {"model": "sonnet", "budget_usd": 5.00},
 }
 
 BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
@@ -77,8 +77,9 @@ class RoleSettings(Section):
     model: Text = "sonnet"
     """The model, in the runtime's own words."""
     timeout: Duration | None = None
-    """Wall-clock limit of one attempt; left out, `limits.agent_timeout`. An interactive planner has none."""
-    budget_usd: float = Field(default=1.50, ge=0, le=1_000_000)
+    """Wall-clock limit of one attempt; left out, `limits.agent_timeout`, but 10 minutes at most
+    for a validator. An interactive planner has none."""
+    budget_usd: float = Field(default=5.00, ge=0, le=1_000_000)
     """What one attempt may cost in dollars; 0 = unlimited. Setting only budget_tokens switches this off."""
     budget_tokens: int = Field(default=0, ge=0, le=10**12)
     """What one attempt may use in tokens; 0 = unlimited. Only one of the two units can be set."""
