@@ -176,6 +176,25 @@ def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, m
 
 
 @pytest.mark.real_claude
+@pytest.mark.parametrize(("status", "kind"), [(401, "login"), (402, "credit")])
+def test_an_error_of_the_account_is_asked_about_and_no_retry_is_counted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, status: int, kind: str
+) -> None:
+    first, *rest = build_write_turns("src/1.txt", "one\n")
+    refused = {"status": status, "times": 1, "then": first}
+    stage.tasks = [task(1)]
+    with LoopbackModel(build_model_script(build_worker_scenario("task-001", refused, *rest))) as model:
+        serving(monkeypatch, model)
+        reported = stage.run({"rate_limit": ["retry"]})
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert [event.kind for event in reported.of(RuntimeParked) if event.until is None] == [kind]
+    ended = reported.of(AttemptEnded)[0].ended
+    assert (ended.ending, ended.cause) == (Ending.ACCOUNT, kind)
+    assert ("Set ANTHROPIC_API_KEY, or log in" if kind == "login" else "Add credit") in ended.notes
+    assert reported.session.tasks["task-001"].retries == 0
+
+
+@pytest.mark.real_claude
 def test_a_verdict_that_never_comes_is_a_failure_whatever_the_program_says(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from blueflame.config.show import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.cycle_boundary import _detect_drift
+from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.wiring import build_context
@@ -41,7 +41,7 @@ def test_a_changed_configuration_is_asked_about_once(outside: Stage) -> None:
     roles = {name: {"runtime": "scripted"} for name in ("planner", "worker", "merger")} | models
     result = outside.run({"plan": [changing(outside, roles=roles)], "drift": ["use"]}, workflow="waves")
     assert result.gates == ["plan", "drift", "changeset-cs-001"]
-    assert result.answers.asked[1].evidence["changes"] == ['roles.validator.model: "haiku" -> "opus"']
+    assert result.answers.asked[1].evidence["changes"] == ['roles.validator.model: "sonnet" -> "opus"']
     reviewer = next(e.attempt for e in result.of(AttemptIntended) if e.attempt.role == "validator")
     assert reviewer.model == "opus"
     assert len(result.of(ConfigAdopted)) + len(result.of(ConfigKept)) == 1
@@ -118,15 +118,15 @@ def test_a_configuration_is_compared_when_a_wave_begins(outside: Stage) -> None:
     context = build_context(project, session, script=outside.script)
     text = outside.config.read_text()
     outside.config.write_text("# a note to myself\n" + text)
-    assert _detect_drift(context, session) is None
+    assert detect_drift(context, session) is None
     for broken in ("limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n"):
         outside.config.write_text(broken)
-        drift = _detect_drift(context, session)
+        drift = detect_drift(context, session)
         assert drift is not None
         assert drift.digest == ""
         assert "blueflame.yaml" in " ".join(drift.changes)
     session.drift_kept |= {""}
-    assert _detect_drift(context, session) is None, "asked about once"
+    assert detect_drift(context, session) is None, "asked about once"
 
 
 def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tmp_path: Path) -> None:

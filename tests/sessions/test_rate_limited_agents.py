@@ -134,6 +134,8 @@ def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
             ExitReason.OUTAGE,
             "rate_limit",
         ),
+        ((answer_json(401, build_error("authentication_error", "No.")),), {}, ExitReason.ACCOUNT, "login"),
+        ((answer_json(404, build_error("not_found_error", "model: x")),), {}, ExitReason.ACCOUNT, "model"),
     ],
 )
 def test_an_ending_by_a_limit_names_the_limit(

@@ -35,6 +35,7 @@ from blueflame.agents.structured_output import build_strict_schema
 from blueflame.git.command import build_agent_identity
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.policy.dialects import translate_change
+from blueflame.session.attempt_verdict import classify_failure_words
 from blueflame.system.files import write_atomically
 
 TOKEN_VARIABLE = "CODEX_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
@@ -43,7 +44,6 @@ PROVIDER = "blueflame"
 SHELL_PATH = re.compile(r"(/usr/local/bin|/usr/bin|/bin)/(bash|sh|zsh|dash)")
 SHELL_FLAGS = ("-lc", "-c")
 HARMLESS_ITEMS = ("agent_message", "reasoning", "todo_list", "error")
-OUTAGE = re.compile(r"\b(429|5\d\d)\b|stream disconnected|error sending request|[Cc]onnection|timed? ?out")
 TRUST_WARNING = "`--dangerously-bypass-hook-trust`"
 
 DISABLED_FEATURES = (
@@ -154,7 +154,7 @@ def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
             yield RunResult(in_words=True)
         case "turn.failed":
             detail = parse_error_message(message.get("error"))
-            yield RunResult(failure="outage" if OUTAGE.search(detail) else "error", detail=detail, in_words=True)
+            yield RunResult(failure=classify_failure_words(detail), detail=detail, in_words=True)
         case "error":
             yield OutputProblem(parse_error_message(message))
 

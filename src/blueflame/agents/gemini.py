@@ -32,6 +32,7 @@ from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.policy.dialects import GEMINI, GEMINI_TOOLS, UntranslatableCall, translate_call
+from blueflame.session.attempt_verdict import classify_failure_words
 from blueflame.system.files import write_atomically
 
 START_SCRIPT = """\
@@ -130,7 +131,8 @@ def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
         case "result" if message.get("status") == "success":
             yield RunResult(in_words=True)
         case "result":
-            yield RunResult(failure="error", detail=parse_error_message(message.get("error")), in_words=True)
+            detail = parse_error_message(message.get("error"))
+            yield RunResult(failure=classify_failure_words(detail), detail=detail, in_words=True)
 
 
 def _parse_tool_use(message: Mapping[str, Any]) -> Iterator[Signal]:

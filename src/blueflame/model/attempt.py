@@ -30,12 +30,16 @@ class Ending(StrEnum):
     UNWATCHED = "unwatched"  # the watcher was not live, or did not see every tool call
     RESOURCES = "resources"  # more memory, processes or disk than the sandbox allows
     OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
+    ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
     SETUP = "setup"  # the worktree could not be prepared
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record
 
 
-BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, Ending.OUTAGE})
+UNAVAILABLE = frozenset({Ending.OUTAGE, Ending.ACCOUNT})
+"""Endings after which the runtime is parked (session/rate_limits)."""
+
+BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, *UNAVAILABLE})
 """Endings that say nothing about the work: the task is tried again and no retry is counted."""
 
 
@@ -77,7 +81,8 @@ class AttemptOutcome:
     spend: Spend = NO_SPEND
     seconds: float = 0.0
     cause: str = ""
-    """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network."""
+    """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
+    account login, credit, model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

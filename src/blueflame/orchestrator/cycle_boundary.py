@@ -29,7 +29,7 @@ from blueflame.session.task_file_edits import compare_tasks
 async def cross_boundary(
     context: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
 ) -> Sequence[Event]:
-    drift = await asyncio.to_thread(_detect_drift, context, session)
+    drift = await asyncio.to_thread(detect_drift, context, session)
     if drift is not None:
         return [drift]
     edit = None if effect.stage else await asyncio.to_thread(_read_edit, context, session)
@@ -67,7 +67,7 @@ def _find_line(found: EditedTasksFile, problem: str) -> str:
     return f":{found.lines[named]}" if named else ""
 
 
-def _detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:
+def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:
     """None while the file is the session's configuration, or one that a person has already decided on."""
     try:
         loaded = context.read_config()

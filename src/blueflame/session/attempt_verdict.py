@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from blueflame.model.attempt import MERGER, WORKER, Ending
@@ -32,14 +33,36 @@ ENDING_BY_REASON = {
     "lost": Ending.LOST,
     "budget": Ending.BUDGET,
     "outage": Ending.OUTAGE,
+    "account": Ending.ACCOUNT,
     "unwatched": Ending.UNWATCHED,
     "memory": Ending.RESOURCES,
     "processes": Ending.RESOURCES,
     "disk": Ending.RESOURCES,
 }
 
-ENDING_BY_FAILURE = {"budget": Ending.BUDGET, "outage": Ending.OUTAGE, "output": Ending.BAD_OUTPUT}
+ENDING_BY_FAILURE = {
+    "budget": Ending.BUDGET,
+    "outage": Ending.OUTAGE,
+    "account": Ending.ACCOUNT,
+    "output": Ending.BAD_OUTPUT,
+}
 """By the failure that the agent reports; any other is Ending.FAILED."""
+
+
+ACCOUNT_WORDS = re.compile(
+    r"\b40[12]\b|insufficient_quota|credit balance|invalid.{0,9}api.?key|/login\b|model_not_found", re.IGNORECASE
+)
+OUTAGE_WORDS = re.compile(
+    r"\b(429|5\d\d)\b|overloaded|rate.?limit|stream disconnected|error sending request|ECONN|connection|timed? ?out",
+    re.IGNORECASE,
+)
+
+
+def classify_failure_words(detail: str) -> str:
+    """Return the kind of failure that an agent's own words are about. The gateway's report goes before them."""
+    if ACCOUNT_WORDS.search(detail):
+        return "account"
+    return "outage" if OUTAGE_WORDS.search(detail) else "error"
 
 
 def judge_attempt(facts: AttemptFacts) -> Ending:

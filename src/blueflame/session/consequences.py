@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import (
+    MERGER,
+    PLAN_SUBJECT,
+    PLANNER,
+    UNAVAILABLE,
+    VALIDATOR,
+    WORKER,
+    Attempt,
+    AttemptOutcome,
+    Ending,
+)
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptCancelled,
@@ -24,6 +34,7 @@ from blueflame.model.event import (
     GateWithdrawn,
     HookRan,
     Landed,
+    OrchestratorStarted,
     OverlapSeen,
     PlanFailed,
     PullRequestOpened,
@@ -59,7 +70,7 @@ from blueflame.session.gates.questions import (
 )
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.overlaps import order_by_start
-from blueflame.session.rate_limits import park_after_outage, should_ask
+from blueflame.session.rate_limits import ACCOUNT_KINDS, park_after_outage, should_ask, try_account_again
 from blueflame.session.retries import (
     KILL,
     MAX_NOTE_CHARS,
@@ -99,7 +110,7 @@ def _is_planner_blameless(session: Session, round_: int) -> bool:
     record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
     if record is None or record.ended is None:
         return False
-    return record.ended.ending is Ending.OUTAGE or is_stopped_by_shared_budget(record.attempt, record.ended)
+    return record.ended.ending in UNAVAILABLE or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
 def _expand_event(session: Session, event: Event, now: float) -> Iterator[Event]:
@@ -146,7 +157,7 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
     yield from _withdraw_stall_gate(session, event.attempt, "the agent has ended")
     yield from _withdraw_overlap_gates(session, event.attempt, "one of the two agents has ended")
     attempt = session.attempts[event.attempt].attempt
-    if event.ended.ending is Ending.OUTAGE:
+    if event.ended.ending in UNAVAILABLE:
         yield from park_after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:
         yield from _handle_worker_ended(session, attempt, event.ended, now)
@@ -243,6 +254,15 @@ def describe_ending(ended: AttemptOutcome) -> str:
         words.append(f"exit code {ended.exit_code}")
     detail = "; ".join(str(violation) for violation in ended.violations[:20]) or ended.notes
     return ", ".join(words) + (f": {truncate_text(detail)}" if detail else "")
+
+
+def _handle_orchestrator_started(session: Session, _event: OrchestratorStarted, now: float) -> Iterator[Event]:
+    """Try again what waits for a person to put the account in order: they have come back."""
+    for runtime, parked in session.parked.items():
+        if parked.kind in ACCOUNT_KINDS:
+            yield from try_account_again(session, runtime, now)
+            if name := session.gate_subjects.get((GateKind.RATE_LIMIT, runtime)):
+                yield GateWithdrawn(gate=name, reason="the session was resumed")
 
 
 def _handle_runtime_parked(session: Session, event: RuntimeParked, now: float) -> Iterator[Event]:
@@ -392,6 +412,7 @@ def _handle_gate_answered(session: Session, event: GateAnswered, now: float) -> 
 
 
 HANDLERS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
+    OrchestratorStarted: _handle_orchestrator_started,
     AttemptStalled: _handle_attempt_stalled,
     AttemptCancelled: _handle_attempt_cancelled,
     AttemptEnded: _handle_attempt_ended,

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind
 from blueflame.session.merging.queue import find_next_changeset
+from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
 from blueflame.session.state import HookDue, Phase, Session
 
@@ -65,7 +67,7 @@ class AskGate:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRuntime:
-    """Probe until its model is available again."""
+    """Probe until its model is available again; after an error of the account, read the configuration again."""
 
     runtime: str
 
@@ -98,8 +100,12 @@ def effects_due(session: Session) -> tuple[Effect, ...]:
         *_list_diagnoses(session),
         *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
-        *(AwaitRuntime(name) for name in session.parked),
+        *(AwaitRuntime(name) for name, parked in session.parked.items() if not _waits_for_person(session, parked)),
     )
+
+
+def _waits_for_person(session: Session, parked: RuntimeParked) -> bool:
+    return parked.kind in ACCOUNT_KINDS and (parked.until is None or session.is_asking(GateKind.DRIFT))
 
 
 def _list_cancellations(session: Session) -> Iterator[Effect]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
@@ -31,7 +31,7 @@ def is_blameless(attempt: Attempt, ended: AttemptOutcome, losses: int) -> bool:
     """
     if ended.ending is Ending.LOST:
         return losses < MAX_LOSSES
-    return ended.ending in (Ending.CANCELLED, Ending.OUTAGE) or is_stopped_by_shared_budget(attempt, ended)
+    return ended.ending in BLAMELESS or is_stopped_by_shared_budget(attempt, ended)
 
 
 def is_stall_due(session: Session, attempt: str, *, silent_for: float, timeout: float, now: float) -> bool:

@@ -16,7 +16,7 @@ from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import format_session_budget
-from blueflame.session.rate_limits import OUTAGE_WORDS
+from blueflame.session.rate_limits import ACCOUNT_KINDS, OUTAGE_WORDS
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import shorten_line
@@ -147,6 +147,8 @@ def _describe_task_failed(session: Session, event: happened.TaskMoved) -> Iterat
 
 
 def _describe_runtime_parked(_session: Session, event: happened.RuntimeParked) -> Iterator[NotificationText]:
+    if event.kind in ACCOUNT_KINDS and event.until is not None:  # it is only tried again
+        return
     yield PARKED, f"{event.runtime}: {OUTAGE_WORDS.get(event.kind, event.kind)}", "blueflame watch", ""
 
 

@@ -79,14 +79,14 @@ def _build_budget(session: Session, gate: Gate) -> DetailsView:
 
 
 def _build_rate_limit(session: Session, gate: Gate) -> DetailsView:
-    ends = gate.evidence.get("until")
+    ends, waits = gate.evidence.get("until"), gate.find_option("wait") is not None
     facts = (
         Fact("Runtime", gate.subject),
         Fact("Reason", str(gate.evidence.get("reason", "")) or "none given"),
-        Fact("Ends", format_until(float(ends)).strip() if ends is not None else "unknown"),
+        *([Fact("Ends", format_until(float(ends)).strip() if ends is not None else "unknown")] if waits else []),
         Fact("Meanwhile", f"{format_count(len(session.live), 'agent')} running or waiting; nothing is lost"),
     )
-    return DetailsView(title="Model unavailable", aside=(gate.subject,), facts=facts)
+    return DetailsView(title="Model unavailable" if waits else "Account", aside=(gate.subject,), facts=facts)
 
 
 def _build_stall(session: Session, gate: Gate) -> DetailsView:

@@ -99,6 +99,8 @@ class GatewayProcess:
                 self._set_problem(rest.strip() or "it broke")
             elif word == "resumed":
                 self.parked = None
+            elif word == "answered" and self.gave_up is not None and self.gave_up.get("account"):
+                self.gave_up = None
             elif word in ("parked", "refused", "gave_up"):
                 self._record_message(word, rest)
 

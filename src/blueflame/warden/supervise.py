@@ -158,15 +158,15 @@ def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     if gateway.refused is not None:
         return "budget", str(gateway.refused.get("words", ""))
     if gateway.gave_up is not None:
-        return "outage", str(gateway.gave_up.get("reason", ""))
+        return "account" if gateway.gave_up.get("account") else "outage", str(gateway.gave_up.get("reason", ""))
     return None
 
 
 def _check_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     """Return the refusal once the agent has had its grace to end by itself."""
     denied = _find_model_refusal(attempt)
-    if denied is None:
-        return None
+    if denied is None or (attempt.gateway is not None and (attempt.gateway.gave_up or {}).get("kind") == "model"):
+        return None  # an agent whose model does not exist ends by itself, or can do without it
     now = time.monotonic()
     attempt.refused_at = now if attempt.refused_at is None else attempt.refused_at
     return denied if now - attempt.refused_at >= attempt.launch.grace else None

@@ -111,7 +111,7 @@ def test_prose_is_not_structured_output() -> None:
         ("budget", "budget", "Reached maximum budget ($0.001)"),
         ("overloaded", "outage", "529"),
         ("no_connection", "outage", "ECONNREFUSED"),
-        ("unauthorised", "error", "401"),
+        ("unauthorised", "account", "401"),
     ],
 )
 def test_a_failed_run_has_its_kind_of_failure(stream: str, failure: str, words: str) -> None:
@@ -162,7 +162,7 @@ def test_an_overloaded_or_failing_model_is_an_outage(status: int) -> None:
     assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "outage"
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, None, True, "529"])
+@pytest.mark.parametrize("status", [400, 403, 404, 413, None, True, "529"])
 def test_a_refused_question_is_an_error(status: object) -> None:
     assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "error"
 

@@ -194,3 +194,65 @@ def test_the_end_of_the_attempt_ends_the_waiting(tmp_path: Path) -> None:
 
 def _start_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(4)
+
+
+ACCOUNT_ERRORS = {
+    "login": answer_json(401, build_error("authentication_error", "invalid x-api-key")),
+    "revoked": answer_json(403, build_error("permission_error", "OAuth token has been revoked.")),
+    "gemini-key": answer_json(400, {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID"}}),
+    "credit": answer_json(400, build_error("invalid_request_error", "Your credit balance is too low to access it.")),
+    "quota": answer_json(429, {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}),
+    "openrouter": answer_json(402, {"error": {"message": "Insufficient credits", "code": 402}}),
+    "model": answer_json(404, build_error("not_found_error", "model: claude-none")),
+    "openai-model": answer_json(404, {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}),
+}
+KINDS = {"revoked": "login", "gemini-key": "login", "quota": "credit", "openrouter": "credit", "openai-model": "model"}
+
+
+@pytest.mark.parametrize("name", ACCOUNT_ERRORS)
+def test_an_error_of_the_account_is_reported_at_once_and_not_retried(tmp_path: Path, name: str) -> None:
+    with (
+        start_provider(ACCOUNT_ERRORS[name]) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        received = gateway.send_call()
+        why = gateway.read_status()["gave_up"]
+
+    kind = KINDS.get(name, name)
+    assert (why["kind"], why["account"]) == (kind, True)
+    assert received.status == (404 if kind == "model" else 402), "claude tries again after 400 and 401"
+    assert received.headers["x-should-retry"] == "false"
+    assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        answer_json(400, build_error("invalid_request_error", "messages: at least one message is required")),
+        answer_json(403, build_error("permission_error", "This request was blocked.")),
+        answer_json(404, build_error("not_found_error", "Not Found")),
+    ],
+)
+def test_a_call_that_the_provider_rejects_is_the_agents_own_affair(tmp_path: Path, failure: Any) -> None:  # noqa: ANN401 (a play)
+    with (
+        start_provider(failure) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        received = gateway.send_call()
+        assert gateway.read_status()["gave_up"] is None
+
+    assert received.status in (400, 403, 404)
+    assert received.content["type"] == "error"
+
+
+def test_a_call_that_is_answered_later_shows_that_the_account_is_in_order(tmp_path: Path) -> None:
+    with (
+        start_provider(ACCOUNT_ERRORS["model"], FINE, ACCOUNT_ERRORS["model"]) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url)) as gateway,
+    ):
+        reports = []
+        for _ in range(3):
+            gateway.send_call()
+            reports.append(gateway.read_status()["gave_up"])
+
+    assert [report is not None for report in reports] == [True, False, True]

@@ -358,9 +358,9 @@ def test_a_login_is_read_again_for_each_call(provider: Provider, tmp_path: Path)
     assert [asked.headers["authorization"] for asked in provider.asked] == ["Bearer first", "Bearer second"]
     assert {asked.headers["anthropic-beta"] for asked in provider.asked} == {"some-beta,oauth-2025-04-20"}
     assert "x-api-key" not in provider.asked[0].headers
-    assert (unread.status, expired.status) == (403, 403)
-    assert "has expired; a person must log in again" in expired.content["error"]["message"]
-    assert [line["refused"] for line in lines] == ["no_login", "", "", "no_login"]
+    assert (unread.status, expired.status) == (402, 402)
+    assert "has expired" in expired.content["error"]["message"]
+    assert [line["refused"] for line in lines] == ["gave_up", "", "", "gave_up"]
 
 
 def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(

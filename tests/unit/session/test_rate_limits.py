@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from blueflame.model.attempt import WORKER, Ending
-from blueflame.model.event import AttemptIntended, GateWithdrawn, RuntimeParked, RuntimeResumed, StopRequested
+from blueflame.model.event import (
+    AttemptIntended,
+    GateWithdrawn,
+    OrchestratorStarted,
+    RuntimeParked,
+    RuntimeResumed,
+    StopRequested,
+)
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
@@ -15,6 +22,7 @@ from blueflame.session.rate_limits import (
     JITTER,
     MAX_WAIT_SECONDS,
     compute_wait,
+    describe_account_fix,
     describe_parked,
     should_ask,
 )
@@ -192,3 +200,67 @@ def test_roles_of_other_runtimes_continue() -> None:
     world.run()
     assert world.session.outcome == "completed"
     assert world.makespan < HOUR
+
+
+def account(*names: str) -> dict[str, Ending]:
+    return dict.fromkeys(names, Ending.ACCOUNT)
+
+
+@pytest.mark.parametrize("name", ["plan.planner.1", "task-001.worker.1", "task-001.validator.1"])
+def test_an_error_of_the_account_blames_no_work_and_waits_for_a_person(name: str) -> None:
+    limits = Limits(max_retries=0, validator_retries=0)
+    world = story(Outcomes(task(1), endings=account(name), answers={"rate_limit": None}), limits=limits)
+    session, gate = world.session, world.session.open_gates["rate_limit-scripted"]
+    assert not session.ended
+    assert ([option.name for option in gate.options], gate.default) == (["retry", "stop"], "stop")
+    assert "the provider refuses the login" in gate.title
+    assert session.plan_failures == ()
+    assert all(record.retries == 0 and record.validator_failures == 0 for record in session.tasks.values())
+    assert len(events(world, RuntimeParked)) == 1
+    assert not [effect for effect in effects_due(session) if isinstance(effect, AwaitRuntime)]
+
+
+def test_after_the_account_is_in_order_the_answer_goes_on_where_it_stopped() -> None:
+    world = story(
+        Outcomes(task(1), endings=account("plan.planner.1", "task-001.worker.1"), answers={"rate_limit": "retry"}),
+        limits=Limits(max_retries=0),
+    )
+    assert world.session.outcome == "completed"
+    assert [(event.until is None, event.kind) for event in events(world, RuntimeParked)] == [
+        *([(True, "login"), (False, "login")] * 2)
+    ]
+    assert [gate for gate in world.session.gates if gate.startswith("rate")] == [
+        "rate_limit-scripted",
+        "rate_limit-scripted-2",
+    ]
+
+
+def test_a_resume_tries_the_account_again_without_an_answer() -> None:
+    world = story(Outcomes(task(1), endings=account("task-001.worker.1"), answers={"rate_limit": None}))
+    assert "rate_limit-scripted" in world.session.open_gates
+    world.send(lambda _session: [OrchestratorStarted(pid=2)], at=world.now + 1)
+    world.run()
+    assert world.session.outcome == "completed"
+    assert [event.reason for event in events(world, GateWithdrawn)] == ["the session was resumed"]
+
+
+def test_agents_that_meet_the_same_error_of_the_account_are_one_notice() -> None:
+    ends = account("task-001.worker.1", "task-002.worker.1", "task-003.worker.1")
+    world = story(Outcomes(task(1), task(2), task(3), endings=ends, answers={"rate_limit": None}))
+    assert len(events(world, RuntimeParked)) == 1
+    assert list(world.session.open_gates) == ["rate_limit-scripted"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fix"),
+    [
+        ("login", "log in with 'x'; a variable that you set now needs `blueflame resume`"),
+        ("credit", "add credit at the provider, or another account for the runtime claude"),
+        ("model", "change roles.worker.model, now sonnet-9, to one that your account has"),
+    ],
+)
+def test_the_fix_of_an_account_is_named(kind: str, fix: str) -> None:
+    found = describe_account_fix(
+        kind, role="worker", model="sonnet-9", runtime="claude", how_to_log_in="log in with 'x'"
+    )
+    assert found == fix

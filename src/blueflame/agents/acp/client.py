@@ -38,12 +38,12 @@ from acp.schema import (
 from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
+from blueflame.session.attempt_verdict import classify_failure_words
 
 SETTLE_TIMEOUT = 2.0  # seconds for an agent to send the rest of the call that it asks about
 MAX_LINE_BYTES = 64 * 1024 * 1024  # bytes of one message
 ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
-OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
 END_STATUSES = ("completed", "failed")
 SETTLE_TURNS = 100  # of the event loop, for messages that were read before the end of the turn
 CLAUDE_BRIDGE_OPTIONS = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
@@ -260,7 +260,7 @@ async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
             return await _send_prompt(agent, session.session_id, client, prompt)
         except RequestError as e:
             detail = f"{e} {e.data or ''}".strip()[:1000]
-            return ("outage" if OUTAGE.search(detail) else "error"), detail
+            return classify_failure_words(detail), detail
         finally:
             client.close()
 

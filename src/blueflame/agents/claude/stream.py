@@ -124,14 +124,14 @@ def _classify_failure(entry: Mapping[str, Any]) -> str:
         return ""
     if isinstance(reason, str) and reason in FAILURE_BY_REASON:
         return FAILURE_BY_REASON[reason]
-    return "outage" if entry.get("is_error") is True and _is_outage(entry) else "error"
+    return _classify_api_error(entry) if entry.get("is_error") is True else "error"
 
 
-def _is_outage(entry: Mapping[str, Any]) -> bool:
+def _classify_api_error(entry: Mapping[str, Any]) -> str:
     status = entry.get("api_error_status")
     if isinstance(status, int) and not isinstance(status, bool):
-        return status == 429 or 500 <= status <= 599
-    return entry.get("api_error") == "connection_failed"
+        return "account" if status in (401, 402) else "outage" if status == 429 or 500 <= status <= 599 else "error"
+    return "outage" if entry.get("api_error") == "connection_failed" else "error"
 
 
 def _format_detail(entry: Mapping[str, Any]) -> str:

@@ -88,6 +88,11 @@ class AccountWait:
             if shares and self._read_shared() is None:
                 return  # another call succeeded, or the orchestrator asks for a try now
 
+    def refuse_account(self, failure: ProviderFailure) -> WaitExceeded:
+        """Report that the provider refuses the account: there is nothing to wait for."""
+        self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
+        return WaitExceeded(failure)
+
     def stop_waiting(self, wait: CallWait) -> None:
         """Report that the call no longer waits."""
         if self._parked.pop(id(wait), None) is not None:
@@ -97,6 +102,7 @@ class AccountWait:
 
     def record_success(self, sent_at: float) -> None:
         """End the shared limit, unless it was reported after this answered call was sent."""
+        self._reporter.withdraw_account_problem()
         self._periods.clear()
         found = self._read_shared()
         if found is not None and _to_float(found.get("since")) <= sent_at:

@@ -1,4 +1,4 @@
-"""Why a provider did not answer (rate limit, outage, network), and when a call may be tried again."""
+"""Why a provider did not answer (rate limit, outage, network, the account), and when a call may be tried again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from blueflame.billing.sse import parse_json
+from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.response import ProviderAnswer
 
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
@@ -116,6 +117,15 @@ def _parse_span(text: str) -> float | None:
 
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
+LOGIN, CREDIT, MODEL = ACCOUNT_KINDS = ("login", "credit", "model")
+"""What only a person can change: no retry helps, and no other agent of the account would get an answer."""
+REFUSED = "refused"  # the provider rejects this one call: the agent's own affair
+LOGIN_WORDS = re.compile(
+    r"api.?key (is )?(not valid|invalid|expired)|invalid.{0,9}api.?key|api_key_invalid|authentication_error"
+    r"|oauth (token|authentication)|(organization|account) (has been|is) (disabled|deactivated|suspended)"
+)
+CREDIT_WORDS = re.compile(r"credit balance|insufficient_quota|insufficient credits|billing_(error|hard_limit)")
+MODEL_WORDS = re.compile(r"\bmodels?\b")
 MAX_REASON_LENGTH = 300
 PERMANENT_STATUSES = (501, 505)  # not supported by the provider: a retry cannot help
 
@@ -132,16 +142,35 @@ class ProviderFailure:
     body: bytes = b""
 
 
-def is_retryable(status: int) -> bool:
-    return status == 429 or (status >= 500 and status not in PERMANENT_STATUSES)
-
-
 def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> ProviderFailure:
+    """Classify an answer of 400 or more."""
     headers = {name: value.decode("latin-1") for name, value in answer.headers}
-    kind = RATE_LIMIT if answer.status == 429 else OUTAGE
     message = _extract_message(body)
     reason = f"{answer.status}: {message}" if message else f"the provider answers {answer.status}"
-    return ProviderFailure(kind, reason, find_reset_time(headers, body, now), answer.status, answer.headers, body)
+    kind = _find_account_problem(answer.status, body) or _find_outage(answer.status)
+    until = find_reset_time(headers, body, now) if kind in (RATE_LIMIT, OUTAGE) else None
+    # claude tries again after 400 and 401, for minutes
+    status = BUDGET_STATUS if kind in (LOGIN, CREDIT) else answer.status
+    return ProviderFailure(kind, reason, until, status, answer.headers, body)
+
+
+def _find_outage(status: int) -> str:
+    if status == 429:
+        return RATE_LIMIT
+    return OUTAGE if status >= 500 and status not in PERMANENT_STATUSES else REFUSED
+
+
+def _find_account_problem(status: int, body: bytes) -> str:
+    """Return why the provider refuses the account; "" when it does not. Only words in the error's own fields count."""
+    error = _parse_error(body)
+    found = error if isinstance(error, dict) else {}
+    words = " ".join(str(found.get(name, "")) for name in ("type", "code", "status", "message")).lower()
+    if status == 402 or (status in (400, 403, 429) and CREDIT_WORDS.search(words)):
+        return CREDIT
+    if status == 401 or (status in (400, 403) and LOGIN_WORDS.search(words)):
+        return LOGIN
+    unknown = "model_not_found" in words or (status == 404 and MODEL_WORDS.search(words))
+    return MODEL if unknown else ""
 
 
 def _extract_message(body: bytes) -> str:

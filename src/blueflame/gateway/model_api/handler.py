@@ -23,9 +23,21 @@ from blueflame.gateway.model_api.client import (
 )
 from blueflame.gateway.model_api.connections import ProviderConnections, ProviderUnreachable
 from blueflame.gateway.model_api.endpoints import ENDPOINTS, EndpointKind, ModelRoute
-from blueflame.gateway.model_api.errors import format_error_body, format_error_event, format_error_response
-from blueflame.gateway.model_api.failures import NETWORK, ProviderFailure, classify_failure, is_retryable
-from blueflame.gateway.model_api.request import check_token, format_provider_request, prepare_body
+from blueflame.gateway.model_api.errors import (
+    BUDGET_STATUS,
+    format_error_body,
+    format_error_event,
+    format_error_response,
+)
+from blueflame.gateway.model_api.failures import (
+    ACCOUNT_KINDS,
+    LOGIN,
+    NETWORK,
+    REFUSED,
+    ProviderFailure,
+    classify_failure,
+)
+from blueflame.gateway.model_api.request import LoginUnusable, check_token, format_provider_request, prepare_body
 from blueflame.gateway.model_api.response import ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCopy, stream_to_agent, wait_with_pings
@@ -163,6 +175,11 @@ class ModelHandler:
                     self._rate_limit.stop_waiting(call.wait)
                     await self._send_answer(call, agent, found)
                     return
+            if found.kind == REFUSED or (found.kind in ACCOUNT_KINDS and not call.wire):
+                await self._send_error(call, agent, found, final=False)
+                return
+            if found.kind in ACCOUNT_KINDS:
+                raise self._rate_limit.refuse_account(found)
             await self._wait_with_pings(call, agent, self._rate_limit.wait_for_retry(call.wait, found))
 
     async def _wait_with_pings(
@@ -175,7 +192,10 @@ class ModelHandler:
             raise
 
     async def _ask_provider(self, call: ProviderCall) -> ProviderAnswer | ProviderFailure:
-        request = format_provider_request(call.head, call.route, call.api, call.body)
+        try:
+            request = format_provider_request(call.head, call.route, call.api, call.body)
+        except LoginUnusable as e:
+            return ProviderFailure(LOGIN, str(e), status=BUDGET_STATUS)
         call.tries += 1
         call.status, call.sent_at = 0, time.time()
         try:
@@ -183,7 +203,7 @@ class ModelHandler:
         except ProviderUnreachable as e:
             return ProviderFailure(NETWORK, str(e))
         call.status = answer.status
-        if not is_retryable(answer.status):
+        if answer.status < 400:
             return answer
         return classify_failure(answer, await self._read_error_body(call, answer), time.time())
 
@@ -203,8 +223,7 @@ class ModelHandler:
 
     async def _send_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
         call.first_byte = time.monotonic()
-        if answer.status < 400:
-            self._rate_limit.record_success(call.sent_at)
+        self._rate_limit.record_success(call.sent_at)
         if agent.begun and not (
             answer.status == 200 and answer.get_header("content-type").startswith("text/event-stream")
         ):
@@ -238,13 +257,15 @@ class ModelHandler:
         await stream_to_agent(_iterate_chunks(chunks), agent, self._build_copy(call, ""), self._timeouts.idle)
         self._finish_call(call, agent)
 
-    async def _send_error(self, call: ProviderCall, agent: AgentConnection, failure: ProviderFailure) -> None:
+    async def _send_error(
+        self, call: ProviderCall, agent: AgentConnection, failure: ProviderFailure, *, final: bool = True
+    ) -> None:
         call.status = failure.status or 503
         if agent.begun:
             await self._send_error_event(call, agent, failure.body, failure.reason)
             return
         if failure.body:
-            agent.start_response(call.status, failure.headers, final=True)
+            agent.start_response(call.status, failure.headers, final=final)
             await agent.send_piece(failure.body)
         else:
             agent.start_response(call.status, JSON_HEADERS, final=True)

@@ -18,6 +18,10 @@ REPLACED_HEADERS = ("host", "content-length", "expect", "accept-encoding", "cook
 OAUTH_BETA = "oauth-2025-04-20"
 
 
+class LoginUnusable(Exception):
+    """The person's login cannot be used: only they can change that."""
+
+
 def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
     """Check every place a client may send the token in, in constant time."""
     shown = [value.decode("latin-1") for name in TOKEN_HEADERS for value in head.get_all(name)]
@@ -66,15 +70,11 @@ def read_login(path: str) -> str:
             found = json.loads(file.read(1 << 20))["claudeAiOauth"]
         token, expires = str(found["accessToken"]), float(found.get("expiresAt") or 0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise RequestRefused(
-            403, "no_login", f"the login in {path} cannot be read; a person must log in again"
-        ) from None
+        raise LoginUnusable(f"the login in {path} cannot be read") from None
     if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise RequestRefused(403, "no_login", f"the login in {path} holds no usable token; a person must log in again")
+        raise LoginUnusable(f"the login in {path} holds no usable token")
     if expires and expires / 1000 < time.time():
-        raise RequestRefused(
-            403, "no_login", f"the login in {path} has expired; a person must log in again, or start claude once"
-        )
+        raise LoginUnusable(f"the login in {path} has expired")
     return token
 
 

@@ -7,6 +7,8 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
+from blueflame.gateway.model_api.failures import ACCOUNT_KINDS
+
 
 class StatusReporter:
     """Reports each refusal and each exceeded wait once, however often the agent retries."""
@@ -20,6 +22,12 @@ class StatusReporter:
 
     def report_gave_up(self, why: Mapping[str, object]) -> None:
         self._report_once("gave_up", why["kind"], why)
+
+    def withdraw_account_problem(self) -> None:
+        """A call was answered, so the account is in order: another model that it lacks was a side matter."""
+        if account := {("gave_up", kind) for kind in ACCOUNT_KINDS} & self._sent:
+            self._sent -= account
+            self.report("answered")
 
     def _report_once(self, event: str, about: object, why: Mapping[str, object]) -> None:
         if (event, about) not in self._sent:

@@ -8,15 +8,27 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.merging import MergeConflict, combine_commits
 from blueflame.git.results import delete_refs, list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
+from blueflame.model.attempt import (
+    MERGER,
+    PLANNER,
+    UNAVAILABLE,
+    VALIDATOR,
+    WORKER,
+    Attempt,
+    AttemptOutcome,
+    AttemptRecord,
+    Ending,
+)
 from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
 from blueflame.model.ids import build_base_ref, build_branch_name
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.launch import build_spec
@@ -29,6 +41,8 @@ from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
+from blueflame.session.from_settings import find_runtime_kind
+from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
 from blueflame.system.terminal_attach import has_requested_terminal
 
@@ -192,11 +206,23 @@ async def _collect_result(
     )
     ended, more = await RESULT_READERS[attempt.role](context, session, finished)
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
-    cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
+    cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
+    if ended.ending is Ending.ACCOUNT:
+        ended = replace(ended, notes=_describe_account_problem(context, attempt, ended))
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
         await asyncio.to_thread(_remove_checkout, context, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome) -> str:
+    """What the provider says, and what the person has to do."""
+    kind = find_runtime_kind(context.settings, attempt.runtime)
+    how = "; ".join(VENDORS[api].how for api in (RUNTIMES[kind].apis if kind in RUNTIMES else ()))
+    fix = describe_account_fix(
+        ended.cause, role=attempt.role, model=attempt.model, runtime=attempt.runtime, how_to_log_in=how
+    )
+    return f"{ended.notes.rstrip('.')}. {fix[:1].upper()}{fix[1:]}."
 
 
 def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutput) -> Spend:

@@ -70,6 +70,7 @@ class ExitReason(StrEnum):
     DISK = "disk"
     BUDGET = "budget"  # the gateway refused a model call: a budget is used up
     OUTAGE = "outage"  # the model was unavailable for longer than limits.outage_wait
+    ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
     UNWATCHED = "unwatched"  # its hook got no answer, or the canary call was allowed
     LOST = "lost"  # its warden died; what it left running was ended
 

@@ -15,7 +15,7 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.monitors.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
 from blueflame.session.budget import find_nearest_limit
-from blueflame.session.rate_limits import RATE_LIMIT
+from blueflame.session.rate_limits import ACCOUNT_KINDS, RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.clock import LocalDay, find_local_day
 from blueflame.telemetry.usage import UsageTail
@@ -76,6 +76,8 @@ class LimitMonitor:
         if known is None:
             long = any(max(now, wait.until or now) - wait.since >= MIN_WAIT_SECONDS for wait in found)
             return long and not 0 <= now - self._reported_at.get(runtime, float("-inf")) < RECORD_SECONDS
+        if known.kind in ACCOUNT_KINDS:
+            return False
         later = [wait.until for wait in found if wait.kind == RATE_LIMIT and wait.until is not None]
         return bool(later) and not known.outages and max(later) > (known.until or 0.0) + MIN_SHIFT_SECONDS
 

@@ -5,6 +5,7 @@ No state is kept: after a crash the next orchestrator reads the same files.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from pathlib import Path
 
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.session.effects import AwaitRuntime
-from blueflame.session.rate_limits import OUTAGE, RATE_LIMIT
+from blueflame.session.rate_limits import ACCOUNT_KINDS, OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.files import build_file_error
 
@@ -39,6 +41,9 @@ async def await_runtime(
 ) -> Sequence[Event]:
     while (parked := session.parked.get(effect.runtime)) is not None:
         now = context.clock.now()
+        if parked.kind in ACCOUNT_KINDS:
+            drift = await asyncio.to_thread(detect_drift, context, session)
+            return [drift or RuntimeResumed(runtime=effect.runtime, reason="a person asked to try again")]
         resting = parked.outages > 0 and parked.until is not None and now < parked.until
         if not resting and not await find_waits(context, session, effect.runtime, now):
             remove_shared_wait(context.paths.parked(effect.runtime))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import VALIDATOR, WORKER, AttemptRecord, Ending
+from blueflame.model.attempt import BLAMELESS, VALIDATOR, WORKER, AttemptRecord, Ending
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -27,7 +27,7 @@ from blueflame.session.budget import compute_reservation
 from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
 
-MODEL_UNKNOWN_AFTER = frozenset({Ending.OUTAGE, Ending.CANCELLED, Ending.LOST, Ending.SETUP})
+MODEL_UNKNOWN_AFTER = BLAMELESS | {Ending.SETUP}
 """After any other ending the model was available, so the count of outages in a row starts again."""
 
 

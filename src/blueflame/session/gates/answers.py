@@ -32,6 +32,7 @@ from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
+from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
 from blueflame.session.retries import build_history_entry, requeue_tasks, send_task_back
 from blueflame.session.state import Session
 
@@ -132,7 +133,10 @@ def _stop_orchestrator(session: Session, gate: Gate, answer: Answer, _now: float
                 yield AttemptCancelled(attempt=attempt.id, reason=reason)
 
 
-def _try_model_now(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+def _try_model_now(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    if session.parked[gate.subject].kind in ACCOUNT_KINDS:
+        yield from try_account_again(session, gate.subject, now)
+        return
     yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "a person asked to try again now", by=answer.by)
 
 

@@ -23,7 +23,7 @@ from blueflame.session.budget import (
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
 from blueflame.session.overlaps import describe_overlap, order_by_start
 from blueflame.session.plan_problems import find_new_plan_problems
-from blueflame.session.rate_limits import describe_parked
+from blueflame.session.rate_limits import ACCOUNT_KINDS, describe_parked
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
@@ -66,7 +66,7 @@ def _open_gate(
             subject=subject,
             title=title,
             options=tuple(option for option in OPTIONS[kind] if option.name not in without),
-            default=SAFE_ANSWERS[kind],
+            default=SAFE_ANSWERS[kind] if SAFE_ANSWERS[kind] not in without else "stop",
             group=group,
             evidence=evidence or {},
         )
@@ -192,7 +192,9 @@ def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
         "agents": parked.agents,
         "outages": parked.outages,
     }
-    return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, f"{describe_parked(parked)}.", evidence=evidence)
+    without = {"wait"} if parked.kind in ACCOUNT_KINDS else set()  # an open gate waits
+    title = f"{describe_parked(parked)}."
+    return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, title, without=without, evidence=evidence)
 
 
 def open_drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
