@@ -217,7 +217,8 @@ def _print_json(
 
 def _print_summary(session: Session, context: SessionContext, options: RunOptions, *, done: bool) -> None:
     now = context.clock.now()
-    estimate = estimate_cost([record.task for record in session.tasks.values()], session.limits, session.workflow)
+    tasks = [record.task for record in session.tasks.values()]
+    estimate = estimate_cost(tasks, session.limits, session.workflow) if tasks else None
     if not options.quiet:
         print_text()
     print_view(make_console(), render_summary(build_summary_view(session, now=now, estimate=estimate)))

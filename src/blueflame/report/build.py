@@ -21,6 +21,7 @@ from blueflame.report.task_columns import TaskColumns, arrange_by_depth
 from blueflame.report.timeline import Span, Timeline, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
+from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event
 from blueflame.views.cost import rank_totals
@@ -114,6 +115,7 @@ class Report:
     workflow: str
     outcome: str  # "" while it has not ended
     reason: str
+    work: LandedWork
     began: float
     until: float  # when it ended, or the moment of the report
     cycles: int
@@ -145,9 +147,6 @@ class Report:
     def failures(self) -> tuple[AttemptRow, ...]:
         return tuple(each for each in self.attempts if each.ending is not None and not each.passed)
 
-    def in_state(self, *states: TaskState) -> int:
-        return sum(task.state in states for task in self.tasks)
-
 
 def build_report(
     events: Sequence[JournalEntry], session: Session, entries: Sequence[CostEntry], *, now: float
@@ -169,6 +168,7 @@ def build_report(
         workflow=session.workflow.name,
         outcome=session.outcome,
         reason=session.outcome_reason,
+        work=count_landed_work(session),
         began=session.opened_at,
         until=until,
         cycles=session.cycle,

@@ -28,7 +28,7 @@ from blueflame.report.timeline import Mark
 from blueflame.session.accounts import CostTotal
 from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration
 from blueflame.text.marks import MARKS
-from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.outcomes import describe_session_outcome
 from blueflame.text.sanitize import clean_text, shorten_line
 
 MAX_FAILURES = 60
@@ -103,7 +103,7 @@ def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
         headline=lines[0],
         request_is_long=len(lines) > 1 or len(lines[0]) > 220,
         outcome=_describe_outcome(report),
-        landed=report.in_state(TaskState.MERGED),
+        landed=report.work.landed,
         budget_bar=_build_budget_bar(report),
         contents=CONTENTS,
         legend=LEGEND,
@@ -132,8 +132,8 @@ def _list_not_shown(evidence: Evidence) -> Sequence[str]:
 
 def _describe_outcome(report: Report) -> Mapping[str, str]:
     if report.ended:
-        tone = "good" if report.outcome == "completed" else "warn"
-        name, _, words = OUTCOME_WORDS.get(report.outcome, report.outcome).partition(": ")
+        tone = "good" if report.outcome == "completed" and report.work.is_whole else "warn"
+        name, _, words = describe_session_outcome(report.outcome, report.work).partition(": ")
         return {"name": name, "tone": tone, "words": report.reason or words}
     words = "the state when this page was written"
     waiting = sum(each.settled is None for each in report.decisions)

@@ -9,6 +9,13 @@ def format_count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def format_tokens(n: int) -> str:
+    """9,999, 12.3k, 4.56M: for columns."""
+    if n < 10_000:
+        return f"{n:,}"
+    return f"{n / 1e3:.1f}k" if n < 999_950 else f"{n / 1e6:,.2f}M"
+
+
 def format_duration(seconds: float) -> str:
     """1.4 s, 42 s, 3 min 05 s, 2 h 07 min."""
     if seconds < 9.95:

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from blueflame.session.landed_work import LandedWork
+
 OUTCOME_WORDS: Mapping[str, str] = {
-    "completed": "completed: everything has landed",
     "stopped": "stopped",
     "plan_rejected": "plan rejected: nothing has been touched",
     "max_cycles": "stopped: the last cycle that the configuration allows is over",
     "planning_failed": "no plan: the planner gave none that can be used",
     "abandoned": "abandoned",
 }
+
+
+def describe_session_outcome(outcome: str, work: LandedWork) -> str:
+    """`completed` only says that nothing is left to do: dropped or undone work has not landed."""
+    if outcome != "completed":
+        return OUTCOME_WORDS.get(outcome, outcome)
+    if work.landed == work.tasks:
+        return "completed: everything has landed"
+    return f"completed: {describe_landed_work(work)}"
+
+
+def describe_landed_work(work: LandedWork, *, within: str = "") -> str:
+    """`3 of 5 landed in 2 cycles, 1 dropped, 1 undone`"""
+    counts = {"proposed in pull requests": work.proposed, "undone": work.undone, "dropped": work.dropped}
+    rest = [f"{count} {words}" for words, count in counts.items() if count]
+    return ", ".join([f"{work.landed} of {work.tasks} landed{within}", *rest])

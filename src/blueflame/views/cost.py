@@ -34,7 +34,8 @@ class CostView:
     def facts(self) -> tuple[Fact, ...]:
         spend = sum_spend(self.entries)
         live = [entry for entry in self.entries if entry.live]
-        running = f"{format_count(len(live), 'agent')}, {format_dollars(sum_spend(live).micro_usd)} so far (included)"
+        so_far = format_dollars(sum_spend(live).micro_usd)
+        running = f"{format_count(len(live), 'agent')}, {so_far} so far (included, and marked ~)"
         return (
             Fact("Cost", f"{format_dollars(spend.micro_usd)}, {spend.tokens:,} tokens"),
             *((Fact("Estimate", self.foreseen.text, note=self.foreseen.basis),) if self.foreseen else ()),

@@ -14,11 +14,12 @@ from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.session.estimate import CostRange
+from blueflame.session.landed_work import count_landed_work
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollar_range, format_duration, format_until
-from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.outcomes import describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
 from blueflame.views.parts import Fact, MarkedLine
@@ -97,7 +98,9 @@ def build_status_view(
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     facts = [
         Fact("Request", clean_line(session.request)),
-        Fact("State", OUTCOME_WORDS.get(session.outcome, session.outcome) if session.ended else stage),
+        Fact(
+            "State", describe_session_outcome(session.outcome, count_landed_work(session)) if session.ended else stage
+        ),
         Fact("Started", f"{format_duration(now - session.opened_at)} ago"),
         Fact("Budget", _format_live_budget(session, found)),
     ]
@@ -164,14 +167,14 @@ def build_summary_view(session: Session, *, now: float, estimate: CostRange | No
 
 def _build_totals(session: Session, now: float, estimate: CostRange | None) -> tuple[Fact, ...]:
     agent_seconds = sum(each.ended.seconds for each in session.attempts.values() if each.ended is not None)
-    outcome = OUTCOME_WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
+    work = count_landed_work(session)
+    outcome = describe_session_outcome(session.outcome, work) if session.outcome else "not ended"
     reason = f" ({clean_line(session.outcome_reason)})" if session.outcome_reason else ""
     cost = format_budget(session.limits.session_budget, session.spend)
-    merged = session.count_in_state(TaskState.MERGED)
-    landed = f"{merged} of {len(session.tasks)} landed in {format_count(session.cycle, 'cycle')}"
+    good = session.outcome == "completed" and work.is_whole
     return (
-        Fact("Outcome", outcome + reason, "good" if session.outcome == "completed" else "warn"),
-        Fact("Tasks", landed),
+        Fact("Outcome", outcome + reason, "good" if good else "warn"),
+        Fact("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
         Fact("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
         Fact(
             "Time",

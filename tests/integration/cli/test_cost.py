@@ -16,8 +16,8 @@ from blueflame.model.health import Health, HealthReport
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.costs import list_costs
-from blueflame.session.accounts import forecast_cost
-from blueflame.session.estimate import estimate_cost
+from blueflame.session.accounts import CostEntry, forecast_cost
+from blueflame.session.estimate import CostRange, EstimatedRoleCost, estimate_cost
 from blueflame.text.format import format_dollars
 from blueflame.views.cost import CostView, build_cost_json
 from support.command_line import configure, here
@@ -121,7 +121,36 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
         "By model",
         "By agent",
     ]
-    assert re.search(r"worker +2 +13,000 +500 +7 +\$0\.43 +\$0\.60 - \$\d\.\d\d +1 running", text)
+    assert re.search(r"worker +2 +13\.0k +500 +7 +~\$0\.43 +\$0\.60 - \$\d\.\d\d", text)
+
+
+def test_the_tables_of_a_large_session_fit_a_terminal_of_80_columns() -> None:
+    spend = Spend(
+        micro_usd=123_456_789,
+        input_tokens=123_456_789,
+        output_tokens=12_345_678,
+        cache_read_tokens=987_654_321,
+        cache_write_tokens=98_765_432,
+    )
+    entry = CostEntry(
+        attempt="a",
+        session=ID,
+        agent="validator-05fe81fd",
+        role="validator",
+        subject="task-123",
+        n=2,
+        day="2026-11-16",
+        spend=spend,
+        by_model={"claude-opus-5-5-20261116": spend},
+        ending="",
+    )
+    roles = (EstimatedRoleCost(role="validator", low=1_000_000, high=999_000_000),)
+    foreseen = CostRange(low=1_000_000, high=999_000_000, roles=roles)
+    view = CostView(entries=(entry,), session=ID, foreseen=foreseen)
+    lines = render_text(render_cost(view)).splitlines()
+    assert max(map(len, lines)) <= 80
+    row = r"validator-05fe81fd +task-123 #2 +123\.46M +12\.35M +987\.65M +98\.77M +~\$123\.46$"
+    assert any(re.search(row, line) for line in lines)
 
 
 def test_the_forecast_is_the_one_that_was_shown_with_the_plan() -> None:
@@ -140,7 +169,7 @@ def test_one_table_when_it_is_asked_for(project: Path, capsys: pytest.CaptureFix
         said = here(capsys, "cost", "--by", by)
         assert said.code == 0
         assert [line for line in said.out.splitlines() if line.startswith("By")] == [f"By {by}"]
-    assert "1 running" in here(capsys, "cost", ID[:8]).out
+    assert "Running:   1 agent" in here(capsys, "cost", ID[:8]).out
 
 
 def test_what_is_not_certain_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

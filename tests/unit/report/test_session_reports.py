@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from blueflame.model.attempt import Ending
 from blueflame.model.event import JournalEntry, OrchestratorStarted
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.model.task import TaskState
 from blueflame.report.build import Report, build_report
 from blueflame.report.evidence import Evidence
 from blueflame.report.page import render_page
@@ -46,7 +45,7 @@ def test_failures_decisions_and_landings_are_told() -> None:
     endings = {"task-001.worker.1": Ending.TIMEOUT}
     spends = {"worker": Spend(micro_usd=100_000), "validator": Spend(micro_usd=10_000)}
     made = report(reported(Outcomes(task(1), task(2, 1), endings=endings, spends=spends)))
-    assert (made.outcome, made.in_state(TaskState.MERGED)) == ("completed", 2)
+    assert (made.outcome, made.work.landed) == ("completed", 2)
     assert [(each.subject, each.ending) for each in made.failures] == [("task-001", Ending.TIMEOUT)]
     assert [(each.gate.kind.value, each.choice) for each in made.decisions] == [
         ("plan", "approve"),

@@ -24,12 +24,13 @@ from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid, find_unfinished
 from blueflame.orchestrator.wiring import build_follower, probe_agents
+from blueflame.session.landed_work import count_landed_work
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.telemetry.transcript import AgentTranscript, TranscriptEntry
 from blueflame.text.format import format_duration
-from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.outcomes import describe_session_outcome
 from blueflame.views.activity import build_activity_json
 from blueflame.views.status import describe_orchestrator
 from blueflame.views.transcript import build_entry_json, describe_entry, get_entry_time
@@ -76,7 +77,7 @@ class FollowedSession:
 
 
 def describe_ended_session(session: Session) -> str:
-    outcome = OUTCOME_WORDS.get(session.outcome, session.outcome)
+    outcome = describe_session_outcome(session.outcome, count_landed_work(session))
     return f"{session.id} ended: {outcome}.\nSee 'blueflame report'. Start the next one with 'blueflame run'."
 
 

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.session.accounts import CostTotal
-from blueflame.text.format import format_count, format_dollar_range, format_dollars
+from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_tokens
 from blueflame.text.marks import NOTE
 from blueflame.text.sanitize import clean_line
 from blueflame.views.cost import CostView, count_tokens, rank_totals
 
 MAX_ROWS = 40
-TOKEN_KINDS = {"input": "input", "output": "output", "cache_read": "cache read", "cache_write": "cache write"}
+TOKEN_KINDS = {"input": "input", "output": "output", "cache_read": "cached", "cache_write": "to cache"}
 
 
 def render_cost(view: CostView) -> RenderableType:
@@ -38,8 +38,6 @@ def _render_table(view: CostView, by: str, found: Sequence[CostTotal]) -> Render
     if by == "role" and view.foreseen is not None:
         ranges = {each.role: format_dollar_range(each.low, each.high) for each in view.foreseen.roles}
         table.append(_build_column("estimate", [ranges.get(total.name, "") for total in shown], "quiet"))
-    if any(total.live for total in shown):
-        table.append(_build_column("", [f"{total.live} running" if total.live else "" for total in shown], "good"))
     right = [n for n, column in enumerate(table) if n and column[0].plain != "for"]
     rest = sum(total.spend.micro_usd for total in hidden)
     more = [Text(f"  … and {len(hidden)} more, {format_dollars(rest)} together", "quiet")] if hidden else []
@@ -60,7 +58,11 @@ def _build_figures(shown: Sequence[CostTotal], work: Mapping[str, str]) -> Itera
     for kind, title in TOKEN_KINDS.items():
         amounts = [count_tokens(total.spend)[kind] for total in shown]
         if any(amounts) or kind in ("input", "output"):
-            yield _build_column(title, [f"{amount:,}" for amount in amounts])
+            yield _build_column(title, [format_tokens(amount) for amount in amounts])
     costs = [total.spend.micro_usd for total in shown]
     small = any(0 < cost < 10_000 for cost in costs)
-    yield _build_column("cost", [format_dollars(cost, places=4 if small else None) for cost in costs])
+    places = 4 if small else None
+    yield _build_column(
+        "cost",
+        [f"{'~' if total.live else ''}{format_dollars(total.spend.micro_usd, places=places)}" for total in shown],
+    )

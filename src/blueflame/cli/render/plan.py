@@ -23,9 +23,10 @@ MAX_LINES, MAX_CHARS = 12, 400
 
 def render_plan(view: PlanView) -> RenderableType:
     facts = [Fact("Request", clean_line(view.request))] if view.request else []
-    facts.append(Fact("Tasks", f"{len(view.tasks):,}"))
+    facts.append(Fact("Tasks", f"{len(view.tasks):,}" if view.tasks else "none planned yet"))
     if view.cost is not None:
-        facts.append(Fact("Estimated cost", view.cost.text, note=view.cost.basis))
+        only = "" if view.tasks else ", for planning only"
+        facts.append(Fact("Estimated cost", view.cost.text + only, note=view.cost.basis))
     heading = Heading("Plan review", f"round {view.round}" if view.round > 1 else "", view.session)
     return stack_parts(
         Group(heading, build_facts(facts)),
@@ -40,7 +41,12 @@ def render_plan(view: PlanView) -> RenderableType:
 def render_dry_run(view: DryRunView) -> RenderableType:
     unknown = Text("No plan yet: the planner would make it. Give one with --plan.", "warn")
     rows = [
-        (each.role, format_count(each.agents, "agent"), f"{each.at_once} at once", f"{each.runtime} {each.model}")
+        (
+            each.role,
+            format_count(each.agents, "agent") if each.agents else "by the plan",
+            f"{each.at_once} at once",
+            f"{each.runtime} {each.model}",
+        )
         for each in view.agents
     ]
     return stack_parts(

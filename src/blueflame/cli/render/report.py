@@ -9,12 +9,11 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.cli.render.changeset import render_outcome
-from blueflame.model.task import TaskState
 from blueflame.report.build import AttemptRow, GateDecision, Report
 from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.text.format import format_attempt, format_clock, format_count, format_dollars, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
-from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.outcomes import describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.parts import Fact
 from blueflame.views.session import format_budget
@@ -40,17 +39,15 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
 
 
 def _build_head(report: Report, audit: AuditSummary) -> list[Fact]:
-    outcome = OUTCOME_WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
+    outcome = describe_session_outcome(report.outcome, report.work) if report.ended else "not ended"
     reason = f" ({clean_line(report.reason)})" if report.reason else ""
-    landed = (
-        f"{report.in_state(TaskState.MERGED)} of {len(report.tasks)} landed in {format_count(report.cycles, 'cycle')}"
-    )
+    good = report.outcome == "completed" and report.work.is_whole
     estimate = f"; estimated {report.foreseen.text}" if report.foreseen else ""
     roles = [f"{clean_line(each.name)} {format_dollars(each.spend.micro_usd)}" for each in report.accounts["role"]]
     return [
         Fact("Request", shorten_line(report.request, 200)),
-        Fact("Outcome", outcome + reason, "good" if report.outcome == "completed" else "warn"),
-        Fact("Tasks", landed),
+        Fact("Outcome", outcome + reason, "good" if good else "warn"),
+        Fact("Tasks", describe_landed_work(report.work, within=f" in {format_count(report.cycles, 'cycle')}")),
         Fact("Attempts", f"{len(report.attempts)}, {len(report.failures)} did not pass"),
         Fact("Time", f"{format_duration(report.seconds)} ({format_duration(report.agent_seconds)} of agents' work)"),
         Fact("Cost", format_budget(report.budget, report.spend) + estimate),

@@ -1,0 +1,41 @@
+"""What became of a session's tasks: how many landed, were proposed, undone or dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.task import TaskState
+from blueflame.session.state import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedWork:
+    tasks: int
+    landed: int  # on the base branch now
+    proposed: int = 0  # in open pull requests
+    undone: int = 0
+    dropped: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return 0 < self.tasks == self.landed + self.proposed
+
+
+def count_landed_work(session: Session) -> LandedWork:
+    merged = session.list_in_state(TaskState.MERGED)
+    places = {
+        task: record.state
+        for record in session.changesets.values()
+        if record.state in (ChangesetState.LANDED, ChangesetState.PROPOSED, ChangesetState.UNDONE)
+        for task in record.changeset.tasks
+    }
+    states = [places.get(name) for name in merged]
+    proposed, undone = states.count(ChangesetState.PROPOSED), states.count(ChangesetState.UNDONE)
+    return LandedWork(
+        tasks=len(session.tasks),
+        landed=len(merged) - proposed - undone,
+        proposed=proposed,
+        undone=undone,
+        dropped=session.count_in_state(TaskState.DROPPED),
+    )
