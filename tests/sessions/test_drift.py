@@ -99,14 +99,18 @@ def test_a_configuration_that_can_no_longer_be_used_is_reported(outside: Stage) 
 
 
 def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -> None:
-    roles = {name: {"runtime": "scripted"} for name in ("planner", "validator", "merger")}
     outside.play(task(1))
-    lost = {"claude": {"command": "no-such-claude"}}
-    change = changing(outside, roles={**roles, "worker": {"runtime": "claude"}}, runtimes=lost)
-    result = outside.run({"plan": [change], "drift": ["keep"]})
-    assert [option.name for option in result.answers.asked[1].options] == ["keep", "stop"]
-    assert "claude" in " ".join(result.answers.asked[1].evidence["changes"])
-    assert result.session.outcome == "completed"
+    project = outside.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
+    outside.configure(roles={"worker": {"runtime": "claude"}}, runtimes={"claude": {"command": "no-such-claude"}})
+    drift = _detect_drift(build_context(project, session), session)
+    assert drift is not None
+    assert drift.digest == "", "it cannot be adopted"
+    assert "claude" in " ".join(drift.changes)
+    rehearsed = _detect_drift(build_context(project, session, script=outside.script), session)
+    assert rehearsed is not None
+    assert rehearsed.limits.get_runtime("worker") == "scripted"
 
 
 def test_a_configuration_is_compared_when_a_wave_begins(outside: Stage) -> None:

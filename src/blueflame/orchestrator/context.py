@@ -47,6 +47,7 @@ class SessionContext:
     read_config: Callable[[], LoadedConfig]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     find_tools: Callable[[], Toolchains]  # slow, and needed only with a sandbox
+    scripted: bool = False  # every agent plays a script
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY
     converse: ConnectTerminal | None = None  # None: no person at a terminal, planners plan alone

@@ -71,9 +71,12 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
     """None while the file is the session's configuration, or one that a person has already decided on."""
     try:
         loaded = context.read_config()
-        scripted = "scripted" in session.limits.role_runtimes.values()
-        talks = session.limits.interactive_planning
-        limits = build_session_limits(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
+        limits = build_session_limits(
+            loaded.settings,
+            session.workflow.name,
+            scripted=context.scripted,
+            interactive=session.limits.interactive_planning,
+        )
         limits = replace(limits, figures=session.limits.figures)
         context.make_runtimes(loaded.settings)
     except ConfigError as error:

@@ -87,7 +87,7 @@ def open_session(
 ) -> Session:
     """Open a session; with `tasks`, they are the plan and only need approval.
 
-    `scripted`: roles that name no runtime run a script. `interactive`: a person talks with the planner.
+    `scripted`: every role plays a script. `interactive`: a person talks with the planner.
     """
     flow = build_workflow(project.settings, workflow)
     check_repository(project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config)

@@ -22,7 +22,7 @@ from blueflame.model.task import Task
 from blueflame.session.decide import build_single_task
 from blueflame.session.from_settings import (
     build_session_limits,
-    choose_default_runtime,
+    choose_runtime,
     find_runtime_kind,
     list_required_roles,
     list_stages,
@@ -32,7 +32,7 @@ from blueflame.session.runtime_support import find_unsupported_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSet:
-    """`script` runs every role that names no runtime; with a `replay` no model is called, so no key is needed."""
+    """With a `script`, every role plays it; with a `replay` no model is called, so no key is needed."""
 
     settings: Settings
     config: Path
@@ -42,8 +42,8 @@ class RuntimeSet:
 
     def runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
         """Build each runtime that a role uses; raise Refused for one that this version lacks."""
-        default = choose_default_runtime(self.settings, scripted=self.script is not None)
-        return self._build({role.runtime or default for role in self.settings.roles.values()} | set(also))
+        scripted, roles = self.script is not None, self.settings.roles.values()
+        return self._build({choose_runtime(self.settings, role, scripted=scripted) for role in roles} | set(also))
 
     def usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
         """As above; raise Refused with every reason why agents of this workflow could not be started."""

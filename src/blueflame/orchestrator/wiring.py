@@ -63,6 +63,7 @@ def build_context(
         find_tools=cache(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
         ),
+        scripted=script is not None,
         cassette=cassette,
         memory=build_memory(settings, project.paths, os.environ),
     )

@@ -29,7 +29,6 @@ def build_session_limits(
     """
     chosen = _find_workflow(settings, workflow)
     roles = _list_roles(settings, chosen)
-    default = choose_default_runtime(settings, scripted=scripted)
     diagnostics = settings.validation.validator_diagnostics
     return Limits(
         workers=settings.concurrency.development,
@@ -46,7 +45,7 @@ def build_session_limits(
         warn_threshold=settings.limits.warn_threshold,
         role_timeouts={name: role.timeout or _find_default_timeout(settings, name) for name, role in roles.items()},
         role_models={name: role.model for name, role in roles.items()},
-        role_runtimes={name: role.runtime or default for name, role in roles.items()},
+        role_runtimes={name: choose_runtime(settings, role, scripted=scripted) for name, role in roles.items()},
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
@@ -64,16 +63,20 @@ def build_session_limits(
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
     """Whether the planner should talk with a person, if there is a terminal."""
-    planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER)
-    runtime = (planner.runtime if planner is not None else None) or choose_default_runtime(settings, scripted=scripted)
+    planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER, RoleSettings())
+    runtime = choose_runtime(settings, planner, scripted=scripted)
     can_talk = find_enforcement(find_runtime_kind(settings, runtime), "interactive") is not Enforcement.IMPOSSIBLE
     return settings.planning.interactive and can_talk
 
 
-def choose_default_runtime(settings: Settings, *, scripted: bool = False) -> str:
-    """Choose the runtime of roles that name none: scripted if there is a script, else claude."""
+def choose_runtime(settings: Settings, role: RoleSettings, *, scripted: bool = False) -> str:
+    """Choose the runtime of a role; one that names none is scripted if there is a script, else claude.
+
+    `scripted`: a script was given for this session, a rehearsal. Then no role runs anything else: it would cost money.
+    """
     given = settings.runtimes.get("scripted")
-    return "scripted" if scripted or (given is not None and given.script) else "claude"
+    default = "scripted" if given is not None and given.script else "claude"
+    return "scripted" if scripted else role.runtime or default
 
 
 def find_runtime_kind(settings: Settings, name: str) -> str:

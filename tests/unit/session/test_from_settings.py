@@ -40,6 +40,13 @@ def test_the_limits_of_a_minimal_configuration() -> None:
     assert limits.get_model("validator") == "sonnet"
     assert limits.get_runtime("worker") == "claude"
     assert build_session_limits(settings(), scripted=True).get_runtime("worker") == "scripted"
+
+
+def test_a_rehearsal_starts_no_agent_that_costs_money() -> None:
+    paid = settings(roles={"worker": {"runtime": "codex", "model": "gpt-5.5"}, "planner": {"runtime": "claude"}})
+    limits = build_session_limits(paid, scripted=True)
+    assert set(limits.role_runtimes.values()) == {"scripted"}
+    assert build_session_limits(paid).role_runtimes["worker"] == "codex"
     assert (limits.hooks, limits.checks) == ((), ())
 
 
