@@ -51,6 +51,7 @@ def test_a_reviewer_sees_the_diff_and_what_the_checks_showed(stage: Stage) -> No
 
 def test_a_failed_review_goes_to_a_person_and_work_built_on_it_is_done_again(stage: Stage) -> None:
     fails = {"1": [{"verdict": {"status": "fail", "notes": "no tests", "issues": ["untested"]}}]}
+    stage.reconfigure(schedule={"dependents": "passed"})
     stage.play(task(1), task(2, after=[1]), validators={1: fails})
     reported = stage.run({"validation": ["requeue"], "session": ["continue"]}, workflow="waves")
     assert "no tests" in reported.answers.asked[1].evidence["notes"]

@@ -11,7 +11,7 @@ from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import PASSED, REVIEWED, Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
 from blueflame.paths.locks import do_locks_overlap
@@ -72,6 +72,7 @@ def bounds(draw: st.DrawFn) -> Limits:
         on_validation_failed=draw(st.sampled_from(("ask", "requeue", "drop"))),
         on_stall=draw(st.sampled_from(("warn", "ask", "kill"))),
         hooks=tuple(sorted(hooks)),
+        dependents=draw(st.sampled_from((PASSED, REVIEWED))),
         allowed_paths=("**",),
     )
 

@@ -179,7 +179,7 @@ def _build_tasks(data: object) -> tuple[Task, ...]:
 
 def _build_task(entry: Mapping[str, Any]) -> Task:
     given = {name: field.make(entry[name]) for name, field in _FIELDS.items() if entry.get(name) is not None}
-    return Task(**{"description": given["title"], **given})
+    return Task(**{"description": given["title"], "cohesion_group": given["id"], **given})
 
 
 def _find_file_problems(data: object) -> Iterator[YamlProblem]:

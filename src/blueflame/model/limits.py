@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 
+PASSED, REVIEWED = "passed", "reviewed"
+"""When the dependents of a task may start: with a result that passed the postcheck, or that was also reviewed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
@@ -54,6 +57,7 @@ class Limits:
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
     on_conflict: str = "merger"  # merger | requeue
+    dependents: str = PASSED  # passed | reviewed
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()

@@ -23,7 +23,10 @@ PLAN_SCHEMA: Mapping[str, Any] = {
                     "title": {"type": "string", "description": "what is done, in a few words"},
                     "description": {"type": "string", "description": "what the worker must know; it sees nothing else"},
                     "priority": {"type": "integer", "description": "1 is the highest"},
-                    "cohesion_group": {"type": "string", "description": "tasks of one group land together"},
+                    "cohesion_group": {
+                        "type": "string",
+                        "description": "tasks of one group land together; none: alone",
+                    },
                     "dependencies": {**_TEXTS, "description": "ids of the tasks whose results this one needs"},
                     "file_locks": {**_TEXTS, "description": "files and folders that only this task may change"},
                     "model": {"type": "string", "description": "another model for this task's worker"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-DEFAULT_GROUP = "main"
+DEFAULT_GROUP = "main"  # of a journal without groups; a plan gives a task without one its own
 
 
 class TaskState(StrEnum):

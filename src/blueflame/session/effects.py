@@ -12,7 +12,7 @@ from blueflame.model.gate import GateKind
 from blueflame.session.merging.queue import find_next_changeset
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
-from blueflame.session.state import HookDue, Phase, Session
+from blueflame.session.state import HookDue, Phase, Session, build_validation_key
 
 GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
 
@@ -138,7 +138,7 @@ def _list_diagnoses(session: Session) -> Iterator[Effect]:
 
 def is_held_by_hook(session: Session, task: str) -> bool:
     if session.workflow.barrier:
-        return f"pre_validation:{session.cycle}" in session.hooks_due
+        return build_validation_key(session) in session.hooks_due
     return f"pre_validation:{task}:{session.tasks[task].attempts}" in session.hooks_due
 
 

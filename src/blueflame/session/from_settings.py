@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.errors import UsageError
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import PASSED, REVIEWED, Limits, Workflow
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
@@ -54,11 +54,17 @@ def build_session_limits(
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
         on_conflict=settings.merging.on_conflict,
+        dependents=settings.schedule.dependents or _choose_dependents(chosen),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
     )
+
+
+def _choose_dependents(workflow: WorkflowSettings) -> str:
+    """With a barrier, reviews follow at once; without one, a dependent would wait where others move on."""
+    return REVIEWED if workflow.barrier and "validate" in workflow.stages else PASSED
 
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:

@@ -6,7 +6,7 @@ Only `session/replay.apply_event` changes it; everything else reads it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,12 +15,14 @@ from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import REVIEWED, Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
+
+VERDICT_STAGES = frozenset({"check", "validate"})
 
 
 class Phase(StrEnum):
@@ -75,10 +77,12 @@ class Session:
     cycle_open: bool = False
     wave: str = ""
     proceeding: bool = False
+    proceeded: bool = False  # a person asked for it in this cycle: no further tasks are started in it
+    work_waves: int = 0  # of this cycle
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
-    task_ranks: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    task_ranks: dict[str, tuple[int]] = field(default_factory=dict)  # for reviews: after what they depend on
     queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
     unmerged: UnmergedWork = field(default_factory=UnmergedWork)  # verified work that has not landed, by its locks
     built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
@@ -181,14 +185,18 @@ class Session:
 
 
 def list_stages_ahead(session: Session) -> tuple[str, ...]:
-    """Return the stages of the workflow after the current wave; all of them before the first wave."""
+    """Return the stages of the workflow after the current wave; all of them before the first wave.
+
+    Where dependents wait for a verdict, it can let more tasks start: work comes again after the last verdicts.
+    """
     stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
-    if session.wave in stages:
-        return stages[stages.index(session.wave) + 1 :]
-    return stages
+    if session.wave not in stages:
+        return stages
+    ahead = stages[stages.index(session.wave) + 1 :]
+    again = session.limits.dependents == REVIEWED and not session.proceeded and session.wave in VERDICT_STAGES
+    return stages if again and VERDICT_STAGES.isdisjoint(ahead) else ahead
 
 
-def rank_by_group(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
-    """Rank tasks for validation: groups in dependency order, then priority, then id."""
-    place = {group: n for n, group in enumerate(order)}
-    return {task.id: (place.get(task.cohesion_group, len(place)), task.priority, task.id) for task in tasks}
+def build_validation_key(session: Session) -> str:
+    """The key of the pre_validation hook in a workflow with a barrier: one for each time that results are validated."""
+    return f"pre_validation:{session.cycle}" + (f":{session.work_waves}" if session.work_waves > 1 else "")

@@ -118,7 +118,7 @@ def test_a_task_file_is_read(wrote: Callable[[str], Path]) -> None:
 
 def test_the_older_form_is_read(wrote: Callable[[str], Path]) -> None:
     first, second = read_plan(wrote(OLDER))
-    assert first.cohesion_group == "main"
+    assert first.cohesion_group == "task-001"
     assert (second.dependencies, second.description) == (("task-001",), "Add auth tests")
 
 
@@ -131,6 +131,7 @@ def test_a_planners_json_is_read(wrote: Callable[[str], Path]) -> None:
         title="Add middleware",
         description="In pkg/",
         priority=1,
+        cohesion_group="task-001",
         file_locks=("pkg/",),
         model="sonnet",
         validator_model="opus",

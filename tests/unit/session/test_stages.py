@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,7 +16,7 @@ from blueflame.model.event import (
     SessionEnded,
     WaveStarted,
 )
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import REVIEWED, Limits, Workflow
 from blueflame.model.task import TaskState
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, request_proceed, request_stop
@@ -190,3 +191,51 @@ def test_checks_and_review_can_be_two_waves_with_one_hook() -> None:
     world = reported(Outcomes(task(1)), Workflow(stages=stages), limits)
     assert waves(world) == [(1, "work"), (1, "check"), (1, "validate"), (1, "merge")]
     assert [event.key for event in events(world, HookRan)] == ["pre_validation:1"]
+
+
+def test_dependents_can_wait_for_the_verdict_and_work_comes_again() -> None:
+    limits = Limits(dependents=REVIEWED, hooks=("pre_validation",))
+    world = reported(Outcomes(task(1), task(2, 1), task(3, 2)), limits=limits)
+    assert waves(world) == [*[(1, "work"), (1, "validate")] * 3, (1, "merge")]
+    assert set(states(world).values()) == {TaskState.MERGED}
+    assert world.session.cycle == 1
+    assert [event.key for event in events(world, HookRan)] == [
+        "pre_validation:1",
+        "pre_validation:1:2",
+        "pre_validation:1:3",
+    ]
+
+
+@pytest.mark.parametrize("workflow", [BARRIER, FLOW])
+def test_nothing_is_built_on_a_result_that_a_reviewer_rejects(workflow: Workflow) -> None:
+    outcomes = Outcomes(task(1), task(2, 1), refused=("task-001.validator.1",), answers={"validation": "drop"})
+    world = reported(outcomes, workflow, Limits(dependents=REVIEWED))
+    assert [event.attempt.subject for event in events(world, AttemptIntended) if event.attempt.role == "worker"] == [
+        "task-001"
+    ]
+
+
+def test_a_task_that_waits_for_a_verdict_says_so() -> None:
+    world = reported(
+        Outcomes(task(1), task(2, 1), refused=("task-001.validator.1",), answers={"validation": None}),
+        limits=Limits(dependents=REVIEWED),
+    )
+    assert world.session.queue.explain_waiting("task-002") == "waits for the review of task-001"
+
+
+def test_going_on_does_not_come_back_to_work_in_the_same_cycle() -> None:
+    world = begun(
+        Outcomes(task(1), task(2), task(3, 1), minutes={"task-002.worker.1": 50}, answers={"session": None}),
+        limits=Limits(dependents=REVIEWED),
+    )
+    world.send(request_proceed, at=10.0)
+    world.run()
+    assert waves(world) == [(1, "work"), (1, "validate"), (1, "merge")]
+
+
+def test_reviews_go_in_dependency_order() -> None:
+    """The urgent task needs the other one, so its review comes after the other's."""
+    plan = (replace(task(1, 2), priority=1), replace(task(2), priority=5))
+    world = reported(Outcomes(*plan), limits=Limits(validators=1))
+    reviews = [event.attempt.subject for event in events(world, AttemptIntended) if event.attempt.role == "validator"]
+    assert reviews == ["task-002", "task-001"]

@@ -154,6 +154,12 @@ class PlanningSettings(Section):
     """The workflow of a session when the command line names none."""
 
 
+class ScheduleSettings(Section):
+    dependents: Literal["reviewed", "passed"] | None = None
+    """When a task that depends on another may start: reviewed, after the other's verdict; passed, at once, on a result
+    that may still be rejected. Left out: reviewed in workflows with a barrier and a review (waves), else passed."""
+
+
 class GateSettings(Section):
     on_validation_failed: Literal["ask", "requeue", "drop"] = "ask"
     """What happens to a task whose verdict is fail: ask a person, send it back with the notes, or drop it."""
@@ -300,6 +306,8 @@ class Settings(Section):
     """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
     planning: PlanningSettings = Field(default_factory=PlanningSettings)
     """How a request becomes tasks."""
+    schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
+    """When tasks start."""
     gates: GateSettings = Field(default_factory=GateSettings)
     """When a person is asked."""
     merging: MergingSettings = Field(default_factory=MergingSettings)

@@ -8,17 +8,17 @@ from blueflame.model.attempt import VALIDATOR
 from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskRecord, TaskState
 from blueflame.session.merging.groups import order_groups
-from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.state import HookDue, Session, rank_by_group
+from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
+from blueflame.session.state import HookDue, Session
 
 
 def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     """Replace all tasks and rebuild every index."""
     tasks = [record.task for record in records.values()]
-    session.tasks, session.queue = {}, ReadyQueue(tasks)
+    session.tasks, session.queue = {}, ReadyQueue(tasks, enough=DEPENDENCY_STATES[session.limits.dependents])
     session.states = {state: {} for state in TaskState}
-    order = [name for group in order_groups(tasks, ()) for name in group.names]
-    session.task_ranks = rank_by_group(tasks, order)
+    order = (name for group in order_groups(tasks, ()) for name in group.tasks)
+    session.task_ranks = {name: (n,) for n, name in enumerate(order)}
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
     session.groups = _group_pairs((task.cohesion_group, task.id) for task in tasks)
     for record in records.values():

@@ -36,7 +36,7 @@ from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, schedule_hook
-from blueflame.session.state import Phase, Session, list_stages_ahead
+from blueflame.session.state import VERDICT_STAGES, Phase, Session, build_validation_key, list_stages_ahead
 
 
 def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
@@ -92,19 +92,21 @@ def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> N
         return  # outdated: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
     session.base_sha, session.wave, session.proceeding = event.base_sha, "", False
+    session.proceeded, session.work_waves = False, 0
 
 
 def _apply_wave_started(session: Session, event: WaveStarted, _at: float) -> None:
     if not session.cycle_open or event.cycle != session.cycle or event.stage not in list_stages_ahead(session):
         return
     session.wave, session.proceeding = event.stage, False
-    key = f"pre_validation:{event.cycle}"
-    if event.stage in ("validate", "check") and key not in session.hooks_ran:
+    session.work_waves += event.stage == "work"
+    key = build_validation_key(session)
+    if event.stage in VERDICT_STAGES and key not in session.hooks_ran:
         schedule_hook(session, "pre_validation", key)
 
 
 def _apply_proceed_requested(session: Session, _event: ProceedRequested, _at: float) -> None:
-    session.proceeding = True
+    session.proceeding = session.proceeded = True
 
 
 def _apply_cycle_ended(session: Session, _event: CycleEnded, _at: float) -> None:
@@ -116,7 +118,10 @@ def _apply_config_drifted(session: Session, event: ConfigDrifted, _at: float) ->
 
 
 def _apply_config_adopted(session: Session, event: ConfigAdopted, _at: float) -> None:
+    rescheduled = session.limits.dependents != event.limits.dependents
     session.limits, session.config_digest, session.drift = event.limits, event.digest, None
+    if rescheduled:
+        install_tasks(session, session.tasks)
     session.hooks_due = {key: due for key, due in session.hooks_due.items() if due.name in event.limits.hooks}
 
 

@@ -13,12 +13,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from blueflame.model.limits import PASSED, REVIEWED
 from blueflame.model.task import VERIFIED, Task, TaskState
 from blueflame.paths.locks import HeldLocks, LockPath, do_locks_overlap, parse_task_locks
 from blueflame.session.scheduling.ranking import Rank, compute_ranks, list_dependants
 
 MAX_PASSED_OVER = 16
 """Claims of lower rank that may overtake a ready task: four rounds of four workers. Much fewer make plans slower."""
+
+
+WAITED_FOR = {TaskState.PENDING: "{}", TaskState.CLAIMED: "{}", TaskState.DONE: "the review of {}"}
+DEPENDENCY_STATES = {PASSED: VERIFIED, REVIEWED: VERIFIED - {TaskState.DONE}}
+"""By `schedule.dependents`: the states of a dependency whose dependents may start."""
 
 
 @dataclass(slots=True)
@@ -36,10 +42,13 @@ def _get_rank(entry: _QueuedTask) -> Rank:
 
 
 class ReadyQueue:
-    def __init__(self, tasks: Iterable[Task], *, patience: int = MAX_PASSED_OVER) -> None:
+    def __init__(
+        self, tasks: Iterable[Task], *, patience: int = MAX_PASSED_OVER, enough: frozenset[TaskState] = VERIFIED
+    ) -> None:
+        """`enough`: the states in which a dependency lets its dependents start."""
         plan = tuple(tasks)
         ranks = compute_ranks(plan)
-        self._patience = max(1, patience)
+        self._patience, self._enough = max(1, patience), enough
         self._dependants = list_dependants(plan)
         self._entries = {
             task.id: _QueuedTask(task, ranks[task.id], parse_task_locks(task), len(set(task.dependencies)))
@@ -63,7 +72,7 @@ class ReadyQueue:
             self._claimed[task_id] = entry
             for waiting in self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]:
                 waiting.passed_over += 1
-        if change := (before in VERIFIED) - (state in VERIFIED):
+        if change := (before in self._enough) - (state in self._enough):
             for name in self._dependants[task_id]:
                 dependant = self._entries[name]
                 self._update(dependant, dependant.state, dependant.unverified + change)
@@ -115,9 +124,8 @@ class ReadyQueue:
             other = self._entries.get(need)
             if other is None:
                 yield f"{need} (not in the plan)"
-            elif other.state not in VERIFIED:
-                soon = other.state in (TaskState.PENDING, TaskState.CLAIMED)
-                yield need if soon else f"{need} ({other.state})"
+            elif other.state not in self._enough:
+                yield WAITED_FOR.get(other.state, "{} ({state})").format(need, state=other.state)
 
 
 def _is_ready(entry: _QueuedTask) -> bool:
