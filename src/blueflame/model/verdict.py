@@ -26,7 +26,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One mechanical test of a result: only the command's exit code counts."""
+    """One mechanical test of a result: its exit code counts, and whether it was red before."""
 
     name: str
     exit_code: int
@@ -35,10 +35,28 @@ class Check:
     output_sha256: str = ""
     timed_out: bool = False
     flaky: bool = False  # it failed first, and passed when it was run again on the same tree
+    failures: tuple[str, ...] = ()  # the tests that failed, where its runner names them
+    red_before: bool = False  # it fails on the base, too, and not for more than there
 
     @property
     def passed(self) -> bool:
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def is_acceptable(self) -> bool:
+        """Whether the result is not to blame: it passed, or it is as red as the base was before."""
+        return self.passed or self.red_before
+
+    @property
+    def state(self) -> str:
+        """How it ended, in words for people."""
+        if self.flaky:
+            return "flaky (red, then green on the same tree)"
+        if self.passed:
+            return "passed"
+        if self.red_before:
+            return "red before, same failures"
+        return "timed out" if self.timed_out else f"exit {self.exit_code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

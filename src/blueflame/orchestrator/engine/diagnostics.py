@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
+from blueflame.checks.failed_tests import find_failed_tests
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.engine.commands import Command, run_command
+from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import AttemptEngine
 
+ReportCheck: TypeAlias = Callable[[str, Check | None], None]
+"""Called with None as a command begins, and with its result as it ends."""
+
 CHECK_OUTPUT_BYTES = 8000
+MAX_READ_BYTES = 4 << 20  # the names of failed tests are near the end
 
 
-async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
+async def run_checks(
+    engine: AttemptEngine, lines: Sequence[str], like: Command, report: ReportCheck = lambda _line, _check: None
+) -> tuple[Check, ...] | None:
     """Run all of them, so that every failure is reported at once; None when they were stopped.
 
     One after the other, since they share a checkout and often a port or a cache. `like` gives folder, timeout and the
@@ -21,9 +29,11 @@ async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command)
     """
     checks: list[Check] = []
     for n, line in enumerate(lines, start=1):
+        report(line, None)
         check = await run_check(engine, replace(like, name=f"{like.name}-{n:02d}", text=line))
         if check is None:
             return None
+        report(line, check)
         checks.append(check)
     return tuple(checks)
 
@@ -33,6 +43,7 @@ async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
     if ran is None:
         return None
     log = await asyncio.to_thread(engine.read_log, ran.attempt, CHECK_OUTPUT_BYTES)
+    failures = await _find_failures(engine, ran) if ran.exit_code else ()
     return Check(
         name=command.text,
         exit_code=ran.exit_code,
@@ -40,4 +51,10 @@ async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
         output=log.text,
         output_sha256=log.sha256,
         timed_out=ran.timed_out,
+        failures=failures,
     )
+
+
+async def _find_failures(engine: AttemptEngine, ran: CommandResult) -> tuple[str, ...]:
+    whole = await asyncio.to_thread(engine.read_log, ran.attempt, MAX_READ_BYTES)
+    return await asyncio.to_thread(find_failed_tests, whole.text)

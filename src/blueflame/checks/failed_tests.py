@@ -1,0 +1,70 @@
+"""Which tests failed, by the output of known runners, and whether they failed before, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from blueflame.model.verdict import Check
+
+MAX_NAMES = 1000  # with more of them only the exit code is compared
+MAX_NAME = 200
+ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+PATTERNS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - .*)?$",  # pytest
+        r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))",  # unittest, Django
+        r"^\s*--- FAIL: (\S+)",  # go
+        r"^FAIL\t(\S+ \[(?:build|setup) failed\])",  # go
+        r"^test (\S+(?: - .+?)?) \.\.\. FAILED$",  # cargo
+        r"^\s+FAIL \[[^]]*\] (.+)$",  # nextest
+        r"^\s*● (.+ \u203a .+)$",  # jest
+        r"^ *FAIL +(\S+\.[cm]?[jt]sx?(?: > .+)?)$",  # jest and vitest
+        r"^\s*not ok \d+ -? ?(.+?)(?: # .*)?$",  # TAP: node, tape
+        r"^\s*✘ \[fail\]: (.+)$",  # ava
+        r"^\s*✖ (.+?) \([\d.]+m?s\)$",  # node:test
+        r"^\s*\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Not Run|ILLEGAL|Exception: \w+)\)",  # ctest
+        r"^\[ERROR\] (\S+?)(?: --|  Time elapsed| +Time elapsed).*<<< (?:FAILURE|ERROR)!",  # surefire
+        r"^(\S+ > .+?) FAILED$",  # gradle
+        r"^rspec \S+ # (.+)$",
+        r"^\s*(?:Failure|Error):\s*\n\s*(\S+#\S+)",  # minitest
+        r"^\d+\) (\S+::\w+)",  # phpunit
+        r"^\s*Failed (\S+) \[",  # dotnet
+    )
+)
+MOCHA_SECTION = re.compile(r"^\s+\d+ failing\n(.*)", re.MULTILINE | re.DOTALL)
+MOCHA_TITLE = re.compile(r"^ +\d+\) (.+(?:\n {7,}\S.*)*?):$", re.MULTILINE)
+
+
+def find_failed_tests(output: str) -> tuple[str, ...]:
+    """The names of the tests that failed, sorted; none when no known runner wrote this, or there are too many."""
+    text = ESCAPES.sub("", output).replace("\r\n", "\n")
+    names = sorted({name[:MAX_NAME] for name in _iter_names(text)})
+    return tuple(names) if len(names) <= MAX_NAMES else ()
+
+
+def _iter_names(text: str) -> Iterator[str]:
+    for pattern in PATTERNS:
+        yield from (match[1].strip() for match in pattern.finditer(text))
+    section = MOCHA_SECTION.search(text)
+    if section is not None:
+        yield from (" ".join(match[1].split()) for match in MOCHA_TITLE.finditer(section[1]))
+
+
+def mark_red_before(checks: Iterable[Check], on_base: Sequence[Check]) -> tuple[Check, ...]:
+    """Mark each check that is red as it was on the base: the same tests fail, or fewer.
+
+    Without names the exit code must be the same. What timed out, or has names on one side only, is never marked.
+    """
+    before = {check.name: check for check in on_base}
+    return tuple(replace(check, red_before=is_as_red(check, before.get(check.name))) for check in checks)
+
+
+def is_as_red(check: Check, before: Check | None) -> bool:
+    if before is None or check.passed or before.passed or check.timed_out or before.timed_out:
+        return False
+    if check.failures or before.failures:
+        return bool(check.failures) and set(check.failures) <= set(before.failures)
+    return check.exit_code == before.exit_code
