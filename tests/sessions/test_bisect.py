@@ -12,8 +12,9 @@ from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import ChangesetTrimmed
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
 from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, assemble_changeset
-from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
+from blueflame.orchestrator.merging.bisect import find_culprit
 from blueflame.session.replay import replay
 from blueflame.testing.simulation import build_opening
 from support.random_merges import commit_file, make_small_repository, run_git
@@ -43,7 +44,7 @@ def examine(bench: Bench, *, retry: bool = True, times: int = 1) -> tuple[Check,
     async def all_of_it() -> tuple[Check, ...]:
         found: tuple[Check, ...] = ()
         for _ in range(times):
-            found = await runner.examine(MergeCommit("commit", "tree"))
+            found = await runner.examine("commit", "tree")
         return found
 
     return asyncio.run(all_of_it())
@@ -109,7 +110,7 @@ def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: i
         whole = assemble_changeset(inputs, "merge")
         assert isinstance(whole, MergeCommit)
         runner = CheckRunner(run=run)
-        checks = await runner.examine(whole)
+        checks = await runner.examine(whole.commit, whole.tree)
         return await find_culprit(runner, inputs, checks)
 
     found = asyncio.run(trace())

@@ -87,8 +87,8 @@ def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames
     assert counter.read_text() == "x\nx\n"
 
 
-def test_a_red_base_blames_no_task_and_the_work_is_kept(stage: Stage) -> None:
-    checks(stage, "test ! -e docs/broken.md")
+def test_a_base_that_is_red_in_another_way_blames_no_task_and_the_work_is_kept(stage: Stage) -> None:
+    checks(stage, "test ! -e docs/broken.md || exit $(ls src | wc -l)")
 
     def breaks(_gate: Gate, _session: Session) -> str:
         stage.commit("docs/broken.md", "oh\n")
@@ -107,6 +107,20 @@ def test_a_red_base_blames_no_task_and_the_work_is_kept(stage: Stage) -> None:
     assert not result.of(ChangesetTrimmed)
     assert result.session.outcome == "completed"
     assert [result.session.tasks[f"task-00{n}"].attempts for n in (1, 2)] == [1, 1], "nothing was done twice"
+
+
+def test_what_is_red_on_the_base_fails_no_task_and_a_new_failure_does(stage: Stage) -> None:
+    broken = (
+        "echo FAILED tests/test_old.py::test_a; test ! -e src/2.txt || echo FAILED tests/test_new.py::test_b; exit 1"
+    )
+    checks(stage, broken)
+    stage.play(task(1), task(2))
+    result = stage.run({"validation": ["drop"], "session": ["stop"]})
+    assert result.states == {"task-001": "merged", "task-002": "dropped"}
+    (built,) = result.of(ChangesetBuilt)
+    assert [check.state for check in built.build.checks] == ["red before, same failures"]
+    gate = next(gate for gate in result.answers.asked if gate.kind == "changeset")
+    assert [check["red_before"] for check in gate.evidence["checks"]] == [True]
 
 
 BASE = "one\ntwo\nthree\n"

@@ -29,7 +29,7 @@ from blueflame.model.event import (
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.merger import prepare_merge
-from blueflame.orchestrator.merging.bisect import CheckRunner
+from blueflame.orchestrator.check_runner import CheckRunner
 from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
 from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
 from blueflame.session.merging.queue import give_task_back

@@ -14,6 +14,7 @@ from blueflame.memory.provider import NO_MEMORY, MemoryProvider
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Event
 from blueflame.model.settings import Settings
+from blueflame.orchestrator.baseline import BaselineFile
 from blueflame.orchestrator.engine.interface import AttemptEngine, ProcessOutcome
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.clock import SystemClock
@@ -47,6 +48,7 @@ class SessionContext:
     read_config: Callable[[], LoadedConfig]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     find_tools: Callable[[], Toolchains]  # slow, and needed only with a sandbox
+    baseline: BaselineFile
     scripted: bool = False  # every agent plays a script
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY

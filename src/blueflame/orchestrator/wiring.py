@@ -20,6 +20,7 @@ from blueflame.memory.registry import build_builtin, build_memory, describe_memo
 from blueflame.model.health import HealthReport
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
+from blueflame.orchestrator.baseline import BaselineFile
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -63,6 +64,7 @@ def build_context(
         find_tools=cache(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
         ),
+        baseline=BaselineFile(project.paths.baseline),
         scripted=script is not None,
         cassette=cassette,
         memory=build_memory(settings, project.paths, os.environ),

@@ -57,6 +57,8 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
                 "exit_code": run.check.exit_code,
                 "seconds": run.check.seconds,
                 "flaky": run.check.flaky,
+                "red_before": run.check.red_before,
+                "failures": list(run.check.failures),
             }
             for run in report.checks
         ],

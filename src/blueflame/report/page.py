@@ -114,7 +114,7 @@ def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
         open_gates=[each for each in report.decisions if each.settled is None and not report.ended],
         settled=[each for each in report.decisions if each.settled is not None],
         shown_failures=report.failures[-MAX_FAILURES:],
-        red=[run for run in report.checks if not run.check.passed],
+        red=[run for run in report.checks if not run.check.is_acceptable],
         accounts=list(report.accounts.items()),
         left_out=[*report.left_out, *_list_not_shown(evidence)],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -281,13 +281,20 @@ def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[E
     record = session.tasks[event.task]
     if record.result is None or record.result.sha != event.sha or record.state is not TaskState.DONE:
         return
-    red = [check for check in event.checks if not check.passed]
+    red = [check for check in event.checks if not check.is_acceptable]
     if red:
         yield VerdictGiven(task=event.task, sha=event.sha, verdict=build_failed_verdict(red))
     elif not session.workflow.has_stage("validate"):
-        passed = f"{len(event.checks)} checks passed" if event.checks else "no checks are configured"
-        verdict = Verdict(status=VerdictStatus.PASS, notes=passed, by="checks")
+        verdict = Verdict(status=VerdictStatus.PASS, notes=_describe_passed(event.checks), by="checks")
         yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict)
+
+
+def _describe_passed(checks: Sequence[Check]) -> str:
+    if not checks:
+        return "no checks are configured"
+    known = [check.name for check in checks if not check.passed]
+    passed = f"{len(checks) - len(known)} checks passed"
+    return f"{passed}; red before, same failures: {', '.join(known)}" if known else passed
 
 
 def build_failed_verdict(red: list[Check]) -> Verdict:

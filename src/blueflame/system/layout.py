@@ -41,6 +41,11 @@ class StatePaths:
         return self.state / "logs"
 
     @property
+    def baseline(self) -> Path:
+        """How the checks ended on base trees (orchestrator/baseline.py)."""
+        return self.state / "baseline.json"
+
+    @property
     def activity_log(self) -> Path:
         return self.logs / "activity.log"
 

@@ -90,8 +90,8 @@ def _format_checks(checks: Iterable[Check]) -> str:
 
 
 def _describe_check(check: Check) -> str:
-    if check.flaky:
-        return "is flaky (red, then green on the same tree)"
+    if check.flaky or check.red_before:
+        return f"is {check.state}"
     return "passed" if check.passed else "failed"
 
 

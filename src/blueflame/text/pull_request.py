@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.spend import NO_SPEND
-from blueflame.model.verdict import Check
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 from blueflame.text.format import format_dollars
@@ -44,15 +43,9 @@ def _format_checks(build: Build) -> Iterator[str]:
     yield f"## Checks on {build.commit[:12]}"
     yield ""
     for check in build.checks:
-        yield f"- `{check.name}`: {_format_check_result(check)} in {check.seconds:.1f} s"
+        yield f"- `{check.name}`: {check.state} in {check.seconds:.1f} s"
     if not build.checks:
         yield "- none are configured"
-
-
-def _format_check_result(check: Check) -> str:
-    if check.flaky:
-        return "flaky (red, then green on the same tree)"
-    return "passed" if check.passed else f"exit {check.exit_code}"
 
 
 def _format_reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:

@@ -162,6 +162,8 @@ def _build_build_json(build: Build) -> dict[str, Any]:
                 "exit_code": check.exit_code,
                 "seconds": check.seconds,
                 "flaky": check.flaky,
+                "red_before": check.red_before,
+                "failures": list(check.failures),
                 "output_sha256": check.output_sha256,
             }
             for check in build.checks

@@ -33,6 +33,8 @@ def test_the_json_of_a_changeset_has_its_build(record: ChangesetRecord) -> None:
         "exit_code": 0,
         "seconds": 0.4,
         "flaky": False,
+        "red_before": False,
+        "failures": [],
         "output_sha256": "",
     }
     assert build_changeset_json(replace(record, build=None))["build"] is None

@@ -79,7 +79,7 @@ def _render_files(files: Sequence[FileChange]) -> RenderableType:
 def _render_checks(checks: Sequence[Check]) -> RenderableType:
     rows = [
         (
-            Text(OK, "good") if check.passed else Text(BAD, "bad"),
+            _choose_mark(check),
             clean_text(check.name),
             _format_result(check),
             Text(format_duration(check.seconds), "quiet"),
@@ -89,10 +89,16 @@ def _render_checks(checks: Sequence[Check]) -> RenderableType:
     return Group(Text("Checks on the commit that would land", "quiet"), build_columns(rows, right=(3,)))
 
 
+def _choose_mark(check: Check) -> Text:
+    if check.passed:
+        return Text(OK, "good")
+    return Text(NOTE, "warn") if check.red_before else Text(BAD, "bad")
+
+
 def _format_result(check: Check) -> Text:
     if check.passed:
         return Text("flaky: failed at first" if check.flaky else "", "warn")
-    return Text("timed out" if check.timed_out else f"exit {check.exit_code}", "bad")
+    return Text(check.state, "warn" if check.red_before else "bad")
 
 
 def _render_weakenings(found: Sequence[Weakening]) -> RenderableType:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.merging import find_tree
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
+from blueflame.orchestrator.baseline import BaselineKey, digest_commands
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.commands import Command
-from blueflame.orchestrator.engine.diagnostics import run_check, run_checks
+from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
@@ -22,31 +25,83 @@ from blueflame.system.environment import build_worktree_variables
 MIN_TIMEOUT_SECONDS = 0.1  # 0 would mean no limit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOrder:
+    """What to run on which commit, and for whom: `owner` is a session, or a trial."""
+
+    owner: str
+    base_branch: str
+    lines: tuple[str, ...]
+    sha: str
+    subject: str
+    again: bool = False  # new names for commands that have run already, so that they run once more
+    report: ReportCheck = lambda _line, _check: None
+
+
 async def check_commit(
     context: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
 ) -> tuple[Check, ...] | None:
-    """Run the worktree's setup, then every diagnostic command; a setup that fails is a red check.
+    """Run the session's checks on a commit; () when it has none, None when a stop ended them."""
+    order = CheckOrder(
+        owner=session.id,
+        base_branch=session.base_branch,
+        lines=session.limits.checks,
+        sha=sha,
+        subject=subject,
+        again=again,
+    )
+    return await run_order(context, order) if order.lines else ()
 
-    None when a stop ended it. Commands that an earlier orchestrator started are found by their names; `again` gives
-    them new names, so that they run once more.
+
+async def check_base(context: SessionContext, session: Session, base: str) -> tuple[Check, ...] | None:
+    """Find how the checks end on a base, or run them there; None when a stop ended them."""
+
+    async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
+        return await check_commit(context, session, commit, "base", again=again)
+
+    async with context.baseline.lock:  # tasks that ask at once share one run
+        known = await asyncio.to_thread(find_base_checks, context, session, base)
+        if not known:
+            tree = await asyncio.to_thread(find_tree, context.repo, base)
+            try:
+                known = {tree: await CheckRunner(run=run).examine(base, tree)}
+            except ChecksStopped:
+                return None
+            key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
+            await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)
+    # never a setup command: one that fails is no reason to accept a result that was not checked
+    (checks,) = known.values()
+    return tuple(check for check in checks if check.name in session.limits.checks)
+
+
+def find_base_checks(context: SessionContext, session: Session, base: str) -> dict[str, tuple[Check, ...]]:
+    """Find the recorded result on the base, by tree; empty when these checks never ran there."""
+    tree = find_tree(context.repo, base)
+    found = context.baseline.find(BaselineKey(tree=tree, commands=digest_commands(context.settings)))
+    same = found is not None and tuple(check.name for check in found) == session.limits.checks
+    return {tree: found} if found is not None and same else {}
+
+
+async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, ...] | None:
+    """Run the worktree's setup, then every line; a setup that fails is a red check.
+
+    None when a stop ended it. Commands that an earlier orchestrator started are found by their names.
     """
-    lines = session.limits.checks
-    if not lines:
-        return ()
-    name = f"{subject}-{sha[:12]}" + ("-again" if again else "")
-    async with _open_scratch(context, f"{session.id}.{name}", context.paths.checkout(f"check-{name}"), sha) as checkout:
+    name = f"{order.subject}-{order.sha[:12]}" + ("-again" if order.again else "")
+    path = context.paths.checkout(f"check-{name}")
+    async with _open_scratch(context, f"{order.owner}.{name}", path, order.sha) as checkout:
         variables = build_worktree_variables(
             root=context.repo.root,
             worktree=find_inner_path(context, checkout),
             branch="",
-            session=session.id,
-            task=subject,
-            base_branch=session.base_branch,
+            session=order.owner,
+            task=order.subject,
+            base_branch=order.base_branch,
             agent="checks",
             role="checks",
         )
         command = Command(
-            name=f"{session.id}.{name}.check",
+            name=f"{order.owner}.{name}.check",
             text="",
             cwd=checkout,
             env={},
@@ -54,21 +109,23 @@ async def check_commit(
             timeout=context.settings.validation.validator_diagnostics.timeout,
         )
         wall = build_command_walls(context, checkout, variables, setup=True)
-        setup = await _run_setup(context, replace(command, name=f"{session.id}.{name}.setup", wall=wall))
+        setup = await _run_setup(context, order, replace(command, name=f"{order.owner}.{name}.setup", wall=wall))
         if setup is None or not all(check.passed for check in setup):
             return setup
-        return await run_checks(context.engine, lines, command)
+        return await run_checks(context.engine, order.lines, command, order.report)
 
 
-async def _run_setup(context: SessionContext, like: Command) -> tuple[Check, ...] | None:
+async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) -> tuple[Check, ...] | None:
     """Run up to the first that fails; the time limit is for all of them together."""
     left = context.settings.worktree.setup_timeout
     done: list[Check] = []
     for n, line in enumerate(context.settings.worktree.setup, start=1):
         command = replace(like, name=f"{like.name}-{n:02d}", text=line, timeout=max(left, MIN_TIMEOUT_SECONDS))
+        order.report(line, None)
         check = await run_check(context.engine, command)
         if check is None:
             return None
+        order.report(line, check)
         done.append(check)
         if not check.passed:
             break

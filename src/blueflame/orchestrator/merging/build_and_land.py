@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from blueflame.checks.failed_tests import mark_red_before
 from blueflame.checks.merge_losses import find_losses
 from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.git.landing import Advanced, Dirty, advance_branch
@@ -26,11 +27,12 @@ from blueflame.model.event import (
     PullRequestOpened,
 )
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.check_commit import check_commit
+from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks
 from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed, list_failed
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
-from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
+from blueflame.orchestrator.merging.bisect import examine_base, find_culprit
 from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.effects import BuildChangeset, LandChangeset
 from blueflame.session.merging.queue import handle_conflict
@@ -64,6 +66,8 @@ async def build_changeset(
         mode=context.settings.landing.mode,
     )
     base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
+    on_base = await asyncio.to_thread(find_base_checks, context, session, base)
+    known.update(on_base)
     events = await build_on_base(site, session, changeset.id, base)
     allow_file = context.settings.validation.secrets.allow_file
     return await asyncio.to_thread(add_hints, context.repo, events, allow_file=allow_file)
@@ -83,8 +87,11 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         listed = "\n".join(str(leak) for leak in leaks)
         return [ChangesetEvicted(changeset=name, reason=f"it would land secrets:\n{listed}")]
     try:
-        checks = await site.runner.examine(made)
-        if not all(check.passed for check in checks):
+        known = site.runner.known.get(await asyncio.to_thread(find_tree, site.repo, base), ())
+        checks = await site.runner.examine(made.commit, made.tree, known)
+        if list_failed(checks):
+            checks = mark_red_before(checks, await examine_base(site.runner, inputs))
+        if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
         return []

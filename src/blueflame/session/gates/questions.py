@@ -125,7 +125,13 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
         "why": {record.task.id: truncate_text(record.task.description) for record in records},
         "review": {record.task.id: truncate_text(record.verdict_notes) for record in records if record.verdict_notes},
         "checks": [
-            {"name": check.name, "passed": check.passed, "seconds": check.seconds, "flaky": check.flaky}
+            {
+                "name": check.name,
+                "passed": check.passed,
+                "seconds": check.seconds,
+                "flaky": check.flaky,
+                "red_before": check.red_before,
+            }
             for check in build.checks
         ],
         "cost_usd": spent.usd,

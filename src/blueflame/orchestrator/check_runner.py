@@ -1,0 +1,65 @@
+"""Check commits, each tree at most once; a check that is red and then green is flaky."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from blueflame.checks.failed_tests import mark_red_before
+from blueflame.model.verdict import Check
+
+Checks = tuple[Check, ...]
+RunChecks = Callable[[str, bool], Awaitable[Checks | None]]
+"""Runs the diagnostics on a commit, for the first time or (True) again; None when a stop ended them."""
+
+
+class ChecksStopped(Exception):
+    """A stop ended the checks early: there is no result; they run again after a resume."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRunner:
+    """Checks commits, and keeps the results by tree."""
+
+    run: RunChecks
+    known: dict[str, Checks] = field(default_factory=dict)  # by tree
+    retry: bool = True
+
+    async def examine(self, commit: str, tree: str, on_base: Checks = ()) -> Checks:
+        """Check the commit. A failed check runs once more, unless it is as red as on the base; if it passes then, it is
+        flaky."""
+        if tree not in self.known:
+            checks = await self._run(commit, again=False)
+            if self.retry and list_blamed(mark_red_before(checks, on_base)):
+                checks = _mark_flaky(checks, await self._run(commit, again=True))
+            self.known[tree] = checks
+        return self.known[tree]
+
+    async def _run(self, commit: str, *, again: bool) -> Checks:
+        checks = await self.run(commit, again)
+        if checks is None:
+            raise ChecksStopped
+        return checks
+
+
+def _mark_flaky(first: Checks, second: Checks) -> Checks:
+    """Mark checks that differ between two runs on one tree. After a failed setup the first run lacks the others."""
+    later = {check.name: check for check in second}
+    if {check.name for check in first} != later.keys():
+        return tuple(replace(check, flaky=check.passed) for check in second) if not list_failed(second) else first
+    return tuple(_compare_runs(check, later[check.name]) for check in first)
+
+
+def _compare_runs(one: Check, other: Check) -> Check:
+    if one.passed == other.passed:
+        both = tuple(name for name in one.failures if name in other.failures)
+        return replace(one, failures=both or one.failures)
+    return replace(one if one.passed else other, flaky=True)
+
+
+def list_failed(checks: Checks) -> list[Check]:
+    return [check for check in checks if not check.passed]
+
+
+def list_blamed(checks: Checks) -> list[Check]:
+    return [check for check in checks if not check.is_acceptable]
