@@ -104,11 +104,11 @@ def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -
     with lock_project(project) as journal:
         session = open_session(project, journal, request="x")
     outside.configure(roles={"worker": {"runtime": "claude"}}, runtimes={"claude": {"command": "no-such-claude"}})
-    drift = _detect_drift(build_context(project, session), session)
+    drift = detect_drift(build_context(project, session), session)
     assert drift is not None
     assert drift.digest == "", "it cannot be adopted"
     assert "claude" in " ".join(drift.changes)
-    rehearsed = _detect_drift(build_context(project, session, script=outside.script), session)
+    rehearsed = detect_drift(build_context(project, session, script=outside.script), session)
     assert rehearsed is not None
     assert rehearsed.limits.get_runtime("worker") == "scripted"
 
