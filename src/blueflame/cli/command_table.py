@@ -31,6 +31,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("resume", START, "run:resume", "Continue an unfinished session."),
         ("demo", START, "demo:demo", "Run a whole session on a throw-away repository."),
         ("watch", WATCH, "watch:watch", "Show what each agent does now, and its cost."),
+        ("sessions", WATCH, "sessions:sessions", "List the sessions of this repository."),
         ("status", WATCH, "status:status", "Show the gates, agents and tasks of a session."),
         ("gates", WATCH, "gates:gates", "List the open gates."),
         ("answer", WATCH, "answer:answer", "Answer a gate from any terminal."),

@@ -1,0 +1,74 @@
+"""`blueflame sessions`: list the sessions of this repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blueflame.cli.options import config_option, json_option
+from blueflame.cli.output import print_json, print_text
+from blueflame.text.format import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from blueflame.views.sessions import SessionRow
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Show only the newest N sessions; 0 = all.",
+)
+@config_option
+@json_option
+def sessions(last: int, config: Path | None, as_json: bool) -> int:
+    """List the sessions of this repository, newest first: state, tasks that landed, cost and request."""
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_running_pid, find_unfinished, load_session, open_journal
+    from blueflame.views.sessions import build_session_row, build_sessions_json
+
+    project = open_project(config)
+    with open_journal(project) as journal:
+        known = journal.sessions()
+        newest, left = known[:last] if last else known, find_unfinished(journal)
+        at_work = left.id if left is not None and find_running_pid(project) is not None else ""
+        rows = [build_session_row(load_session(journal, each.id), running=each.id == at_work) for each in newest]
+    if as_json:
+        print_json(build_sessions_json(rows))
+        return 0
+    from blueflame.cli.console import make_console, print_view
+
+    print_view(make_console(), _render_rows(rows))
+    if len(rows) < len(known):
+        print_text(f"  … and {format_count(len(known) - len(rows), 'older session')}: --last 0 lists all")
+    return 0
+
+
+def _render_rows(rows: Sequence[SessionRow]) -> RenderableType:
+    from rich.text import Text
+
+    from blueflame.cli.console import build_columns
+    from blueflame.text.format import format_dollars
+    from blueflame.text.sanitize import shorten_line
+
+    head = [Text(word, "quiet") for word in ("session", "state", "landed", "cost", "request")]
+    cells = [
+        (
+            Text(row.session, "id"),
+            Text(row.state, "good" if row.outcome == "completed" and row.work.is_whole else "warn"),
+            f"{row.work.landed} of {row.work.tasks}",
+            format_dollars(row.cost_micro_usd, places=2),
+            shorten_line(row.request, 60),
+        )
+        for row in rows
+    ]
+    return build_columns([head, *cells], right=(2, 3), whole=range(4))
