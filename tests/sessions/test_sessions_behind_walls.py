@@ -184,7 +184,10 @@ def test_an_agent_that_takes_too_much_memory_is_ended(walled: Stage) -> None:
     walled.reconfigure(sandbox={"level": "standard", "max_memory_mb": 100}, limits=ONCE)
     hog = {"run": "python3 -c 'x = bytearray(400 << 20); import time; time.sleep(20)'", "rogue": True}
     walled.play(task(1), workers={1: [hog, *writes("src/1.txt", "one")]})
-    assert last(walled.run(STOP)).ending is Ending.RESOURCES
+    ended = last(walled.run(STOP))
+    assert ended.ending is Ending.RESOURCES
+    assert "memory limit 100 MB reached: " in ended.notes
+    assert "raise sandbox.max_memory_mb" in ended.notes
 
 
 @needs_sandbox

@@ -223,7 +223,7 @@ def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
             return _read_exit_code(status)
         why = pressure.find_violation()
         if why is not None:
-            raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
+            raise WorldError(f"the command was ended: {why[1]} in blueflame.yaml")
         heard = _wait_for_signal(POLL_SECONDS)
         if heard is not None and heard != signal.SIGCHLD:
             if heard in STOP_SIGNALS and give_up is not None:  # the second one: do not wait any longer

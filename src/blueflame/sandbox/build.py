@@ -28,6 +28,7 @@ from blueflame.sandbox.prepare import IS_MACOS
 from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
+from blueflame.system.machine import measure_memory_share
 
 UNPRIVILEGED_UID = 1000  # the uid inside when the caller is root: there is no root inside, not even by name
 CHECKOUT_PARENTS = ("/work", "/workspace", "/checkout")  # the first in which nothing else of this machine is mounted
@@ -45,6 +46,7 @@ class SandboxContext:
     repo_root: Path | None = None
     objects: Path | None = None
     common: Path | None = None  # for our own files, if sandboxes share them; else each has its own
+    agents: int = 1  # that share the machine's memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
     if level is SandboxLevel.OFF:
         variables = clean_environment(site.environ, allow=settings.environment) | dict(wanted.variables)
         given = tuple(sorted(variables.items()))
-        bounds = build_bounds(settings)
+        bounds = build_bounds(settings, site.agents)
         return SandboxSpec(
             level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
         )
@@ -106,7 +108,7 @@ def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
         network=network,
         hosts=hosts if network is Network.DOORS else (),
         registries=tuple(wanted.registries) if network is Network.DOORS else (),
-        bounds=build_bounds(settings),
+        bounds=build_bounds(settings, site.agents),
         environment=tuple(sorted((variables | dict(wanted.variables)).items())),
         links=() if hosts or wanted.registries else site.tools.links,  # a setup command fills its own folders
         uid=UNPRIVILEGED_UID if root else os.geteuid(),
@@ -138,13 +140,13 @@ def choose_inner_path(site: SandboxContext, worktree: Path) -> str:
     return real
 
 
-def build_bounds(settings: SandboxSettings) -> ResourceLimits:
+def build_bounds(settings: SandboxSettings, agents: int) -> ResourceLimits:
     return ResourceLimits(
         cpu_seconds=settings.max_cpu_seconds,
         file_bytes=settings.max_file_size_mb << 20,
         open_files=settings.max_open_files,
         processes=settings.max_processes,
-        memory_mb=settings.max_memory_mb,
+        memory_mb=settings.max_memory_mb or measure_memory_share(agents),
         min_free_disk_mb=settings.min_free_disk_mb,
     )
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,8 @@ from blueflame.model.limits import Capacity
 from blueflame.model.settings import Settings
 
 UNLIMITED_AGENTS = 1_000
+MIN_MEMORY_MB = 2048  # of one agent; a machine with less starts fewer agents
+SHARED_PART = 0.8  # of the free memory; the rest is left to the person
 MB = 2**20
 UNLIMITED_BYTES = 2**60  # control groups write "no limit" as a number near 2**63, or as the word max
 CGROUP_MOUNT = Path("/sys/fs/cgroup")
@@ -43,6 +46,17 @@ def measure_capacity(settings: Settings, running: int, room: FreeResources, chec
     else:
         reason = f"{room.memory // MB:,} MB of memory are free, {per_agent // MB:,} MB are required for each agent"
     return Capacity(agents=max(1, min(by_memory, by_disk)), reason=reason)
+
+
+@cache
+def measure_memory_share(agents: int) -> int:
+    """Return how many MB one of so many agents may use, as measured once: later, agents would count each other."""
+    free = min(psutil.virtual_memory().available, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT))
+    return compute_memory_share(free, agents)
+
+
+def compute_memory_share(free: int, agents: int) -> int:
+    return max(MIN_MEMORY_MB, int(free * SHARED_PART) // MB // max(agents, 1))
 
 
 def measure_free(folder: Path) -> FreeResources:

@@ -69,7 +69,11 @@ class Cgroup:
         """Count the processes that the kernel has killed because memory ran out."""
         if not self.has_memory_limit:
             return 0
-        return max(_read_oom_kills(f"{self._memory_path}/{name}") for name in OOM_FILES)
+        return max(_read_counter(f"{self._memory_path}/{name}", "oom_kill") for name in OOM_FILES)
+
+    def count_refused_forks(self) -> int:
+        """Count the processes and threads that could not be started because there were too many."""
+        return _read_counter(f"{self._pids_path}/pids.events", "max") if self.has_process_limit else 0
 
     def count_processes(self) -> int | None:
         """Count processes and threads; None if unreadable."""
@@ -130,12 +134,12 @@ def _create_group(place: CgroupParent, path: str, limits: Mapping[str, int]) -> 
     return dict.fromkeys(place.controllers, path)
 
 
-def _read_oom_kills(path: str) -> int:
+def _read_counter(path: str, name: str) -> int:
     try:
         lines = _read_text(path).splitlines()
     except OSError:
         return 0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 def remove_cgroups(paths: tuple[str, ...]) -> bool:

@@ -9,18 +9,23 @@ the sum of resident sets; only above the limit are shared pages divided among th
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import time
 
 from blueflame.warden.process_tree import list_descendants, read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from blueflame.warden.cgroup import Cgroup
     from blueflame.warden.launch_file import LaunchFile
 
 CHECK_SECONDS = 0.25
 PAUSE_FACTOR = 20  # a slow check is repeated less often: at most 5 % of one processor
 MB = 1024 * 1024
+SHELL_SIGNAL_BASE = 128  # a shell whose command died of signal n exits with 128+n
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -45,16 +50,23 @@ class ResourceMonitor:
         free = read_free_mb(self._launch.cwd) if needed else None
         if free is None or free >= needed:
             return None
-        return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {needed} MB must stay free"
+        state = f"only {free} MB are free on the disk of {self._launch.cwd}, and {needed} MB must stay free"
+        return "disk", f"{state}; free space, or lower sandbox.min_free_disk_mb"
 
     def check_oom_kills(self) -> tuple[str, str] | None:
         killed = self.group.count_oom_kills() if self.group is not None else 0
         if not killed:
             return None
-        return (
-            "memory",
-            f"it used its {self._launch.memory_mb} MB of memory, and the system killed {killed} of its processes",
-        )
+        cause = f"the system killed {killed} of its processes"
+        return "memory", f"memory limit {self._launch.memory_mb} MB reached: {cause}; raise sandbox.max_memory_mb"
+
+    def explain_failure(self, exit_code: int | None, number: int | None) -> str:
+        """Name the limit that a program which failed by itself has reached; "" if none is known."""
+        number = number if exit_code is None else exit_code - SHELL_SIGNAL_BASE
+        refused = self.group.count_refused_forks() if self.group is not None else 0
+        if refused and (allowed := self._launch.processes):
+            return f"process limit {allowed} reached: {refused} could not be started; raise sandbox.max_processes"
+        return explain_signal(number, self._launch.limits)
 
     def _check_processes(self) -> tuple[str, str] | None:
         allowed = self._launch.processes
@@ -64,7 +76,8 @@ class ResourceMonitor:
         found = counted if counted is not None else sum(member.threads for member in list_descendants({os.getpid()}))
         if found <= allowed:
             return None
-        return "processes", f"it had {found} processes and threads at once, more than the {allowed} allowed"
+        cause = f"it had {found} processes and threads at once, more than the {allowed} allowed"
+        return "processes", f"process limit {allowed} reached: {cause}; raise sandbox.max_processes"
 
     def _check_memory(self) -> tuple[str, str] | None:
         allowed = self._launch.memory_mb * MB
@@ -77,7 +90,19 @@ class ResourceMonitor:
         used += _measure_memfds({member.pid for member in tree}, enough=allowed - used)
         if used <= allowed:
             return None
-        return "memory", f"it used {used // MB} MB of memory, more than the {allowed // MB} MB allowed"
+        cause = f"it used {used // MB} MB of memory"
+        return "memory", f"memory limit {allowed // MB} MB reached: {cause}; raise sandbox.max_memory_mb"
+
+
+def explain_signal(number: int | None, limits: Mapping[int, int]) -> str:
+    """Name the limit that the kernel enforces by a signal; "" for any other."""
+    if number == signal.SIGXFSZ and resource.RLIMIT_FSIZE in limits:
+        size = limits[resource.RLIMIT_FSIZE] // MB
+        return f"file size limit {size} MB reached: it wrote a larger file; raise sandbox.max_file_size_mb"
+    if number == signal.SIGXCPU and resource.RLIMIT_CPU in limits:
+        seconds = limits[resource.RLIMIT_CPU]
+        return f"CPU limit {seconds} s reached: one process used more; raise sandbox.max_cpu_seconds"
+    return ""
 
 
 def read_free_mb(path: str) -> int | None:

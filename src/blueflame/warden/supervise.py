@@ -143,11 +143,15 @@ def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float,
 
 
 def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:
-    """Return why it exited: by itself, killed for its memory, or because its model refused to answer."""
+    """Return why it exited: by itself, killed for its memory, or because its model refused to answer. A limit that it
+    may have reached is named as well."""
     killed = attempt.monitor.check_oom_kills() if attempt.monitor is not None else None
     denied = _find_model_refusal(attempt) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
-    return ProcessEnding(reason, detail, status, sandboxed=sandboxed)
+    ending = ProcessEnding(reason, detail, status, sandboxed=sandboxed)
+    if status != 0 and not detail and attempt.monitor is not None:
+        ending.detail = attempt.monitor.explain_failure(ending.exit_code, ending.signal)
+    return ending
 
 
 def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ import pytest
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import CHECK_OUTPUT_BYTES, run_checks
+from blueflame.orchestrator.engine.interface import Walls
 from blueflame.orchestrator.engine.local import LocalEngine
 
 
@@ -33,6 +34,14 @@ def test_each_command_becomes_a_check_with_its_own_exit_code(repo: Path) -> None
         True,
     )
     assert (broken.exit_code, broken.output, broken.passed) == (7, "oh no\n", False)
+
+
+def test_the_limit_that_a_check_reached_ends_its_output(repo: Path) -> None:
+    walls = Walls(env=dict(os.environ), limits={"fsize": 1 << 20}, keys={"memory_mb": 2000})
+    like = Command(name="s.c", text="", cwd=repo, env={}, timeout=20, wall=lambda _folder: walls)
+    found = asyncio.run(run_checks(LocalEngine(repo.parent / "state"), ("head -c 2000000 /dev/zero >large",), like))
+    assert found is not None
+    assert found[0].output.endswith("wrote a larger file; raise sandbox.max_file_size_mb\n")
 
 
 def test_no_commands_give_no_checks(repo: Path) -> None:

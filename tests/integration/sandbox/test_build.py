@@ -386,7 +386,7 @@ def test_launch_json_gets_the_sandbox_and_its_limits(room: SandboxFixture) -> No
         "/tmp": f"{room.folder}/tmp",
         str(room.worktree): str(room.worktree),
     }
-    assert prepared.limits["fsize"] == 50 << 20
+    assert prepared.limits["fsize"] == 1024 << 20
 
 
 # --- where the checkout is ------------------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ import pytest
 from blueflame.model.settings import Settings
 from blueflame.system.machine import (
     MB,
+    MIN_MEMORY_MB,
     UNLIMITED_AGENTS,
     UNLIMITED_BYTES,
     FreeResources,
+    compute_memory_share,
     measure_capacity,
     measure_cgroup_memory,
     measure_free,
@@ -46,6 +48,12 @@ def test_a_full_disk_counts_as_much_as_full_memory() -> None:
 
 def test_without_adaptation_only_the_configuration_bounds() -> None:
     assert measure_capacity(settings(adaptive=False), 0, FreeResources(memory=0, disk=0), MB).agents == UNLIMITED_AGENTS
+
+
+def test_agents_share_most_of_the_free_memory_and_none_has_less_than_it_needs() -> None:
+    assert compute_memory_share(20 << 30, 4) == 4096
+    assert compute_memory_share(20 << 30, 1) == 16384
+    assert compute_memory_share(1 << 30, 8) == MIN_MEMORY_MB
 
 
 def test_the_room_of_this_machine_can_be_read(tmp_path: Path) -> None:

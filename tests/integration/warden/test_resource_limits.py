@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,33 @@ def test_an_agent_with_too_many_processes_is_ended(who: SystemUser, folder: Path
     assert ended["left_running"] == []
 
 
+def test_a_file_that_grows_past_its_limit_is_named_as_the_cause(who: SystemUser, folder: Path) -> None:
+    script = "head -c 2000000 /dev/zero >large"
+    limits = {"fsize": 1 << 20}
+    launch = write_sandboxed_launch(folder, "/bin/sh", "-c", script, limits=limits, memory_mb=500)
+    ended = run_warden_as(who, launch)
+
+    assert ended["reason"] == "exited"
+    assert ended["detail"] == ("file size limit 1 MB reached: it wrote a larger file; raise sandbox.max_file_size_mb")
+
+
+def test_processes_that_could_not_be_started_are_named_as_the_cause(folder: Path) -> None:
+    if not cgroup.probe_cgroups()[1]:
+        pytest.skip("there are no control groups here")
+    group = cgroup.create_cgroup("refused", memory_mb=0, processes=2, folder=str(folder))
+    assert group is not None
+    script = "read go; for n in 1 2 3 4; do sleep 1 & done; wait"
+    with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as shell:
+        group.add_process(shell.pid)
+        shell.communicate(b"go\n")
+    launch = LaunchFile({"attempt": "refused", "argv": ["sh"], "cwd": str(folder), "processes": 2})
+    explained = ResourceMonitor(launch, group).explain_failure(2, None)
+    group.remove()
+
+    assert explained.startswith("process limit 2 reached: ")
+    assert explained.endswith("; raise sandbox.max_processes")
+
+
 def test_threads_count_as_processes(who: SystemUser, folder: Path) -> None:
     threads = "import threading, time\nfor _ in range(40): threading.Thread(target=time.sleep, args=(600,)).start()"
 
@@ -95,7 +123,7 @@ def test_a_fork_bomb_in_a_sandbox_is_limited_by_the_kernel_and_ended(who: System
     ended = run_warden_as(who, write_sandboxed_launch(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
 
     assert (ended["reason"], ended["left_running"]) == ("processes", [])
-    assert (folder / "full").exists() or ended["detail"].split()[2] <= "77"
+    assert (folder / "full").exists() or int(ended["detail"].partition("it had ")[2].split()[0]) <= 77
 
 
 def test_processes_of_others_do_not_count(who: SystemUser, folder: Path) -> None:

@@ -44,13 +44,13 @@ class SandboxSettings(Section):
     off: no sandbox at all, agents run as you."""
     max_cpu_seconds: int = Field(default=7200, ge=1, le=10**7)
     """CPU time of one agent."""
-    max_memory_mb: int = Field(default=2048, ge=64, le=10**8)
-    """Memory of one agent with all its processes."""
-    max_file_size_mb: int = Field(default=50, ge=1, le=10**7)
+    max_memory_mb: int | None = Field(default=None, ge=64, le=10**8)
+    """Memory of one agent with all its processes; left out: its share of what is free on the machine, 2048 at least."""
+    max_file_size_mb: int = Field(default=1024, ge=1, le=10**7)
     """The largest file an agent may write."""
-    max_open_files: int = Field(default=1024, ge=64, le=10**6)
+    max_open_files: int = Field(default=8192, ge=64, le=10**6)
     """File descriptors of one agent."""
-    max_processes: int = Field(default=512, ge=16, le=10**6)
+    max_processes: int = Field(default=2048, ge=16, le=10**6)
     """Processes and threads of one agent at the same time."""
     min_free_disk_mb: int = Field(default=500, ge=0, le=10**8)
     """An agent is ended when less than this is left on the disk it writes to; 0 = never."""

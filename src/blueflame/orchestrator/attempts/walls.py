@@ -183,6 +183,7 @@ def _build_site(context: SessionContext) -> SandboxContext:
         repo_root=context.repo.root,
         objects=context.repo.objects,
         common=context.paths.state / "box",
+        agents=context.settings.concurrency.development,
     )
 
 

@@ -45,6 +45,7 @@ class CommandResult(NamedTuple):
     seconds: float
     timed_out: bool
     attempt: str  # its id in the engine; the log has stdout and stderr in order
+    detail: str = ""  # the limit that it reached, or why it did not start
 
 
 async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
@@ -60,7 +61,8 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
             return None
         if outcome.reason is not ExitReason.LOST:
             timed_out = outcome.reason is ExitReason.TIMEOUT
-            return CommandResult(_find_exit_code(outcome), outcome.seconds, timed_out, outcome.attempt)
+            detail = "" if timed_out else outcome.detail
+            return CommandResult(_find_exit_code(outcome), outcome.seconds, timed_out, outcome.attempt, detail)
     raise ProcessFailed(f"{command.text!r} was killed from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
 
 

@@ -48,7 +48,7 @@ async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
         name=command.text,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        output=log.text,
+        output=f"{log.text}{ran.detail}\n" if ran.detail else log.text,
         output_sha256=log.sha256,
         timed_out=ran.timed_out,
         failures=failures,
