@@ -146,9 +146,7 @@ def test_what_the_kernel_says_of_those_inside_counts(evidence: TrialEvidence) ->
 def test_limits_that_only_end_somebody_are_told_as_detected(evidence: TrialEvidence) -> None:
     trial, outcome = evidence.memory
     assert outcome is not None
-    watched = replace(
-        outcome, detail="memory limit 64 MB reached: it used 100 MB of memory"
-    )
+    watched = replace(outcome, detail="memory limit 64 MB reached: it used 100 MB of memory")
     assert judge("memory", replace(evidence, memory=(trial, watched)))[0] is GuardState.DETECTED
     unheld = replace(outcome, reason=ExitReason.EXITED)
     assert judge("memory", replace(evidence, memory=(trial, unheld)))[0] is GuardState.IMPOSSIBLE
