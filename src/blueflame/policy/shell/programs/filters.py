@@ -179,7 +179,10 @@ _PRINTERS = {
         refused="--compress-program --files0-from",
     ),
     "uniq": build_spec(
-        READ, text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated", check=_check_uniq
+        READ,
+        last=WRITE,
+        text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated",
+        check=_check_uniq,
     ),
     "od": build_spec(READ, text="-A -t -N -j -w -S"),
     "hexdump": build_spec(READ, text="-n -s -e", read="-f"),

@@ -16,37 +16,46 @@ _SAFE_OPTIONS = split_names(
     " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path"
 )
 _REFUSED_OPTIONS = split_names(
-    "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
+    "--git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCall:
-    """`folders` are the values of -C; `refused` is a global option that may not be used, or empty."""
+    """`folders` are the values of -C, `settings` of -c; `refused` is a global option that may not be used, or empty."""
 
     subcommand: str
     words: tuple[str, ...]
     folders: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     refused: str = ""
 
 
 def parse_git_call(words: tuple[str, ...]) -> GitCall:
     """Split the words after git into global options, subcommand and the rest."""
     folders: list[str] = []
+    settings: list[str] = []
     rest = list(words)
     refused = ""
     while rest and (rest[0].startswith("-") or not is_static(rest[0])):
         word = rest.pop(0)
         if word == "-C":
             folders.append(rest.pop(0) if rest else "\x00")
+        elif word == "-c":
+            settings.append(rest.pop(0) if rest else "\x00")
         elif word not in _SAFE_OPTIONS:
             refused = refused or word.split("=", 1)[0]
             if word in _REFUSED_OPTIONS and rest and word not in ("-p", "--paginate", "--bare"):
                 rest.pop(0)
         elif word in ("--version", "--help", "-h", "-v", "--html-path", "--man-path", "--info-path"):
-            return GitCall(subcommand="version", words=(), folders=tuple(folders), refused=refused)
+            rest = ["version"]
+            break
     return GitCall(
-        subcommand=rest[0] if rest else "help", words=tuple(rest[1:]), folders=tuple(folders), refused=refused
+        subcommand=rest[0] if rest else "help",
+        words=tuple(rest[1:]),
+        folders=tuple(folders),
+        settings=tuple(settings),
+        refused=refused or ("-c" if settings else ""),
     )
 
 
@@ -146,7 +155,7 @@ SUBCOMMANDS: dict[str, ProgramSpec] = {
     "checkout": build_spec(GUESS, text="-b -B --orphan --conflict", read="--pathspec-from-file", refused="-p --patch"),
     "restore": build_spec(GUESS, text="-s --source --conflict", read="--pathspec-from-file", refused="-p --patch"),
     "switch": build_spec(GUESS, text="-c -C --create --force-create --orphan --conflict"),
-    "stash": build_spec(GUESS, text="-m --message", refused="-p --patch"),
+    "stash": build_spec(GUESS, text="-m --message"),
     "worktree": build_spec(WRITE, first=TEXT, text="-b -B --reason --expire"),
     "merge": build_spec(GUESS, text="-m -s -X --strategy --strategy-option", read="-F --file", refused="-e --edit"),
     "merge-file": build_spec(WRITE),
@@ -214,6 +223,8 @@ def check_git(call: GitCall, parsed: ParsedArguments) -> str | None:
         return call.subcommand
     if call.subcommand == "config":
         return _check_config(parsed)
+    if call.subcommand == "stash" and parsed.operands[:1] != ("show",):
+        return next((name for name, _ in parsed.options if name in ("-p", "--patch")), None)
     if call.subcommand in ("fetch", "pull", "clone", "push", "ls-remote", "remote"):
         return next((word for word in parsed.operands if "ext::" in word or word.startswith("-")), None)
     return None
@@ -230,6 +241,13 @@ def _check_config(parsed: ParsedArguments) -> str | None:
     if not keys or not is_static(keys[0]) or _RISKY_SETTINGS.match(keys[0]):
         return f"writing {keys[0] if keys and is_static(keys[0]) else 'that setting'}"
     return None
+
+
+def is_harmless_setting(setting: str) -> bool:
+    """Return whether a setting such as `color.ui=never` or `core.pager=cat` starts no other program."""
+    name, _, value = setting.partition("=")
+    plain = name.lower() in ("core.pager", "core.editor") and value in ("", "cat", "true", ":")
+    return is_static(name) and (plain or not _RISKY_SETTINGS.match(name))
 
 
 def is_reading_config(parsed: ParsedArguments) -> bool:

@@ -290,8 +290,9 @@ PROGRAMS: dict[str, ProgramSpec] = {
     "jq": FILTERS["jq"],
 }
 _UNTAR = replace(_TAR, options={**_TAR.options, "-f": READ, "--file": READ})
+_SYMLINK = build_spec(READ, last=WRITE, text="-S --suffix", write="-t --target-directory")
 _IN_PLACE = build_spec(WRITE, text="-e -E -M", flags="-i -0 -l")
-_PYTHON = build_spec(READ, text="-W -X", refused="-i")
+_PYTHON = build_spec(READ, text="-W -X -c", refused="-i")
 PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
 
 
@@ -299,7 +300,9 @@ def find_spec(name: str, words: tuple[str, ...]) -> ProgramSpec | None:
     """Return the spec of a program that a rule allows; None if it is unknown."""
     if PYTHON.match(name):
         return _PYTHON
-    if name in ("perl", "ruby") and any(re.match(r"-\w*i", word) for word in words):
+    if name == "ln" and any(re.match(r"-\w*s|--symbolic", word) for word in words):
+        return _SYMLINK
+    if name in ("perl", "ruby") and any(re.match(r"-[^\WI]*i", word) for word in words):
         return _IN_PLACE
     if name in ("tar", "bsdtar") and any(re.match(r"-\w*[xt]|--(?:extract|get|list)", word) for word in words):
         return _UNTAR

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from blueflame.policy.shell.marks import LOOSE, UNKNOWN, is_static, split_names
+from blueflame.policy.shell.marks import LOOSE, MARKS, PIPE, UNKNOWN, is_static, split_names
 from blueflame.policy.shell.programs.listers import FIND_VALUES, list_printed_names, split_find
 from blueflame.policy.shell.programs.spec import ProgramSpec, build_spec
 
@@ -15,7 +15,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedCommand:
-    """What a wrapper runs. `looked` are files that it inspects; `refused` is why its command is unclear."""
+    """What a wrapper runs. `looked` are files that it inspects; `refused` is why a list of commands cannot allow it."""
 
     argvs: tuple[Words, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
@@ -119,28 +119,33 @@ def _split_replacement(words: Words) -> tuple[Words, str]:
 
 
 _FIND_REFUSED = split_names("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -okdir -execdir")
+_FIND_CHANGES = frozenset(("-delete", "-execdir"))
+"""Refused by a list of commands, judged by what they do under `@everyday`."""
 
 
 def _unwrap_find(argv: Words, _: Words | None) -> WrappedCommand:
     roots, expression = split_find(argv[1:])
     if any(_can_be_option(expression, at) for at in range(len(expression))):
         return WrappedCommand(refused="a word that is only known when it runs")
-    if bad := next((word for word in expression if word in _FIND_REFUSED), None):
+    if bad := next((word for word in expression if word in _FIND_REFUSED - _FIND_CHANGES), None):
         return WrappedCommand(refused=bad)
     names = list_printed_names(("find", *roots, *_drop_exec(expression)), None) or (UNKNOWN,)
     commands: list[Words] = []
     for at, word in enumerate(expression):
-        if word == "-exec":
+        if word in ("-exec", "-execdir"):
             command = _take_exec_command(expression[at + 1 :])
             if command and "{}" in command[0]:
                 return WrappedCommand(refused="-exec of what it finds")
             commands.extend(tuple(each.replace("{}", name) for each in command) for name in names[:16])
+        elif word == "-delete":
+            commands.extend(("rm", name) for name in names[:16])
     files = tuple(
         expression[at + 1]
         for at, word in enumerate(expression[:-1])
         if word in ("-newer", "-anewer", "-cnewer", "-samefile")
     )
-    return WrappedCommand(argvs=tuple(commands), looked=(*roots, *files))
+    changes = next((word for word in expression if word in _FIND_CHANGES), "")
+    return WrappedCommand(argvs=tuple(commands), looked=(*roots, *files), refused=changes)
 
 
 def _can_be_option(expression: Words, at: int) -> bool:
@@ -186,8 +191,9 @@ def _unwrap_shell(argv: Words, _: Words | None) -> WrappedCommand | None:
     if reads_text:
         if words and is_static(words[0]):
             return WrappedCommand(script=words[0])
-        return WrappedCommand(refused="text that is only known when it runs")
-    if not words or words[0].startswith(("-", "+")):
+        partly = words[0] if words and not MARKS.issuperset(words[0]) else None
+        return WrappedCommand(refused="text that is only known when it runs", script=partly)
+    if not words or words[0].startswith(("-", "+", PIPE)):
         return None if words == ["--version"] else WrappedCommand(refused="commands from its input or its own file")
     return None
 
