@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.model.policy import Decision, Patterns, Policy, UnparsableCommand
+from blueflame.model.policy import EVERYDAY, Decision, Patterns, Policy, UnparsableCommand
 from blueflame.model.settings.permissions import PermissionSettings
 from blueflame.policy.access import PathAccess, prepare_policy
 from blueflame.policy.path_patterns import compile_patterns
@@ -17,7 +17,8 @@ from blueflame.watcher.world import LocalWorld
 
 DEFAULTS = PermissionSettings()
 CONFIGS: dict[str, tuple[str, ...]] = {
-    "default": DEFAULTS.bash_rules.allowed_commands,
+    "default": tuple(command for command in DEFAULTS.bash_rules.allowed_commands if command != EVERYDAY),
+    "everyday": (EVERYDAY,),
     "git": ("git",),
     "python": ("make", "git", "python", "pytest", "ruff", "mypy", "tox"),
     "module": ("python -m pytest", "git status"),

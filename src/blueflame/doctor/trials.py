@@ -143,6 +143,7 @@ def _build_watch(
         worktree=str(checkout),
         scope=("src/",),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
+        sandboxed=box.level is not SandboxLevel.OFF,
     )
     save_policy(policy, folder / "policy.json")
     watch = {

@@ -9,6 +9,24 @@ from typing import Any, Protocol
 CANARY = "BlueflameCanary"
 """A tool that is never allowed: its refusal proves that the watcher works."""
 
+EVERYDAY = "@everyday"
+"""The rule for what developers run all day. It holds only where a sandbox does: see `policy/compile`."""
+
+BLOCKED_PATTERNS: Mapping[str, str] = {
+    r"rm\s+-rf": "remove files by name, without -r or -f",
+    r"git\s+push": "your commits are collected and landed for you; commit and go on",
+    r"git\s+checkout\s+main": "stay on your branch; git show main:FILE reads a file of another one",
+    r"git\s+merge": "results are merged for you; commit on your branch",
+    r"curl|wget": "there is no network; work with what is in the checkout",
+    r"sudo": "there are no other rights here; do it without, in your checkout",
+    r"chmod": "leave permissions as they are; git add --chmod=+x makes a script executable",
+    r"docker": "there are no containers here; run the program itself",
+    r"nc\s|netcat|ncat": "there is no network; work with what is in the checkout",
+    r"ssh|scp|sftp": "there is no network; work with what is in the checkout",
+    r"pip\s+install|npm\s+install|go\s+get": "dependencies are installed before you start; use those that are there",
+}
+"""The patterns that a list of commands blocks unless others are written, and what to do instead of each."""
+
 STRUCTURED_OUTPUT = "StructuredOutput"
 
 SKILL = "Skill"
@@ -42,7 +60,7 @@ class Policy:
     scope: tuple[str, ...] | None = None  # the task's locks; None: not enforced
     scratch: tuple[str, ...] = ()  # absolute; private to the sandbox, free to read and write: its /tmp and HOME
     readable: tuple[str, ...] = ()  # absolute; outside of the worktree, and may be read: /usr, toolchains
-    allowed_commands: tuple[str, ...] = ()  # by their words; "*" alone: any command at all
+    allowed_commands: tuple[str, ...] = ()  # by their words; EVERYDAY; "*" alone: any command at all
     blocked_patterns: tuple[str, ...] = ()  # Python's re, searched in each simple command that would run
     naming_style: str = ""
     naming_globs: Patterns = Patterns()

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from blueflame.model.policy import Decision, Policy, PolicyEnvironment
+from blueflame.model.policy import EVERYDAY, Decision, Policy, PolicyEnvironment
+from blueflame.paths.build_outputs import is_build_output
 from blueflame.paths.locks import WILDCARDS, LockPath, covers, fold_path, parse_locks
 from blueflame.paths.naming_style import is_well_named
 from blueflame.policy.decision_cache import DecisionCache
@@ -157,6 +158,8 @@ class PathAccess:
             return "read_only_role", f"a {rules.policy.role} only reads; report what should be changed instead"
         if is_in_git_folder(inner) or ".gitmodules" in list_spellings(inner):
             return "blocked_path", "git's own files are never written; use git commands"
+        if self.shell and EVERYDAY in rules.policy.allowed_commands and is_build_output(inner):
+            return self._refuse_blocked(inner)
         found = self._refuse_blocked(inner) or self._refuse_unallowed(inner) or self._refuse_out_of_scope(inner)
         return found or self._refuse_misnamed(inner)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from blueflame.model.attempt import PLANNER, VALIDATOR
-from blueflame.model.policy import Policy
+from blueflame.model.policy import BLOCKED_PATTERNS, EVERYDAY, Policy
 from blueflame.paths.locks import parse_locks
 from blueflame.policy.path_patterns import compile_patterns
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 SCHEMA_ROLES = (PLANNER, VALIDATOR, "triager")
 """Built-in roles that answer in a schema and make no commits."""
 
-READ_COMMANDS = ("git diff", "git log", "git show", "git status", "git blame", "git ls-files")
+READ_COMMANDS = (
+    *("git diff", "git log", "git show", "git status", "git blame", "git ls-files", "git grep", "git shortlog"),
+    *("git ls-tree", "git cat-file", "git rev-list", "git describe", "git branch --show-current", "git branch --list"),
+)
 """What a read-only role may run besides the diagnostics.
 
 `ls`, `grep` and `find` need no rule as long as they only read; a rule would let `find -exec` run anything.
@@ -39,16 +42,19 @@ def compile_policy(
     readable: Iterable[str] = (),
     also_blocked: Iterable[str] = (),
     skills: Iterable[str] = (),
+    sandboxed: bool = False,
 ) -> Policy:
     """Build the policy. Raises BadPattern or BadLock for what cannot be a rule.
 
     `schema`: the role answers in structured output and only reads. `answers`: it answers so and commits as well.
-    `scope` holds the task's locks: () is the whole repository, None enforces no scope.
+    `scope` holds the task's locks: () is the whole repository, None enforces no scope. `sandboxed`: a sandbox holds
+    the agent, so the rule EVERYDAY holds; without one, only the commands that are listed by their words.
     """
     locks = None if scope is None or not validation.file_scope.enforce else tuple(scope)
     parse_locks(locks or ())  # raises BadLock
     naming = validation.file_naming
     tests = validation.require_tests
+    commands = _list_commands(permissions, validation, read_only=schema, sandboxed=sandboxed)
     return Policy(
         role=role,
         worktree=worktree,
@@ -62,8 +68,8 @@ def compile_policy(
         scope=locks,
         scratch=tuple(scratch),
         readable=tuple(readable),
-        allowed_commands=_list_commands(permissions, validation, read_only=schema),
-        blocked_patterns=permissions.bash_rules.blocked_patterns,
+        allowed_commands=commands,
+        blocked_patterns=_list_blocked_patterns(permissions, everyday=EVERYDAY in commands),
         naming_style=naming.style if naming.enforce_for else "",
         naming_globs=compile_patterns(naming.enforce_for),
         commit_pattern=validation.commit_format.pattern,
@@ -89,9 +95,16 @@ def _filter_tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[
 
 
 def _list_commands(
-    permissions: PermissionSettings, validation: ValidationSettings, *, read_only: bool
+    permissions: PermissionSettings, validation: ValidationSettings, *, read_only: bool, sandboxed: bool
 ) -> tuple[str, ...]:
     if not read_only:
-        return permissions.bash_rules.allowed_commands
+        listed = permissions.bash_rules.allowed_commands
+        return listed if sandboxed else tuple(command for command in listed if command != EVERYDAY)
     diagnostics = validation.validator_diagnostics
     return (*(diagnostics.commands if diagnostics.enabled else ()), *READ_COMMANDS)
+
+
+def _list_blocked_patterns(permissions: PermissionSettings, *, everyday: bool) -> tuple[str, ...]:
+    """The default patterns belong to a list of commands; EVERYDAY refuses what leaves by itself, and says why."""
+    patterns = permissions.bash_rules.blocked_patterns
+    return () if everyday and patterns == tuple(BLOCKED_PATTERNS) else patterns

@@ -333,7 +333,7 @@ def test_a_policy_holds_all_that_the_walls_obey() -> None:
     compiled = policy(scope=("src/a",), scratch=("/tmp",), readable=("/usr",), agent_id="worker-12345678")
     defaults = PermissionSettings()
     assert compiled.blocked_paths.written == defaults.blocked_paths
-    assert compiled.allowed_commands == defaults.bash_rules.allowed_commands
+    assert compiled.allowed_commands == defaults.bash_rules.allowed_commands[1:]
     assert compiled.blocked_patterns == defaults.bash_rules.blocked_patterns
     assert (compiled.scope, compiled.scratch, compiled.readable) == (("src/a",), ("/tmp",), ("/usr",))
     assert (compiled.agent_id, compiled.read_only, compiled.naming_style) == ("worker-12345678", False, "")

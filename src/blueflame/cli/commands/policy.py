@@ -136,6 +136,7 @@ def _load_policy(
             scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
             skills=list_role_skills(settings, role),
+            sandboxed=settings.sandbox.level != "off",
         )
     except BadLock as error:
         raise UsageError(f"--scope: {error}") from None

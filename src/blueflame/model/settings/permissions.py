@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from blueflame.model.policy import BLOCKED_PATTERNS, EVERYDAY
 from blueflame.model.settings.fields import (
     Command,
     Duration,
@@ -79,25 +80,25 @@ class SandboxSettings(Section):
 
 class BashRules(Section):
     allowed_commands: tuple[Command, ...] = build_tuple_field(
-        ("make", "git diff", "git status", "git log", "git add", "git commit")
+        (EVERYDAY, "make", "git diff", "git status", "git log", "git add", "git commit")
     )
-    """Commands an agent may run, by their first words."""
-    blocked_patterns: tuple[Regex, ...] = build_tuple_field(
-        (
-            r"rm\s+-rf",
-            r"git\s+push",
-            r"git\s+checkout\s+main",
-            r"git\s+merge",
-            r"curl|wget",
-            r"sudo",
-            r"chmod",
-            r"docker",
-            r"nc\s|netcat|ncat",
-            r"ssh|scp|sftp",
-            r"pip\s+install|npm\s+install|go\s+get",
-        )
-    )
-    """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed."""
+    """Commands an agent may run, by their first words. "@everyday", in the sandbox: toolchains with any arguments, file
+    commands within the scope, git on the own checkout, programs of the repository; with level off it allows nothing."""
+    blocked_patterns: tuple[Regex, ...] = build_tuple_field(tuple(BLOCKED_PATTERNS))
+    """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed. Where @everyday
+    holds, the default ones do not apply: it refuses by itself what leaves the checkout or the machine."""
+
+    @model_validator(mode="after")
+    def _only_known_sets(self) -> BashRules:
+        unknown = next((each for each in self.allowed_commands if each.startswith("@") and each != EVERYDAY), None)
+        if unknown is not None:
+            raise InvalidValue(
+                "is not a set of commands",
+                f'write "{EVERYDAY}", or the first words of a command',
+                at=("allowed_commands",),
+                got=unknown,
+            )
+        return self
 
 
 class PermissionSettings(Section):

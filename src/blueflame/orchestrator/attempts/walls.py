@@ -120,6 +120,7 @@ def build_policy(context: SessionContext, session: Session, attempt: Attempt, sp
             mount.target for mount in spec.mounts if mount.kind is MountKind.RO and mount.target != spec.cwd
         ),
         skills=list_role_skills(context.settings, attempt.role),
+        sandboxed=spec.level is not SandboxLevel.OFF,
     )
 
 

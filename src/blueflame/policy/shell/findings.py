@@ -37,6 +37,7 @@ class OpaqueConstruct:
 
     rule: str
     what: str
+    defines: str = ""  # the name of a function
 
 
 @dataclass(slots=True)
@@ -52,8 +53,8 @@ class ReadLog:
     depth: int = 0
     backquoted: int = 0
 
-    def add_opaque(self, rule: str, what: str) -> None:
-        self.found.append(OpaqueConstruct(rule=rule, what=what))
+    def add_opaque(self, rule: str, what: str, defines: str = "") -> None:
+        self.found.append(OpaqueConstruct(rule=rule, what=what, defines=defines))
 
     def count_step(self) -> None:
         self.steps += 1

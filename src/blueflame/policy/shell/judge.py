@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.policy import Decision, PathRules, Policy
+from blueflame.model.policy import EVERYDAY, Decision, PathRules, Policy
 from blueflame.policy.shell.findings import OpaqueConstruct, SimpleCommand
 from blueflame.policy.shell.judge_command import judge_command
 from blueflame.policy.shell.judge_words import judge_assignment, judge_redirection
@@ -35,6 +35,7 @@ def judge_command_line(
         parse=parse,
         judge_script=judge_script,
         free="*" in policy.allowed_commands,
+        everyday=EVERYDAY in policy.allowed_commands,
     )
     return judge_script(source, tree, context) or Decision(True, "allowed", "")
 
@@ -47,6 +48,8 @@ def judge_script(source: str, tree: object, context: CommandContext) -> Decision
         found = read_commands(tree, source)
     except UnreadableSyntax as error:
         return Decision(False, "shell_unreadable", f"{error}. Simplify it, or run the parts one by one.")
+    defined = frozenset(each.defines for each in found if isinstance(each, OpaqueConstruct) and each.defines)
+    context = replace(context, functions=context.functions | defined)
     return next((refused for each in found if (refused := _judge_finding(each, context))), None)
 
 
@@ -70,7 +73,7 @@ def refuse_text(source: str) -> Decision | None:
 def _judge_finding(found: SimpleCommand | OpaqueConstruct, context: CommandContext) -> Decision | None:
     if isinstance(found, OpaqueConstruct):
         why = f"{found.what} cannot be checked before it runs. Write the commands out, one by one."
-        return None if context.free else Decision(False, found.rule, why)
+        return None if context.free or context.everyday else Decision(False, found.rule, why)
     here = replace(context, cwds=_join_folders(found.cwds, context))
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"

@@ -9,7 +9,7 @@ from blueflame.policy.shell.findings import Redirection
 from blueflame.policy.shell.marks import format_marked, is_glob, is_static, is_unknown
 from blueflame.policy.shell.paths import CommandContext, judge_path
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, parse_arguments
-from blueflame.policy.shell.programs.variables import PATH_VARIABLES, is_dangerous_variable
+from blueflame.policy.shell.programs.variables import PATH_VARIABLES, is_dangerous_variable, is_wall_variable
 from blueflame.policy.shell.refusals import Words, name_command, refuse_command
 
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
@@ -33,24 +33,30 @@ def _judge_options(
     argv: Words, known: ProgramSpec, parsed: ParsedArguments, context: CommandContext
 ) -> Decision | None:
     for name, value in parsed.options:
-        if name in known.refused and not context.free:
-            return refuse_command("option_refused", argv, f"the option {name} may run or load other code")
-        if not is_static(name) and not context.free:
+        if name in known.refused and (argv[0].startswith("git ") or not _is_trusting(context)) and not context.free:
+            why = f"the option {name} waits for input, or may run or load other code; leave it out"
+            return refuse_command("option_refused", argv, why)
+        if not is_static(name) and not _is_trusting(context):
             return refuse_command("shell_dynamic", argv, f"the option {format_marked(name)} is only known when it runs")
         role = known.options.get(name, WordRole.GUESS)
         if value is not None and (refused := _judge_operand(value, role, context)):
             return name_command(refused, argv)
-    if known.check is not None and not context.free and (bad := known.check(parsed)):
+    if known.check is not None and not _is_trusting(context) and (bad := known.check(parsed)):
         return refuse_command("option_refused", argv, f"{format_marked(bad)} is not allowed")
     risky = known.refused or any(role is WordRole.WRITE for role in known.options.values())
     bad = next(
         (word for word in parsed.unknown if risky and (is_unknown(word) or known.operands is not WordRole.READ)), None
     )
-    if bad is not None and not context.free and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
+    if bad is not None and not _is_trusting(context) and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
         return refuse_command(
             "shell_dynamic", argv, f"{format_marked(bad)} may become an option; put ./ before it or name it"
         )
     return None
+
+
+def _is_trusting(context: CommandContext) -> bool:
+    """Return whether options may run other code: the agent may run its own in any case."""
+    return context.free or context.everyday
 
 
 def _assign_roles(known: ProgramSpec, parsed: ParsedArguments) -> list[WordRole]:
@@ -79,7 +85,7 @@ def judge_unknown_program(argv: Words, context: CommandContext) -> Decision | No
 
 def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
     """Judge a word that may name a file after an option, =, @, : or file://."""
-    if "://" in word and not word.startswith("file:"):
+    if ("://" in word and not word.startswith("file:")) or (context.everyday and _CODE.search(word)):
         return None
     for part in re.split(r"[=:,@]", word.replace("file://", "")):
         value = part[part.index("/") :] if part.startswith("-") and "/" in part else part
@@ -94,6 +100,8 @@ def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
     return None
 
 
+_CODE = re.compile(r"[\s(){};|<>\"'`]")
+"""In text such as a program for `php -r`, which is no path."""
 _DESCRIPTOR = re.compile(r"(?:\d{1,3}-?|-)\Z")
 _TERMINALS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty")
 _READS = ("<", "<&")
@@ -109,7 +117,8 @@ def judge_redirection(redirection: Redirection, context: CommandContext) -> Deci
         return None
     if op not in _READS and op not in _WRITES:
         return Decision(False, "shell_unreadable", f"unknown redirection {op}")
-    if is_unknown(target) or is_glob(target) or (op == "<&" and not is_static(target)):
+    unclear = is_unknown(target) or is_glob(target) or (op == "<&" and not is_static(target))
+    if unclear and not context.everyday:
         why = "the target is only known when it runs; name the file"
         return Decision(False, "redirect_refused", f"the redirection {op} {format_marked(target)} is refused: {why}")
     refused = judge_path(target, WordRole.READ if op in _READS else WordRole.WRITE, context)
@@ -122,7 +131,7 @@ def judge_assignment(name: str, value: str, context: CommandContext) -> Decision
     """Return a refusal, or None if the variable may be set to this value."""
     if context.free:
         return None
-    if is_dangerous_variable(name, value):
+    if is_wall_variable(name, value) if context.everyday else is_dangerous_variable(name, value):
         why = f"setting {name} may change which code runs; run the command without it"
         return Decision(False, "option_refused", why)
     if name in PATH_VARIABLES:

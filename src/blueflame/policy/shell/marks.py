@@ -51,6 +51,11 @@ def format_marked(word: str) -> str:
     return word if is_static(word) else "".join(_PRINTED.get(each, each) for each in word)
 
 
+def fill_marks(text: str) -> str:
+    """Put a plain letter in the place of each mark, so that the commands around them can be read."""
+    return "".join("x" if each in MARKS else each for each in text)
+
+
 NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 

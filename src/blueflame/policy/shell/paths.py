@@ -36,6 +36,11 @@ _COMMON_GLOB = re.compile(rf"[\w-]*{ANY}[\w-]*(?:\.[\w-]{{1,12}}){{0,2}}\Z")
 _SOURCE_SUFFIX = re.compile(
     r"\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|swift|cs|md|rst|css|scss|html|vue|svelte|sql|ex|exs)\Z"
 )
+_TOOL_CACHE = re.compile(
+    rf"{HOME}/(?:\.cache|\.cargo/(?:registry|git|bin)|\.rustup|go|\.npm|\.pnpm-store|\.yarn|\.m2/repository|\.gradle|\.gem"
+    r"|\.pyenv|\.nvm|\.nuget|\.local/(?:bin|lib|share))(?:/(?!.*\.\.)|\Z)"
+)
+"""What toolchains keep in the home folder: sources of dependencies, which agents read."""
 SEGMENTS = f"{ANY}{ANY}"
 """Any number of folders, as find visits them."""
 
@@ -50,6 +55,8 @@ class CommandContext:
     parse: Callable[[str], Any]
     judge_script: Callable[[str, object, CommandContext], Decision | None]  # for `sh -c`: a command inside a command
     free: bool = False  # the rule "*": any command at all
+    everyday: bool = False  # the rule "@everyday": a sandbox holds the agent, so only what can be seen is judged
+    functions: frozenset[str] = frozenset()  # that the script defines; their commands are judged where they are defined
     depth: int = 0
 
 
@@ -63,8 +70,12 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
         return Decision(False, "redirect_refused", f"{format_marked(word)} would open a network connection")
     if context.free and (UNKNOWN in word or LOOSE in word or HOME in word):
         return None
+    if context.everyday and role is not WordRole.WRITE and _TOOL_CACHE.match(word):
+        return None
     if HOME in word:
         return Decision(False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay in the worktree")
+    if context.everyday and (UNKNOWN in word or LOOSE in word):
+        return _judge_known_start(word, context)
     if UNKNOWN in word or LOOSE in word:
         why = f"the file {format_marked(word)} is only known when the command runs; name it"
         return Decision(False, "shell_dynamic", why)
@@ -73,6 +84,13 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
     if role is WordRole.GUESS and not path_like:
         return _judge_bare_word(word, context)
     return _judge_glob(word, role, context) if is_glob(word) else _judge_known(word, role, context)
+
+
+def _judge_known_start(word: str, context: CommandContext) -> Decision | None:
+    """Judge the folders before the part that is only known when it runs; the postcheck sees the rest."""
+    start = word[: min(word.index(mark) for mark in (UNKNOWN, LOOSE) if mark in word)]
+    folder = start[: start.rfind("/") + 1]
+    return judge_path(folder, WordRole.LOOK, context) if folder else None
 
 
 def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
@@ -84,7 +102,7 @@ def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
 
 
 def _judge_known(word: str, role: WordRole, context: CommandContext) -> Decision | None:
-    if context.cwds is None and not word.startswith(("/", START, ROOT)):
+    if context.cwds is None and not context.everyday and not word.startswith(("/", START, ROOT)):
         return Decision(False, "shell_dynamic", f"the folder of {format_marked(word)} is unknown; use one cd, with &&")
     for cwd in context.cwds or ("",):
         path = resolve_marks(join_cwd(cwd, word), context.policy)
@@ -93,7 +111,7 @@ def _judge_known(word: str, role: WordRole, context: CommandContext) -> Decision
             return verdict
         # scratch folders and toolchains may be read, but not built
         outside = path.startswith("/") and not f"{path}/".startswith(f"{context.policy.worktree}/")
-        if role is WordRole.TREE and not context.free and outside:
+        if role is WordRole.TREE and not (context.free or context.everyday) and outside:
             return Decision(False, "outside_worktree", f"{path} is not in the worktree, so its build files are unknown")
     return None
 
@@ -122,15 +140,24 @@ def _judge_glob(word: str, role: WordRole, context: CommandContext) -> Decision 
     verdict = _judge_known(folder, WordRole.LOOK, context)
     if verdict is not None:
         return verdict
-    if role is WordRole.WRITE:
+    last = word.rsplit("/", 1)[-1]
+    common = _COMMON_GLOB.match(last)
+    if context.everyday and role is not WordRole.LOOK and (common or not is_glob(last)):
+        return _judge_example(word, role, context)
+    if role is WordRole.WRITE and not context.everyday:
         return Decision(
             False, "shell_dynamic", f"which files {format_marked(word)} changes is only known when it runs; name them"
         )
     if role in (WordRole.LOOK, WordRole.TREE) or context.free:
         return None
-    if role in (WordRole.SEARCH, WordRole.GUESS) and _COMMON_GLOB.match(word.rsplit("/", 1)[-1]):
-        return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, context)
+    if role in (WordRole.SEARCH, WordRole.GUESS) and common:
+        return _judge_example(word, role, context)
     return _judge_blocked_matches(word, context)
+
+
+def _judge_example(word: str, role: WordRole, context: CommandContext) -> Decision | None:
+    """Judge a name that the pattern matches."""
+    return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, context)
 
 
 def _judge_blocked_matches(word: str, context: CommandContext) -> Decision | None:

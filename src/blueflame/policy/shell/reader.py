@@ -272,9 +272,8 @@ def _join_jumps(state: ShellState, log: ReadLog) -> ShellState:
 
 def _read_function(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
     whole = require_node(cmd, "Name", "Names", "Body", "RsrvWord", "Parens")
-    log.add_opaque(
-        "shell_construct", f"a function ({read_literal(whole.get('Name'))[:40]})" if whole.get("Name") else "a function"
-    )
+    name = read_literal(whole.get("Name")) if whole.get("Name") else ""
+    log.add_opaque("shell_construct", f"a function ({name[:40]})" if name else "a function", defines=name)
     inside = state.copy()
     inside.variables = {}
     _read_statement(whole.get("Body"), inside, log, guarded=guarded)

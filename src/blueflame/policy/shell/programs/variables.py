@@ -65,6 +65,18 @@ PATH_VARIABLES = {**dict.fromkeys(_READ_PATHS, "read"), **dict.fromkeys(_WRITTEN
 """Variables that hold folders, and how they are used."""
 
 
+_WALLS = re.compile(
+    r"(?:LD|DYLD|GIT|BASH|SSH|GPG|DOCKER|KUBE|BLUEFLAME|CLAUDE|ANTHROPIC|OPENAI|SYSTEMD|DBUS|AWS)(?:_|[A-Z0-9]|$)"
+    r"|(?:ENV|IFS|CDPATH|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS[0-4]|GLOBIGNORE|\w+_proxy|\w+_PROXY)$"
+)
+_OWN_LIBRARIES = frozenset(("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"))
+
+
+def is_wall_variable(name: str, value: str) -> bool:
+    """Return whether the variable changes how commands are read, what git does, or the way out of the sandbox."""
+    return name not in _OWN_LIBRARIES and bool(_WALLS.match(name)) and is_dangerous_variable(name, value)
+
+
 def is_dangerous_variable(name: str, value: str) -> bool:
     """Return whether the variable may decide which code runs, or how the shell reads what follows."""
     if name in PATH_VARIABLES:
