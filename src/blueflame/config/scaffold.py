@@ -11,6 +11,7 @@ from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
 from blueflame.model.errors import InternalError
+from blueflame.model.policy import EVERYDAY
 from blueflame.model.settings.fields import CONTROL_CHARACTER
 from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.paths.globs import BadPattern, Globs
@@ -24,7 +25,6 @@ ALWAYS_BLOCKED = (
     ".claude/**",
     ".blueflame/**",
     ".git/**",
-    ".github/**",
     ".gitlab-ci.yml",
 )
 GIT_COMMANDS = ("git diff", "git status", "git log", "git add", "git commit")
@@ -44,17 +44,19 @@ def build_config_text(survey: Survey, *, repo: str = ".") -> str:
 
 
 def build_allowed_paths(survey: Survey) -> tuple[str, ...]:
-    """Globs that reach every source file, and places for tests and documents."""
+    """Globs that reach every source file, places for tests and documents, and manifests: their changes are reviewed."""
     folders = [f"{escape_glob(folder)}/**" for folder in survey.folders if _is_writable(folder)]
     beside = [f"/*{escape_glob(suffix)}" for suffix in survey.root_suffixes if _is_writable(suffix)]
     files = [f"/{escape_glob(name)}" for name in survey.root_names if _is_writable(name)]
-    return tuple(dict.fromkeys([*folders, *beside, *files, *(FALLBACK_PATHS if not folders else FALLBACK_PATHS[1:])]))
+    manifests = [escape_glob(name) for name in survey.manifests if _is_writable(name)]
+    usual = FALLBACK_PATHS if not folders else FALLBACK_PATHS[1:]
+    return tuple(dict.fromkeys([*folders, *beside, *files, *usual, *manifests]))
 
 
 def build_blocked_paths(survey: Survey) -> tuple[str, ...]:
-    """Secrets, lock files and Blue Flame's own files; no pattern that matches a source file."""
+    """Secrets and Blue Flame's own files; no pattern that matches a source file."""
     found = [f"/{escape_glob(file)}" for file in survey.secret_files if _is_writable(file)]
-    wanted = dict.fromkeys([*ALWAYS_BLOCKED, *(escape_glob(name) for name in survey.lock_files), *found])
+    wanted = dict.fromkeys([*ALWAYS_BLOCKED, *found])
     return tuple(pattern for pattern in wanted if not _blocks_sources(pattern, survey))
 
 
@@ -107,7 +109,7 @@ def _format_permissions(survey: Survey) -> Iterator[str]:
             yield f"    # - {quote_text(pattern)}"
     yield "  blocked_paths:                # what they never touch"
     yield from _format_items(build_blocked_paths(survey))
-    yield from ("  bash_rules:", "    allowed_commands:           # by their first words")
+    yield from EVERYDAY_COMMANDS
     yield from _format_items((*_list_allowed_commands(survey), *GIT_COMMANDS), indent=6)
 
 
@@ -171,6 +173,12 @@ def _format_worktree(commands: Commands) -> Iterator[str]:
 def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
     yield from (f"{' ' * indent}- {quote_text(value)}" for value in values)
 
+
+EVERYDAY_COMMANDS = f"""\
+  bash_rules:
+    allowed_commands:           # by their first words
+      - "{EVERYDAY}"             # in the sandbox: toolchains, file commands in scope, git on the own checkout
+                                # (`blueflame policy explain` lists it); without a sandbox only these:""".splitlines()
 
 HEAD = """\
 # Blue Flame's configuration, written by `blueflame init` for this repository.

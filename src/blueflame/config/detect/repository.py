@@ -11,7 +11,14 @@ from blueflame.config.detect.commands import Commands, ProjectCommands, choose_l
 from blueflame.config.detect.project_files import ProjectFiles, is_on_path
 from blueflame.config.detect.projects import detect_projects
 from blueflame.git.command import run_git, split_nul, try_git
-from blueflame.git.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_lock_file, is_secret_file, is_test_file
+from blueflame.git.file_kinds import (
+    LANGUAGE_OF,
+    THIRD_PARTY_FOLDERS,
+    is_lock_file,
+    is_manifest,
+    is_secret_file,
+    is_test_file,
+)
 from blueflame.model.errors import Refused
 
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
@@ -29,7 +36,7 @@ class Survey:
     root_names: tuple[str, ...]  # of files beside them that have no suffix, where nothing else was recognised
     sources: tuple[str, ...]  # every source file
     test_files: tuple[str, ...]
-    lock_files: tuple[str, ...]
+    manifests: tuple[str, ...]  # names of files that list dependencies, lock files included
     secret_files: tuple[str, ...]
     projects: tuple[ProjectCommands, ...] = ()
     notes: tuple[str, ...] = ()
@@ -60,7 +67,7 @@ def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_p
         root_names=() if sources else tuple(file for file in own if "/" not in file and not PurePosixPath(file).suffix),
         sources=sources,
         test_files=tuple(file for file in sources if is_test_file(file)),
-        lock_files=tuple(sorted({PurePosixPath(file).name for file in files if is_lock_file(file)})),
+        manifests=_list_manifests(files),
         secret_files=tuple(file for file in files if is_secret_file(file)),
         projects=detect_projects(
             ProjectFiles(
@@ -134,6 +141,11 @@ def _is_foreign(file: str) -> bool:
 
 def _is_third_party(file: str) -> bool:
     return not THIRD_PARTY_FOLDERS.isdisjoint(PurePosixPath(file).parts[:-1])
+
+
+def _list_manifests(files: tuple[str, ...]) -> tuple[str, ...]:
+    own = (file for file in files if not _is_hidden(file) and THIRD_PARTY_FOLDERS.isdisjoint(file.split("/")))
+    return tuple(sorted({PurePosixPath(file).name for file in own if is_manifest(file) or is_lock_file(file)}))
 
 
 def _is_hidden(file: str) -> bool:
