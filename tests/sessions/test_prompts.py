@@ -96,6 +96,7 @@ WORKER = WorkerBrief(
     built_on=(TaskCommit("task-001", "a" * 40),),
     commit_pattern=r"^(feat|fix)\(task-\d+\): .+",
     checks=("make test",),
+    commands=("git that reads", "not: git push"),
     require_tests=True,
     naming_style="snake_case",
     naming_globs=("src/**/*.py",),

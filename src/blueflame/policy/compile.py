@@ -54,7 +54,7 @@ def compile_policy(
     parse_locks(locks or ())  # raises BadLock
     naming = validation.file_naming
     tests = validation.require_tests
-    commands = _list_commands(permissions, validation, read_only=schema, sandboxed=sandboxed)
+    commands = list_commands(permissions, validation, read_only=schema, sandboxed=sandboxed)
     return Policy(
         role=role,
         worktree=worktree,
@@ -94,14 +94,25 @@ def _filter_tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[
     return allowed if own is None else tuple(tool for tool in allowed if tool in own)
 
 
-def _list_commands(
+def list_commands(
     permissions: PermissionSettings, validation: ValidationSettings, *, read_only: bool, sandboxed: bool
 ) -> tuple[str, ...]:
+    """Return the commands that a role may run, by their first words."""
     if not read_only:
         listed = permissions.bash_rules.allowed_commands
         return listed if sandboxed else tuple(command for command in listed if command != EVERYDAY)
     diagnostics = validation.validator_diagnostics
     return (*(diagnostics.commands if diagnostics.enabled else ()), *READ_COMMANDS)
+
+
+def describe_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Say in short lines which commands may run."""
+    from blueflame.policy.shell.programs.everyday import EVERYDAY_REFUSED, EVERYDAY_SUMMARY  # late: its tables are long
+
+    listed = tuple(command for command in commands if command != EVERYDAY)
+    if EVERYDAY in commands:
+        return (*EVERYDAY_SUMMARY, *(f"also {command}" for command in listed), f"not: {EVERYDAY_REFUSED}")
+    return (*listed, "ls, cat, grep, find, sed and other programs that only read")
 
 
 def _list_blocked_patterns(permissions: PermissionSettings, *, everyday: bool) -> tuple[str, ...]:

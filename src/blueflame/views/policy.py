@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from blueflame.model.policy import Decision, Policy
+from blueflame.model.policy import EVERYDAY, Decision, Policy
+from blueflame.policy.shell.programs.everyday import EVERYDAY_PROGRAMS, EVERYDAY_REFUSED, EVERYDAY_SUMMARY
 
 if TYPE_CHECKING:
     from blueflame.model.sandbox import SandboxLevel, SandboxSpec
@@ -44,12 +45,22 @@ def list_rules(policy: Policy) -> tuple[tuple[str, str], ...]:
         ("read", f"the worktree, {_join_names((*policy.scratch, *policy.readable))}"),
         ("write", "nothing: this role only reads" if policy.read_only else _describe_writable(policy)),
         ("never touch", _join_names(policy.blocked_paths.written)),
-        ("run", _join_names(policy.allowed_commands)),
-        ("never run", _join_names(policy.blocked_patterns)),
+        *_list_command_rules(policy),
         ("names", naming if policy.naming_style and not policy.read_only else ""),
         ("commits", "" if policy.read_only else f"match {policy.commit_pattern}"),
     )
     return tuple((heading, words) for heading, words in rules if words)
+
+
+def _list_command_rules(policy: Policy) -> tuple[tuple[str, str], ...]:
+    listed = _join_names([command for command in policy.allowed_commands if command != EVERYDAY])
+    if EVERYDAY not in policy.allowed_commands:
+        return ("run", listed), ("never run", _join_names(policy.blocked_patterns))
+    return (
+        ("run", "\n".join((f"{EVERYDAY}, in the sandbox:", *(f"- {line}" for line in EVERYDAY_SUMMARY)))),
+        ("also run", listed),
+        ("never run", _join_names((EVERYDAY_REFUSED, *policy.blocked_patterns))),
+    )
 
 
 def _list_subagent_tools(policy: Policy) -> tuple[str, ...]:
@@ -89,7 +100,14 @@ def build_policy_json(policy: Policy) -> dict[str, Any]:
         "readable": list(policy.readable),
         "allowed_commands": list(policy.allowed_commands),
         "blocked_patterns": list(policy.blocked_patterns),
+        "everyday_programs": _list_everyday_programs(policy),
     }
+
+
+def _list_everyday_programs(policy: Policy) -> dict[str, list[str]]:
+    if EVERYDAY not in policy.allowed_commands:
+        return {}
+    return {topic: names.split() for topic, names in EVERYDAY_PROGRAMS.items()}
 
 
 def build_sandbox_json(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.paths.locks import split_path
@@ -68,6 +69,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         commit_example=settings.validation.commit_format.example,
         instructions=gather_instructions(context, session, [split_path(path) for path in conflict.paths]),
         checks=session.limits.checks,
+        commands=describe_allowed_commands(settings),
     )
     return render_merger(brief, token_hex(16))
 

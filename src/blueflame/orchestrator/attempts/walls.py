@@ -18,11 +18,12 @@ from blueflame.model.policy import Policy
 from blueflame.model.registries import list_registry_hosts
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
+from blueflame.model.settings import Settings
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
-from blueflame.policy.compile import compile_policy
+from blueflame.policy.compile import compile_policy, describe_commands, list_commands
 from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home, choose_inner_path
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
@@ -122,6 +123,13 @@ def build_policy(context: SessionContext, session: Session, attempt: Attempt, sp
         skills=list_role_skills(context.settings, attempt.role),
         sandboxed=spec.level is not SandboxLevel.OFF,
     )
+
+
+def describe_allowed_commands(settings: Settings) -> tuple[str, ...]:
+    """For the prompt of an agent that works: what its policy lets it run."""
+    sandboxed = settings.sandbox.level != "off"
+    commands = list_commands(settings.permissions, settings.validation, read_only=False, sandboxed=sandboxed)
+    return describe_commands(commands)
 
 
 def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:

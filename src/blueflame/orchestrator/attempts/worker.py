@@ -11,6 +11,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
@@ -33,6 +34,7 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         commit_pattern=rules.commit_format.pattern,
         commit_example=rules.commit_format.example,
         checks=session.limits.checks,
+        commands=describe_allowed_commands(settings),
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,

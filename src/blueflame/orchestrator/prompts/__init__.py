@@ -65,6 +65,7 @@ class WorkerBrief(PromptBrief):
     commit_pattern: str = ""
     commit_example: str = COMMIT_EXAMPLE
     checks: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # that may run, in words
     require_tests: bool = False
     naming_style: str = ""
     naming_globs: tuple[str, ...] = ()
@@ -115,6 +116,7 @@ class MergerBrief(PromptBrief):
     commit_pattern: str = ""
     commit_example: str = COMMIT_EXAMPLE
     checks: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     diff_bytes: int = MAX_DIFF_BYTES
 
 

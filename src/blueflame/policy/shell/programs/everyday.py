@@ -47,6 +47,23 @@ EVERYDAY_PROGRAMS: Mapping[str, str] = {
 }
 """Programs by what they are for; with them every program in the checkout, and git on the own checkout."""
 
+EVERYDAY_SUMMARY = (
+    "toolchain programs with any arguments: python, pytest, pip, uv, node, npm, npx, tsc, go, cargo, mvn, gradle, ruby,"
+    " bundle, php, composer, dotnet, make, cmake, gcc and the like",
+    "programs and scripts of the repository, such as ./scripts/check.sh, .venv/bin/pytest and node_modules/.bin/jest",
+    "rm, mv, cp, mkdir, touch, ln, chmod, sed -i and the like on the files of the task, on build output and in /tmp",
+    "git that reads or changes the own checkout: status, diff, log, show, blame, grep, add, commit, restore, stash,"
+    " reset, cherry-pick, checkout of files",
+    "ls, cat, grep, find, sed, awk, jq and other readers; curl and wget to localhost",
+    "pipes, here-documents, loops, cd, variables, timeout",
+)
+"""What the rule allows, in words for agents and people."""
+
+EVERYDAY_REFUSED = (
+    "git push, fetch, pull, merge, rebase, other branches, npm publish and the like, sudo, docker, ssh, gh,"
+    " installing system packages, curl to other hosts"
+)
+
 _LANDED = "your commits are collected and landed for you; commit and go on"
 _PUBLISHED = "publishing is left to a person; finish the change and say what should be published"
 _OFFLINE = "only localhost can be reached; work with what is in the checkout"
