@@ -71,7 +71,8 @@ class ShellJudge:
     world: LocalWorld
 
     def judge(self, command: str, config: str = "default", *, cwd: str = "") -> Decision:
-        policy = replace(self.policy, allowed_commands=CONFIGS[config])
+        patterns = () if config == "everyday" else self.policy.blocked_patterns
+        policy = replace(self.policy, allowed_commands=CONFIGS[config], blocked_patterns=patterns)
         places = PathAccess(rules=prepare_policy(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
         try:
             tree = self.world.parse(command)

@@ -139,21 +139,28 @@ def test_a_surveyed_repository_is_left_untouched(repo: Path) -> None:
     assert before == after == b""
 
 
-def test_secrets_and_lock_files_are_blocked(tmp_path: Path) -> None:
+def test_secrets_are_blocked_and_manifests_and_lock_files_are_allowed(tmp_path: Path) -> None:
     files = {
         ".env": "",
         "deploy/id_rsa": "",
         "uv.lock": "",
         "web/package-lock.json": "",
+        "web/package.json": "{}",
+        "web/node_modules/left-pad/composer.json": "{}",
         "src/a.py": "",
         ".github/x.yml": "",
     }
     permissions = parse_config(
         build_config_text(survey_repository(repository(tmp_path / "r", files))), path=HERE
     ).settings.permissions
-    blocked = Globs(permissions.blocked_paths)
-    for file in (".env", "deploy/id_rsa", "uv.lock", "web/package-lock.json", "blueflame.yaml", ".github/x.yml"):
+    blocked, allowed = Globs(permissions.blocked_paths), Globs(permissions.allowed_paths)
+    for file in (".env", "deploy/id_rsa", "blueflame.yaml"):
         assert blocked.matches(file), file
+    for file in ("uv.lock", "web/package-lock.json", "web/package.json"):
+        assert allowed.matches(file), file
+        assert not blocked.matches(file), file
+    for file in (".github/x.yml", "composer.json"):
+        assert not allowed.matches(file), file
 
 
 def test_what_is_not_tracked_is_not_seen(repo: Path) -> None:

@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
-from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Decision, Policy, ToolCall, UnparsableCommand
+from blueflame.model.policy import (
+    BLOCKED_PATTERNS,
+    CANARY,
+    EVERYDAY,
+    STRUCTURED_OUTPUT,
+    Decision,
+    Policy,
+    ToolCall,
+    UnparsableCommand,
+)
 from blueflame.model.settings.permissions import (
     BashRules,
     FileNaming,
@@ -338,6 +348,52 @@ def test_a_policy_holds_all_that_the_walls_obey() -> None:
     assert (compiled.scope, compiled.scratch, compiled.readable) == (("src/a",), ("/tmp",), ("/usr",))
     assert (compiled.agent_id, compiled.read_only, compiled.naming_style) == ("worker-12345678", False, "")
     assert compiled.commit_pattern == ValidationSettings().commit_format.pattern
+
+
+def test_everyday_commands_are_allowed_only_where_a_sandbox_holds_the_agent() -> None:
+    ordinary = {"command": "python -c 'print(1)' && rm -rf build && git stash"}
+    assert ask(policy(sandboxed=True), "Bash", ordinary).allowed
+    assert not ask(policy(sandboxed=False), "Bash", ordinary).allowed
+    assert EVERYDAY not in policy(sandboxed=False).allowed_commands
+
+
+def test_a_list_that_was_written_by_hand_means_the_same_in_a_sandbox() -> None:
+    """Configurations from before the rule: what they list, and nothing else."""
+    written = PermissionSettings(bash_rules=BashRules(allowed_commands=("make", "git")))
+    compiled = policy(written, sandboxed=True)
+    assert compiled.allowed_commands == ("make", "git")
+    assert compiled.blocked_patterns == tuple(BLOCKED_PATTERNS)
+    assert ask(compiled, "Bash", {"command": "git push"}).rule == "command_blocked"
+    assert not ask(compiled, "Bash", {"command": "python x.py"}).allowed
+
+
+def test_patterns_that_were_written_by_hand_hold_for_everyday_commands() -> None:
+    written = PermissionSettings(bash_rules=BashRules(blocked_patterns=(r"npm\s+install",)))
+    refused = ask(policy(written, sandboxed=True), "Bash", {"command": "npm install x"})
+    assert refused.rule == "command_blocked"
+    assert "entry 1 of bash_rules.blocked_patterns" in refused.details
+    assert "\\s" not in refused.details
+
+
+def test_a_rule_allows_what_everyday_commands_refuse() -> None:
+    written = PermissionSettings(bash_rules=BashRules(allowed_commands=(EVERYDAY, "docker compose", "git fetch")))
+    compiled = policy(written, sandboxed=True)
+    assert ask(compiled, "Bash", {"command": "docker compose up -d"}).allowed
+    assert ask(compiled, "Bash", {"command": "git fetch"}).allowed
+    assert not ask(compiled, "Bash", {"command": "docker run x"}).allowed
+
+
+def test_an_unknown_set_of_commands_is_refused() -> None:
+    with pytest.raises(ValidationError, match="not a set of commands"):
+        BashRules(allowed_commands=("@everything",))
+
+
+@pytest.mark.parametrize("role", [PLANNER, VALIDATOR])
+def test_a_role_that_only_reads_has_no_everyday_commands(role: str) -> None:
+    compiled = policy(role=role, sandboxed=True)
+    assert EVERYDAY not in compiled.allowed_commands
+    assert not ask(compiled, "Bash", {"command": "python -c 'print(1)'"}).allowed
+    assert ask(compiled, "Bash", {"command": "git grep -n x"}).allowed
 
 
 @pytest.mark.parametrize("lock", ["../x", "/etc", "~/x", "a\\b", "a\nb"])
