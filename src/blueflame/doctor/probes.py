@@ -196,7 +196,7 @@ def try_watcher(orders: Orders) -> None:
     write = {"file_path": f"{orders['outside']}/written.txt", "content": ""}
     _ask_watcher(orders, "forbidden", "Write", write)
     _ask_watcher(orders, "honest", "Read", {"file_path": f"{orders['checkout']}/README.md"})
-    _ask_watcher(orders, "hidden", "Bash", {"command": "git log && env -i sh -c 'git status; rm -r src'"})
+    _ask_watcher(orders, "hidden", "Bash", {"command": "git log && env -i sh -c 'git status; git push'"})
     _ask_watcher(orders, "plain", "Bash", {"command": "git log && git status"})
 
 

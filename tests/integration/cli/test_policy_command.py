@@ -50,7 +50,7 @@ def test_each_line_gets_one_decision() -> None:
     )
     assert [each["decision"] for each in found] == ["allow", "deny", "allow", "deny", "deny", "deny"]
     assert [each["rule"] for each in found[1:]] == [
-        *("blocked_path", "allowed", "command_blocked", "tool_blocked", "tool_not_allowed"),
+        *("blocked_path", "allowed", "command_not_allowed", "tool_blocked", "tool_not_allowed"),
     ]
     assert all(each.keys() == {"decision", "rule", "details"} for each in found)
     assert all(each["details"] for each in found if each["decision"] == "deny")
@@ -180,7 +180,7 @@ def test_people_are_told_what_becomes_of_a_call_and_how_to_allow_it(capsys: pyte
     said = here(capsys, "policy", "explain", "Write", "README.md")
     assert "path_not_allowed" in said.out and "permissions.allowed_paths" in said.out
     said = here(capsys, "policy", "explain", "Bash", "git push")
-    assert "command_blocked" in said.out and "blocked_patterns" in said.out
+    assert "command_not_allowed" in said.out and "allowed_commands" in said.out and "landed for you" in said.out
     assert "is allowed" in here(capsys, "policy", "explain", "Grep", "src").out
     assert "blocked_path" in here(capsys, "policy", "explain", "Glob", "**/.env").out
     assert "tool_blocked" in here(capsys, "policy", "explain", "Task", "look around").out
