@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.commands import Commands
 from blueflame.config.detect.repository import Survey
+from blueflame.config.detect.trial import Proof
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
 from blueflame.model.errors import InternalError
@@ -31,9 +32,9 @@ GIT_COMMANDS = ("git diff", "git status", "git log", "git add", "git commit")
 FALLBACK_PATHS = ("src/**", "tests/**", "docs/**")
 
 
-def build_config_text(survey: Survey, *, repo: str = ".") -> str:
-    """`repo` is the repository as seen from the file's folder."""
-    text = "\n".join(_iter_lines(survey, repo)) + "\n"
+def build_config_text(survey: Survey, *, repo: str = ".", proof: Proof | None = None) -> str:
+    """`repo` is the repository as seen from the file's folder; `proof` is what was tried."""
+    text = "\n".join(_iter_lines(survey, repo, proof or Proof(commands=survey.commands))) + "\n"
     permissions = parse_config(text, path=Path("blueflame.yaml")).settings.permissions
     allowed, blocked = Globs(permissions.allowed_paths), Globs(permissions.blocked_paths)
     shut = [file for file in survey.sources if blocked.matches(file) or not allowed.matches(file)]
@@ -87,20 +88,19 @@ def _blocks_sources(pattern: str, survey: Survey) -> bool:
     return any(globs.matches(file) for file in survey.sources)
 
 
-def _iter_lines(survey: Survey, repo: str) -> Iterator[str]:
-    commands = survey.commands
+def _iter_lines(survey: Survey, repo: str, proof: Proof) -> Iterator[str]:
     yield from HEAD
     yield f"  name: {quote_text(survey.name)}"
     if repo != ".":
         yield f"  repo: {quote_text(repo)}                  # relative to this file"
     yield f"  base_branch: {quote_text(survey.base_branch)}"
     yield from MIDDLE
-    yield from _format_permissions(survey)
-    yield from _format_validation(survey)
-    yield from _format_worktree(commands)
+    yield from _format_permissions(survey, proof.commands)
+    yield from _format_validation(survey, proof)
+    yield from _format_worktree(proof)
 
 
-def _format_permissions(survey: Survey) -> Iterator[str]:
+def _format_permissions(survey: Survey, commands: Commands) -> Iterator[str]:
     yield from ("", "permissions:", "  allowed_paths:                # what agents may write; globs as in .gitignore")
     yield from _format_items(build_allowed_paths(survey))
     for folder in survey.other_folders:
@@ -110,15 +110,15 @@ def _format_permissions(survey: Survey) -> Iterator[str]:
     yield "  blocked_paths:                # what they never touch"
     yield from _format_items(build_blocked_paths(survey))
     yield from EVERYDAY_COMMANDS
-    yield from _format_items((*_list_allowed_commands(survey), *GIT_COMMANDS), indent=6)
+    yield from _format_items((*_list_allowed_commands(commands), *GIT_COMMANDS), indent=6)
 
 
-def _list_allowed_commands(survey: Survey) -> tuple[str, ...]:
-    parts = [part.strip() for command in survey.commands.checks for part in command.split("&&")]
+def _list_allowed_commands(commands: Commands) -> tuple[str, ...]:
+    parts = [part.strip() for command in commands.checks for part in command.split("&&")]
     return tuple(dict.fromkeys(parts))
 
 
-def _format_validation(survey: Survey) -> Iterator[str]:
+def _format_validation(survey: Survey, proof: Proof) -> Iterator[str]:
     yield from (
         "",
         "validation:",
@@ -127,13 +127,17 @@ def _format_validation(survey: Survey) -> Iterator[str]:
     yield f"    pattern: {quote_text(COMMIT_PATTERN)}"
     yield '    example: "feat(task-001): add JWT middleware"'
     yield from _format_tests(survey)
-    commands = survey.commands.checks
+    commands = proof.commands.checks
     yield "  validator_diagnostics:        # run on every result; each must end with exit code 0"
     if not commands:
-        yield "    commands: []                # none were found: name the command that runs your tests"
-        return
-    yield "    commands:"
-    yield from _format_items(commands, indent=6)
+        yield "    commands: []                # name the command that runs your tests"
+    else:
+        yield "    commands:"
+    for command in commands:
+        if red := proof.describe_red(command):
+            yield f"      # red on {survey.base_branch}, {red}"
+        yield from _format_items((command,), indent=6)
+    yield from _format_left_out(proof, setup=False, indent=6)
     yield "    timeout: 15m                # for each command"
 
 
@@ -156,8 +160,14 @@ def _build_patterns(files: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _format_worktree(commands: Commands) -> Iterator[str]:
+def _format_worktree(proof: Proof) -> Iterator[str]:
+    commands = proof.commands
+    lost = [left for left in proof.left_out if left.setup]
+    if not commands.setup and not lost:
+        return
     if not commands.setup:
+        yield from ("", "worktree:", "  setup: []                     # makes each agent's fresh checkout ready")
+        yield from _format_left_out(proof, setup=True, indent=4)
         return
     yield from (
         "",
@@ -165,9 +175,17 @@ def _format_worktree(commands: Commands) -> Iterator[str]:
         "  setup:                        # makes each agent's fresh checkout ready before it starts",
     )
     yield from _format_items(commands.setup)
+    yield from _format_left_out(proof, setup=True, indent=4)
     if commands.registries:
         yield "  registries:                   # what setup may download from; agents may not"
         yield from _format_items(commands.registries)
+
+
+def _format_left_out(proof: Proof, *, setup: bool, indent: int) -> Iterator[str]:
+    """What did not work when it was tried, as comments."""
+    for left in proof.left_out:
+        if left.setup is setup:
+            yield f"{' ' * indent}# - {quote_text(left.command)}" + (f"  # {left.reason}" if left.reason else "")
 
 
 def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:

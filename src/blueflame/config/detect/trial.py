@@ -1,0 +1,123 @@
+"""Decides what of a trial is written into the configuration, and why the rest is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands, combine_commands
+from blueflame.model.verdict import Check
+
+FEW_FAILURES = 5  # more of them are a reason to try another way to set the project up
+MAX_REASON = 160
+EXIT_NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedProject:
+    """One way to set up and test a project, and how it ended: the checks, or the setup command that failed."""
+
+    project: ProjectCommands
+    candidate: Candidate
+    checks: tuple[Check, ...]
+
+    @property
+    def tests(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.name in self.candidate.tests)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        return tuple(name for check in self.tests for name in check.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A command that did not work, and the reason in one line."""
+
+    command: str
+    reason: str
+    setup: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What worked on the base, what did not, and what is red there and kept."""
+
+    commands: Commands
+    checks: tuple[Check, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    def describe_red(self, command: str) -> str:
+        """Why a command that is written is not green; "" when it is."""
+        found = next((check for check in self.checks if check.name == command and not check.passed), None)
+        return describe_check(found) if found is not None else ""
+
+
+def is_usable(tried: TriedProject) -> bool:
+    """Whether setup worked and the tests ran: green, or red with the names of what failed."""
+    ran = len(tried.tests) == len(tried.candidate.tests) and not _find_failed_setup(tried)
+    return ran and all(check.passed or (check.failures and not check.timed_out) for check in tried.tests)
+
+
+def is_good_enough(tried: TriedProject) -> bool:
+    return is_usable(tried) and len(tried.failures) <= FEW_FAILURES
+
+
+def choose_commands(tried: Iterable[TriedProject]) -> Proof:
+    """Write tests that ran, and linters that are green; the rest is left out with its reason."""
+    results = tuple(tried)
+    good = [each for each in results if is_usable(each)]
+    checks = [check for each in good for check in each.checks]
+    red_lints = {check.name for each in good for check in each.checks if check not in each.tests and not check.passed}
+    chosen = combine_commands((each.project, each.candidate) for each in good)
+    lints = tuple(line for line in chosen.lints if line not in red_lints)
+    return Proof(
+        commands=Commands(tests=chosen.tests, lints=lints, setup=chosen.setup, registries=chosen.registries),
+        checks=tuple(check for check in checks if check.name not in red_lints),
+        left_out=tuple(left for each in results for left in _list_left_out(each)),
+    )
+
+
+def _list_left_out(tried: TriedProject) -> Iterator[LeftOut]:
+    failed = _find_failed_setup(tried)
+    if failed is not None:
+        yield from (
+            LeftOut(line, describe_check(failed) if line == failed.name else "", setup=True)
+            for line in tried.candidate.setup
+        )
+        yield from (LeftOut(line, "its setup failed") for line in (*tried.candidate.tests, *tried.project.lints))
+        return
+    usable = is_usable(tried)
+    if not usable:
+        yield from (LeftOut(line, "", setup=True) for line in tried.candidate.setup)
+    for check in tried.checks:
+        if check in tried.tests:
+            if not usable:
+                yield LeftOut(check.name, describe_check(check))
+        elif not usable or not check.passed:
+            yield LeftOut(check.name, describe_check(check) or "its project's tests did not run")
+
+
+def _find_failed_setup(tried: TriedProject) -> Check | None:
+    lines = {*tried.candidate.tests, *tried.project.lints}
+    return next((check for check in tried.checks if check.name not in lines and not check.passed), None)
+
+
+def describe_check(check: Check) -> str:
+    """Why it is red, in one line; "" when it is green."""
+    if check.passed:
+        return ""
+    if check.timed_out:
+        return f"it took longer than {check.seconds / 60:.0f} min"
+    if check.failures:
+        named = ", ".join(check.failures[:3]) + (" ..." if len(check.failures) > 3 else "")
+        tests = "1 test fails" if len(check.failures) == 1 else f"{len(check.failures)} tests fail"
+        return _cut(f"{tests}: {named}")
+    last = next((line.strip() for line in reversed(check.output.splitlines()) if line.strip()), "no output")
+    missing = "; install the program it needs" if check.exit_code == EXIT_NOT_FOUND else ""
+    return f"exit {check.exit_code}: {_cut(last)}{missing}"
+
+
+def _cut(text: str) -> str:
+    plain = "".join(letter for letter in text if letter.isprintable())
+    return plain if len(plain) <= MAX_REASON else f"{plain[: MAX_REASON - 4]} ..."

@@ -1,0 +1,99 @@
+"""Of what was tried, init writes what worked, and says why the rest did not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
+from blueflame.config.detect.repository import Survey
+from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, is_good_enough, is_usable
+from blueflame.config.load import parse_config
+from blueflame.config.scaffold import build_config_text
+from blueflame.model.verdict import Check
+
+CANDIDATE = Candidate(setup=("npm ci",), tests=("npm test",))
+PROJECT = ProjectCommands(candidates=(CANDIDATE,), lints=("npm run lint",), registries=("npm",))
+
+
+def check(name: str, exit_code: int = 0, *failures: str, output: str = "", timed_out: bool = False) -> Check:
+    return Check(name=name, exit_code=exit_code, seconds=900.0, failures=failures, output=output, timed_out=timed_out)
+
+
+def tried(*checks: Check) -> TriedProject:
+    return TriedProject(project=PROJECT, candidate=CANDIDATE, checks=checks)
+
+
+def test_what_is_green_is_written() -> None:
+    proof = choose_commands([tried(check("npm test"), check("npm run lint"))])
+    assert proof.commands == Commands(
+        tests=("npm test",), lints=("npm run lint",), setup=("npm ci",), registries=("npm",)
+    )
+    assert proof.left_out == ()
+
+
+def test_tests_that_ran_and_are_red_stay_and_a_red_linter_does_not() -> None:
+    proof = choose_commands([tried(check("npm test", 1, "a", "b"), check("npm run lint", 1, output="x\n2 errors\n\n"))])
+    assert proof.commands.checks == ("npm test",)
+    assert proof.describe_red("npm test") == "2 tests fail: a, b"
+    assert [(left.command, left.reason) for left in proof.left_out] == [("npm run lint", "exit 1: 2 errors")]
+    assert [each.name for each in proof.checks] == ["npm test"]
+
+
+def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
+    proof = choose_commands([tried(check("npm ci", 127, output="sh: npm: not found"))])
+    assert proof.commands == Commands()
+    assert [(left.command, left.reason, left.setup) for left in proof.left_out] == [
+        ("npm ci", "exit 127: sh: npm: not found; install the program it needs", True),
+        ("npm test", "its setup failed", False),
+        ("npm run lint", "its setup failed", False),
+    ]
+
+
+def test_tests_that_did_not_run_or_took_too_long_are_left_out() -> None:
+    for red in (check("npm test", 1, output="Cannot find module"), check("npm test", 1, "a", timed_out=True)):
+        ended = tried(red, check("npm run lint"))
+        assert not is_usable(ended)
+        assert choose_commands([ended]).commands == Commands()
+
+
+def test_many_failures_are_a_reason_to_try_another_way() -> None:
+    many = tried(check("npm test", 1, *(f"test {n}" for n in range(9))), check("npm run lint"))
+    assert is_usable(many)
+    assert not is_good_enough(many)
+
+
+def test_the_file_has_what_worked_and_comments_for_the_rest() -> None:
+    proof = choose_commands([tried(check("npm test", 1, "a # b"), check("npm run lint", 2, output='say: "no"\n'))])
+    text = build_config_text(build_survey(), proof=proof)
+    settings = parse_config(text, path=Path("blueflame.yaml")).settings
+    assert settings.validation.validator_diagnostics.commands == ("npm test",)
+    assert (settings.worktree.setup, settings.worktree.registries) == (("npm ci",), ("npm",))
+    assert "      # red on main, 1 test fails: a # b\n" in text
+    assert '      # - "npm run lint"  # exit 2: say: "no"\n' in text
+
+
+def test_a_file_without_anything_that_works_is_valid() -> None:
+    proof = choose_commands([tried(check("npm ci", 1, output="no network\n"))])
+    text = build_config_text(build_survey(), proof=proof)
+    settings = parse_config(text, path=Path("blueflame.yaml")).settings
+    assert (settings.worktree.setup, settings.validation.validator_diagnostics.commands) == ((), ())
+    assert '# - "npm ci"  # exit 1: no network' in text
+    assert build_config_text(build_survey(), proof=Proof(commands=Commands()))
+
+
+def build_survey() -> Survey:
+    return Survey(
+        repo=Path("/r"),
+        name="r",
+        base_branch="main",
+        languages=("javascript",),
+        folders=("src",),
+        other_folders=(),
+        root_suffixes=(),
+        root_names=(),
+        sources=("src/a.js",),
+        test_files=(),
+        lock_files=(),
+        secret_files=(),
+        projects=(PROJECT,),
+    )
