@@ -75,6 +75,20 @@ class BaselineFile:
         return entries if isinstance(entries, dict) else {}
 
 
+def describe_baseline(path: Path, settings: Settings) -> str:
+    """What a person should know before a session: the checks never ran on the base, or are red; "" when all is well."""
+    checks = settings.validation.validator_diagnostics
+    if not checks.commands or not checks.enabled:
+        return ""
+    found = BaselineFile(path).list_for(digest_commands(settings))
+    if any(all(check.passed for check in ended) for ended in found):
+        return ""
+    if not found:
+        return "setup and checks were never tried on the base: run `blueflame doctor --try` before agents cost money"
+    red = ", ".join(check.name for check in found[-1] if not check.passed)
+    return f"red on the base when it was tried: {red}; a task is blamed only for what it adds"
+
+
 def _parse_checks(entry: object) -> tuple[Check, ...]:
     rows = entry if isinstance(entry, list) else []
     return tuple(

@@ -23,6 +23,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
+from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
 from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
@@ -163,6 +164,7 @@ def list_warnings(project: Project) -> tuple[str, ...]:
     return (
         *find_memory_warnings(project.paths, project.settings),
         *([memory] if memory else []),
+        *([baseline] if (baseline := describe_baseline(project.paths.baseline, project.settings)) else []),
         *find_ignored_settings(project.settings, {PLANNER: planner} if planner else {}),
     )
 

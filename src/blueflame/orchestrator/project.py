@@ -29,6 +29,13 @@ class Project:
         """Return the project with these values, by their keys, in the place of those of the configuration."""
         return Project(self.config, overrides) if overrides != self.overrides else self
 
+    @classmethod
+    def from_loaded(cls, loaded: LoadedConfig) -> Project:
+        """The project of a configuration that may not be on disk yet."""
+        project = cls(loaded.path)
+        project.loaded = loaded
+        return project
+
     @cached_property
     def loaded(self) -> LoadedConfig:
         """The configuration; raises ConfigError with every problem in it."""

@@ -71,6 +71,23 @@ def build_context(
     )
 
 
+def build_command_context(project: Project) -> SessionContext:
+    """Build what commands need that belong to no session: no agent can be started with it."""
+    return SessionContext(
+        settings=project.settings,
+        repo=project.repo,
+        paths=project.paths,
+        engine=LocalEngine(project.paths.state),
+        runtimes={},
+        clock=SystemClock(),
+        environ=dict(os.environ),
+        read_config=lambda: project.loaded,
+        make_runtimes=lambda _settings: {},
+        find_tools=cache(partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home())),
+        baseline=BaselineFile(project.paths.baseline),
+    )
+
+
 @asynccontextmanager
 async def run_observers(
     context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]

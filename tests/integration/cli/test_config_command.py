@@ -111,7 +111,7 @@ def test_migrate_for_machines(here: Path) -> None:
 
 
 def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
-    said = call(init)
+    said = call(init, "--no-try")
     assert said.startswith("wrote blueflame.yaml\n")
     assert "python" in said
     loaded = load_config(here / "blueflame.yaml")
@@ -123,21 +123,21 @@ def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
 @pytest.mark.verification(48)
 def test_a_second_init_leaves_the_file_alone(here: Path) -> None:
     (here / "blueflame.yaml").write_text("anything: at all\n")
-    assert "not changed" in call(init)
+    assert "not changed" in call(init, "--no-try")
     assert (here / "blueflame.yaml").read_text() == "anything: at all\n"
-    assert call(init, "--force").startswith("wrote")
+    assert call(init, "--force", "--no-try").startswith("wrote")
     assert load_config(here / "blueflame.yaml")
 
 
 def test_init_from_a_subfolder_writes_at_the_top(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here / "src")
-    call(init)
+    call(init, "--no-try")
     assert (here / "blueflame.yaml").is_file()
     assert not (here / "src" / "blueflame.yaml").exists()
 
 
 def test_init_elsewhere_points_back_at_the_repository(here: Path) -> None:
-    call(init, "--config", "../conf/flame.yaml")
+    call(init, "--no-try", "--config", "../conf/flame.yaml")
     assert load_config(here.parent / "conf" / "flame.yaml").repo == here.resolve()
 
 
@@ -148,17 +148,17 @@ def test_init_can_print_and_write_nothing(here: Path, flag: str) -> None:
 
 
 def test_init_for_machines(here: Path) -> None:
-    found = json.loads(call(init, "--json"))
+    found = json.loads(call(init, "--no-try", "--json"))
     assert (found["written"], found["languages"], found["base_branch"]) == (True, ["python"], "main")
-    assert json.loads(call(init, "--json"))["written"] is False
+    assert json.loads(call(init, "--no-try", "--json"))["written"] is False
 
 
 def test_init_refuses_a_folder_and_a_place_without_a_repository(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="is a folder"):
-        call(init, "--config", "src")
+        call(init, "--no-try", "--config", "src")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Refused, match="git init"):
-        call(init)
+        call(init, "--no-try")
     assert not (tmp_path / "blueflame.yaml").exists()

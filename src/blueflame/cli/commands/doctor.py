@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_option
+@click.option("--try", "is_tried", is_flag=True, help="Also run setup and checks once, on the base commit.")
 @json_option
-def doctor(config: Path | None, as_json: bool) -> int:
+def doctor(config: Path | None, is_tried: bool, as_json: bool) -> int:
     """Check the machine, configuration, repository and leftovers, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError
@@ -43,11 +44,37 @@ def doctor(config: Path | None, as_json: bool) -> int:
         found.append(examine_level(guards))
     except BlueFlameError as error:
         found.append(DoctorFinding("level", FindingState.BAD, f"guards not tried: {error}"))
+    if is_tried and not isinstance(project, BlueFlameError):
+        found += _try_checks(project, quiet=as_json)
     if as_json:
         print_json(_build_json(found, guards))
     else:
         _print_findings(found, guards)
     return ExitCode.REFUSED if any(each.state is FindingState.BAD for each in found) else ExitCode.OK
+
+
+def _try_checks(project: Project, *, quiet: bool) -> list[DoctorFinding]:
+    from blueflame.cli.render.trial import TrialProgress
+    from blueflame.config.detect.trial import describe_check
+    from blueflame.doctor.environment import DoctorFinding, FindingState
+    from blueflame.model.errors import BlueFlameError
+    from blueflame.orchestrator.trial import try_settings
+
+    try:
+        ended = try_settings(project, TrialProgress(quiet=quiet).report)
+    except BlueFlameError as error:
+        return [DoctorFinding("checks", FindingState.BAD, str(error))]
+    if not ended:
+        return [DoctorFinding("checks", FindingState.WARNING, "none are configured: name the command of your tests")]
+    setup = project.settings.worktree.setup
+    return [
+        DoctorFinding(
+            "setup" if check.name in setup else "checks",
+            FindingState.OK if check.passed else FindingState.BAD if check.name in setup else FindingState.WARNING,
+            f"{check.name}: {describe_check(check) or 'passed'}",
+        )
+        for check in ended
+    ]
 
 
 def _examine_project(project: object) -> Iterator[DoctorFinding]:

@@ -1,8 +1,9 @@
-"""`blueflame init`: write a configuration for the repository."""
+"""`blueflame init`: write a configuration for the repository, with what was seen to work."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,67 +11,127 @@ import click
 
 from blueflame.cli.options import PATH, json_option
 from blueflame.cli.output import print_json, print_text
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from blueflame.config.detect.repository import Survey
+    from blueflame.config.detect.trial import Proof
+    from blueflame.orchestrator.project import Project
 
 
 @click.command()
 @click.option("--config", "-c", type=PATH, help="File to write [default: blueflame.yaml at the top of the repository].")
 @click.option("--force", "-f", is_flag=True, help="Overwrite an existing file.")
-@click.option("--dry-run", "--print", is_flag=True, help="Print the file instead of writing it.")
+@click.option("--dry-run", "--print", is_flag=True, help="Print the file instead of writing it; nothing is tried.")
+@click.option(
+    "--try/--no-try", "is_tried", default=True, help="Run setup and checks once in the sandbox, on the base commit."
+)
 @json_option
-def init(config: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
-    """Write a blueflame.yaml for this repository. An existing file is kept without --force."""
+def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_json: bool) -> None:
+    """Write a blueflame.yaml for this repository, with the setup and checks that work.
+
+    They are run once in the sandbox, on the base commit; what did not work is written as a comment with the reason. An
+    existing file is kept without --force.
+    """
     from blueflame.config.detect.repository import survey_repository
+    from blueflame.config.load import parse_config
     from blueflame.config.scaffold import build_config_text
+    from blueflame.orchestrator.project import Project
     from blueflame.system.files import write_atomically
 
     found = survey_repository(Path.cwd())
     path = (config or found.repo / "blueflame.yaml").absolute()
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file with --config, such as {path / 'blueflame.yaml'}")
-    text = build_config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
     kept = path.exists() and not force and not dry_run
+    repo = os.path.relpath(found.repo, path.parent.resolve())
+    text = build_config_text(found, repo=repo)
+    proof: Proof | str = "not tried"
+    if is_tried and not kept and not dry_run and found.projects:
+        proof = _try_commands(Project.from_loaded(parse_config(text, path=path.resolve())), found, quiet=as_json)
+        text = text if isinstance(proof, str) else build_config_text(found, repo=repo, proof=proof)
     if not kept and not dry_run:
         write_atomically(path.resolve(), text)
+        if not isinstance(proof, str):
+            _record_proof(Project(path.resolve()), proof)
     if as_json:
-        print_json(_build_json(path, found, text, written=not (kept or dry_run)))
+        print_json(_build_json(path, found, proof, text, written=not (kept or dry_run)))
     elif dry_run:
         print_text(text, end=False)
     else:
-        print_text("\n".join(_format_lines(path, found, kept=kept)))
+        print_text("\n".join(_format_lines(path, found, proof, kept=kept)))
 
 
-def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
+def _try_commands(project: Project, found: Survey, *, quiet: bool) -> Proof | str:
+    """Return what worked, or why nothing could be tried."""
+    from blueflame.cli.render.trial import TrialProgress
+    from blueflame.orchestrator.trial import try_projects
+
+    try:
+        return try_projects(project, found.projects, TrialProgress(quiet=quiet).report)
+    except Refused as error:
+        return f"not tried: {error}"
+
+
+def _record_proof(project: Project, proof: Proof) -> None:
+    from blueflame.orchestrator.trial import save_baseline
+
+    save_baseline(project, project.settings, proof.checks)
+
+
+def _build_json(path: Path, found: Survey, proof: Proof | str, text: str, *, written: bool) -> dict[str, object]:
     from blueflame.config.detect.projects import describe_missing_programs
 
+    commands = found.commands if isinstance(proof, str) else proof.commands
     return {
         "path": str(path),
         "written": written,
         "languages": found.languages,
         "base_branch": found.base_branch,
-        "tests": found.commands.tests,
-        "lints": found.commands.lints,
-        "setup": found.commands.setup,
+        "tests": commands.tests,
+        "lints": commands.lints,
+        "setup": commands.setup,
+        "registries": commands.registries,
+        "tried": not isinstance(proof, str),
+        "left_out": []
+        if isinstance(proof, str)
+        else [{"command": left.command, "reason": left.reason, "setup": left.setup} for left in proof.left_out],
         "notes": (*found.notes, *describe_missing_programs(found.commands)),
         "config": text,
     }
 
 
-def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
-    from blueflame.config.detect.projects import describe_missing_programs
+def _format_lines(path: Path, found: Survey, proof: Proof | str, *, kept: bool) -> list[str]:
     from blueflame.config.locate import shorten_path
 
     if kept:
         return [f"{shorten_path(path)} exists: not changed. Pass --force to overwrite it"]
-    checks = (*found.commands.tests, *found.commands.lints)
+    commands = found.commands if isinstance(proof, str) else proof.commands
     return [
         f"wrote {shorten_path(path)}",
         f"  languages    {', '.join(found.languages) or 'none recognised'}",
         f"  base branch  {found.base_branch}",
-        f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
-        *(f"  note: {note}" for note in (*found.notes, *describe_missing_programs(found.commands))),
-        "Review it, then run: blueflame config check",
+        f"  setup        {'; '.join(commands.setup) or 'none'}",
+        f"  checks       {'; '.join(commands.checks) or 'none: name your test command in the file'}",
+        *_format_proof(found, proof),
+        *(f"  note: {note}" for note in found.notes),
+        'Review it, then start: blueflame run "what you want done"',
     ]
+
+
+def _format_proof(found: Survey, proof: Proof | str) -> Iterator[str]:
+    from blueflame.config.detect.projects import describe_missing_programs
+
+    if isinstance(proof, str):
+        if found.projects:
+            yield f"  {proof}; `blueflame doctor --try` runs setup and checks once"
+        yield from (f"  note: {note}" for note in describe_missing_programs(found.commands))
+        return
+    for command in proof.commands.checks:
+        if red := proof.describe_red(command):
+            yield f"  red          {command}: {red}. It stays: a task is blamed only for what it adds"
+    for left in proof.left_out:
+        if left.reason:
+            yield f"  left out     {left.command}: {left.reason}"
+    if proof.left_out:
+        yield "  The file has it as a comment: fix its cause, remove the #, then run `blueflame doctor --try`"

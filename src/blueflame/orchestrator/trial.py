@@ -1,0 +1,123 @@
+"""Try setup and checks once on the base commit, in the sandbox, as they will run for every result.
+
+`blueflame init` tries what it found and writes what worked; `blueflame doctor --try` tries what is configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
+from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, is_good_enough, is_usable
+from blueflame.git.merging import find_tree
+from blueflame.model.errors import Refused
+from blueflame.model.settings import Settings
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.attempts.check_commit import CheckOrder, run_order
+from blueflame.orchestrator.baseline import BaselineFile, BaselineKey, digest_commands
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.diagnostics import ReportCheck
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
+from blueflame.orchestrator.lifecycle import prepare_folders
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.wiring import build_command_context
+from blueflame.system.clock import SystemClock
+
+STOP_GRACE = 2.0
+T = TypeVar("T")
+
+
+def try_projects(project: Project, projects: Sequence[ProjectCommands], report: ReportCheck) -> Proof:
+    """Try the candidates of each project until one is good enough."""
+    context, owner = _open_trial(project)
+    tried = asyncio.run(_run_trial(context, owner, partial(_try_all, context, owner, projects, report)))
+    return choose_commands(tried)
+
+
+def try_settings(project: Project, report: ReportCheck) -> tuple[Check, ...]:
+    """Try what is configured; the checks, or the setup command that failed."""
+    context, owner = _open_trial(project)
+    worktree, checks = project.settings.worktree, project.settings.validation.validator_diagnostics
+    commands = Commands(
+        setup=worktree.setup, registries=worktree.registries, tests=checks.commands if checks.enabled else ()
+    )
+    ended = asyncio.run(_run_trial(context, owner, partial(_try_commands, context, owner, commands, report)))
+    save_baseline(project, project.settings, ended)
+    return ended
+
+
+def save_baseline(project: Project, settings: Settings, checks: Sequence[Check]) -> None:
+    """Record how the checks of these settings ended on the base."""
+    tree = find_tree(project.repo, project.repo.base_sha)
+    lines = settings.validation.validator_diagnostics.commands
+    by_name = {check.name: check for check in checks}
+    ran = [by_name[line] for line in lines if line in by_name]
+    BaselineFile(project.paths.baseline).save(BaselineKey(tree=tree, commands=digest_commands(settings)), ran, lines)
+
+
+def _open_trial(project: Project) -> tuple[SessionContext, str]:
+    level = project.settings.sandbox.level
+    problems = find_sandbox_problems(level)
+    if problems:
+        raise Refused(f"the sandbox cannot hold level {level}: {problems[0].words}")
+    prepare_folders(project)
+    return build_command_context(project), f"try-{int(SystemClock().now())}"
+
+
+async def _run_trial(context: SessionContext, owner: str, run: Callable[[], Awaitable[T]]) -> T:
+    """Run it; nothing of it is left afterwards, also when the person interrupts."""
+    try:
+        return await run()
+    finally:
+        for name in await context.engine.live(owner):
+            await context.engine.cancel(name, "the trial has ended", STOP_GRACE)
+            await context.engine.wait(name)
+        for folder in context.paths.attempts.glob(f"{owner}.*"):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _try_all(
+    context: SessionContext, owner: str, projects: Sequence[ProjectCommands], report: ReportCheck
+) -> tuple[TriedProject, ...]:
+    return tuple([await _try_project(context, f"{owner}.{n}", each, report) for n, each in enumerate(projects, 1)])
+
+
+async def _try_project(
+    context: SessionContext, owner: str, project: ProjectCommands, report: ReportCheck
+) -> TriedProject:
+    """The first candidate that is good enough, or else the best of them."""
+    tried: list[TriedProject] = []
+    for n, candidate in enumerate(project.candidates or (Candidate(),), start=1):
+        commands = Commands(
+            setup=candidate.setup, tests=candidate.tests, lints=project.lints, registries=project.registries
+        )
+        checks = await _try_commands(context, f"{owner}-{n}", commands, report)
+        tried.append(TriedProject(project=project, candidate=candidate, checks=checks))
+        if is_good_enough(tried[-1]) or any(check.timed_out for check in checks):
+            return tried[-1]
+    usable = [each for each in tried if is_usable(each)]
+    return min(usable, key=lambda each: len(each.failures), default=tried[0])
+
+
+async def _try_commands(
+    context: SessionContext, owner: str, commands: Commands, report: ReportCheck
+) -> tuple[Check, ...]:
+    worktree = context.settings.worktree.model_copy(update={"setup": commands.setup, "registries": commands.registries})
+    order = CheckOrder(
+        owner=owner,
+        base_branch=context.repo.base_branch,
+        lines=commands.checks,
+        sha=context.repo.base_sha,
+        subject="try",
+        report=report,
+    )
+    settings = context.settings.model_copy(update={"worktree": worktree})
+    ended = await run_order(replace(context, settings=settings), order)
+    if ended is None:
+        raise Refused("the trial was stopped: nothing was written; start it again")
+    return ended

@@ -1,0 +1,62 @@
+"""Setup and checks are tried in the real sandbox, on the base commit, and the result is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blueflame.config.detect.commands import Candidate, ProjectCommands
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.baseline import describe_baseline
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.trial import try_projects, try_settings
+from support.command_line import configure
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+def test_the_first_candidate_that_works_is_chosen_and_nothing_is_left(repo: Path, lines: list[str]) -> None:
+    project = open_configured(repo)
+    found = ProjectCommands(
+        candidates=(
+            Candidate(setup=("false",), tests=("true",)),
+            Candidate(setup=("touch ~/ready && touch made",), tests=("test -e ~/ready && test -e made",)),
+            Candidate(tests=("true",)),
+        ),
+        lints=("exit 3",),
+    )
+
+    def report(line: str, check: Check | None) -> None:
+        lines.append(f"{line} {'' if check is None else check.exit_code}".strip())
+
+    proof = try_projects(project, [found], report)
+
+    assert proof.commands.setup == ("touch ~/ready && touch made",)
+    assert proof.commands.checks == ("test -e ~/ready && test -e made",)
+    assert [left.command for left in proof.left_out] == ["exit 3"]
+    assert lines[:4] == ["false", "false 1", "touch ~/ready && touch made", "touch ~/ready && touch made 0"]
+    assert not list(project.paths.attempts.iterdir())
+    assert not [each for each in project.paths.worktrees.iterdir() if "try" in each.name]
+    assert not (repo / "made").exists()
+
+
+def test_a_red_base_is_known_from_then_on_and_a_green_one_is_no_reason_to_warn(repo: Path) -> None:
+    red = open_configured(repo, "echo 'FAILED tests/test_a.py::test_b'; exit 1")
+    assert "never tried" in describe_baseline(red.paths.baseline, red.settings)
+    (check,) = try_settings(red, lambda _line, _check: None)
+    assert check.failures == ("tests/test_a.py::test_b",)
+    assert "red on the base" in describe_baseline(red.paths.baseline, red.settings)
+
+    green = open_configured(repo, "true")
+    assert "never tried" in describe_baseline(green.paths.baseline, green.settings), "these are other commands"
+    try_settings(green, lambda _line, _check: None)
+    assert describe_baseline(green.paths.baseline, green.settings) == ""
+
+
+def open_configured(repo: Path, *commands: str) -> Project:
+    path = configure(repo, {"validation": {"validator_diagnostics": {"commands": list(commands)}}})
+    return Project(path)
