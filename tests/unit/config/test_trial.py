@@ -93,7 +93,6 @@ def build_survey() -> Survey:
         root_names=(),
         sources=("src/a.js",),
         test_files=(),
-        lock_files=(),
         secret_files=(),
         projects=(PROJECT,),
     )
