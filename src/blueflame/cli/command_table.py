@@ -43,6 +43,8 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("attach", WATCH, "attach:attach", "Connect this terminal to a running agent."),
         ("proceed", WATCH, "control:proceed", "Continue with what is done, without the rest."),
         ("kill", WATCH, "control:kill", "End one agent and re-queue its task."),
+        ("retry", WATCH, "control:retry", "Start a failed task again now."),
+        ("add", WATCH, "control:add", "Add a task to the running session."),
         ("stop", WATCH, "control:stop", "Stop the running session; resume continues it."),
         ("undo", WATCH, "undo:undo", "Revert one landing with a new commit."),
         ("init", KEEP, "init:init", "Write a blueflame.yaml for this repository."),

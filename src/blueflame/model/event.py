@@ -186,12 +186,13 @@ class TaskEdited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksImported:
-    """A person changed the exported tasks file between two cycles, and it passed the checks of a plan."""
+    """A person changed the tasks: between two cycles in the exported file, or added some from another terminal."""
 
-    digest: str  # of the file
+    digest: str  # of the file; "" without one
     added: tuple[Task, ...] = ()
     edited: tuple[Task, ...] = ()
     dropped: tuple[str, ...] = ()
+    by: str = ""  # who added them; "" for the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,17 @@ from typing import Any
 
 from blueflame.journal.journal import Message
 from blueflame.model.attempt import WORKER
-from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested
+from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested, TasksImported
 from blueflame.model.gate import Answer
+from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
+from blueflame.session.task_requests import (
+    complete_new_tasks,
+    find_addition_problems,
+    find_retry_problem,
+    retry_task,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +36,7 @@ def decide_message(session: Session, message: Message) -> MessageDecision:
         return MessageDecision(reply=reply, refused=True)
     if decide is None:
         return MessageDecision(reply=f"{message.kind!r} is an unknown kind of message", refused=True)
-    return decide(session, message.body)
+    return decide(session, {**message.body, "at": message.at})
 
 
 def _decide_answer(session: Session, body: Mapping[str, Any]) -> MessageDecision:
@@ -77,9 +84,34 @@ def _decide_kill(session: Session, body: Mapping[str, Any]) -> MessageDecision:
     return MessageDecision(reply=f"ending {', '.join(attempt.agent_id for attempt in found)}", events=events)
 
 
+def _decide_retry(session: Session, body: Mapping[str, Any]) -> MessageDecision:
+    name, note = str(body.get("task", "")), str(body.get("reason", ""))
+    problem = find_retry_problem(session, name)
+    if problem:
+        return MessageDecision(reply=problem, refused=True)
+    events = tuple(retry_task(session, name, note, float(body["at"])))
+    return MessageDecision(reply=f"{name} is tried again", events=events)
+
+
+def _decide_add(session: Session, body: Mapping[str, Any]) -> MessageDecision:
+    try:
+        tasks = complete_new_tasks(session, parse_edit_payload(body))
+    except (KeyError, TypeError) as error:
+        return MessageDecision(reply=f"not a task: {error}", refused=True)
+    problems = find_addition_problems(session, tasks)
+    if problems:
+        return MessageDecision(reply="; ".join(problems), refused=True)
+    names = ", ".join(task.id for task in tasks)
+    return MessageDecision(
+        reply=f"added {names}", events=(TasksImported(digest="", added=tasks, by=str(body.get("by", ""))),)
+    )
+
+
 MESSAGE_KINDS: Mapping[str, Callable[[Session, Mapping[str, Any]], MessageDecision]] = {
     "answer": _decide_answer,
     "stop": _decide_stop,
     "proceed": _decide_proceed,
     "kill": _decide_kill,
+    "retry": _decide_retry,
+    "add": _decide_add,
 }

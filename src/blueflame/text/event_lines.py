@@ -178,7 +178,9 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.TaskMoved: lambda e: _join_parts(f"{e.task} {MOVED[e.cause]}", e.reason),
     _H.TaskEdited: lambda e: _join_parts(f"{e.task.id} was changed", e.task.title),
     _H.TasksImported: lambda e: _join_parts(
-        f"the changed tasks file was imported: {format_count(len(e.added), 'new task')}, "
+        f"{format_count(len(e.added), 'task')} added by {e.by}"
+        if e.by
+        else f"the changed tasks file was imported: {format_count(len(e.added), 'new task')}, "
         f"{len(e.edited)} changed, {len(e.dropped)} left out",
         _join_names([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
     ),

@@ -23,6 +23,7 @@ from blueflame.model.event import (
     Landed,
     OrchestratorStarted,
     TaskMoved,
+    TasksImported,
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
@@ -35,6 +36,12 @@ from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import can_claim
 from blueflame.session.state import Session
+from blueflame.session.task_requests import (
+    complete_new_tasks,
+    find_addition_problems,
+    find_retry_problem,
+    retry_task,
+)
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import (
     SIMULATED_DAY,
@@ -203,8 +210,29 @@ def test_without_mishap_every_task_lands_in_the_first_cycle(
     assert set(world.session.list_in_state(TaskState.MERGED)) == {task.id for task in plan}
 
 
+def request_retries(session: Session) -> Sequence[Event]:
+    """Try again the first task that may be."""
+    found = next((name for name in session.tasks if not find_retry_problem(session, name)), None)
+    return tuple(retry_task(session, found, "", 0.0)) if found is not None and not session.ended else ()
+
+
+def request_task(session: Session) -> Sequence[Event]:
+    """Add a task after the first one."""
+    needs = tuple(sorted(session.tasks))[:1]
+    new = complete_new_tasks(session, [Task(id="", title="one more", description="", dependencies=needs)])
+    return () if session.ended or find_addition_problems(session, new) else (TasksImported(digest="", added=new),)
+
+
 LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(
-    (report_stalls, request_stop, partial(request_stop, now=True), request_proceed, partial(request_proceed, kill=True))
+    (
+        report_stalls,
+        request_stop,
+        partial(request_stop, now=True),
+        request_proceed,
+        partial(request_proceed, kill=True),
+        request_retries,
+        request_task,
+    )
 )
 
 

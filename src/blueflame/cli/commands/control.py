@@ -1,4 +1,4 @@
-"""`blueflame stop`, `proceed` and `kill`: control the running session from another terminal."""
+"""`blueflame stop`, `proceed`, `kill`, `retry` and `add`: control the running session from another terminal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import PATH, config_option, json_option
 
-NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill"}
+NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill", "retry": "retry", "add": "add to"}
 
 
 @click.command()
@@ -39,6 +39,59 @@ def proceed(kill: bool, config: Path | None, as_json: bool) -> int:
 def kill(agent: str, reason: str, config: Path | None, as_json: bool) -> int:
     """End one agent; its task is re-queued for the next cycle."""
     return _send_command("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
+
+
+@click.command()
+@click.argument("task", help="Task that failed or was sent back: see 'blueflame status'.")
+@click.option("--reason", "-m", default="", help="What to do differently, passed on to the next attempt.")
+@config_option
+@json_option
+def retry(task: str, reason: str, config: Path | None, as_json: bool) -> int:
+    """Start a failed or re-queued task again now, with all its retries."""
+    return _send_command("retry", {"task": task, "reason": reason}, config, as_json=as_json)
+
+
+@click.command()
+@click.argument("title", required=False, help="What the task does, in a few words.")
+@click.option("--description", "-d", default="", help="What to do, for the agent [default: the title].")
+@click.option(
+    "--lock", "-l", "locks", multiple=True, metavar="PATH", help="Path that it may write; repeatable [default: all]."
+)
+@click.option("--after", "needs", multiple=True, metavar="TASK", help="Task that must be done before; repeatable.")
+@click.option("--priority", type=click.IntRange(min=1), default=3, show_default=True, help="1 is the highest.")
+@click.option("--file", "-f", type=PATH, help="Add all tasks of this plan instead.")
+@config_option
+@json_option
+def add(
+    *,
+    title: str | None,
+    description: str,
+    locks: tuple[str, ...],
+    needs: tuple[str, ...],
+    priority: int,
+    file: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Add a task to the running session."""
+    from blueflame.documents.plans import read_plan
+    from blueflame.model.errors import UsageError
+    from blueflame.model.task import Task
+    from blueflame.session.gates.edits import build_edit_payload
+
+    if (title is None) == (file is None):
+        raise UsageError('name one task (blueflame add "...") or a plan with --file')
+    new = Task(
+        id="",
+        title=title or "",
+        description=description,
+        priority=priority,
+        cohesion_group="",
+        dependencies=needs,
+        file_locks=locks,
+    )
+    tasks = read_plan(file) if file is not None else (new,)
+    return _send_command("add", build_edit_payload(tasks), config, as_json=as_json)
 
 
 def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:

@@ -1,0 +1,82 @@
+"""What a person asks of a session that is under way: to try a task again, or to do one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from blueflame.model.event import Event, TaskMoved
+from blueflame.model.task import Cause, HistoryResult, Task, TaskState
+from blueflame.session.cascade import WILL_NOT_FINISH, find_dependants
+from blueflame.session.decide import build_single_task
+from blueflame.session.retries import build_history_entry
+from blueflame.session.state import Phase, Session
+from blueflame.session.task_file_edits import compare_tasks
+
+WHY_NOT_RETRIED: Mapping[TaskState, str] = {
+    TaskState.PENDING: "has not been started yet",
+    TaskState.CLAIMED: "is being worked on: end its agent with 'blueflame kill', and it starts again",
+    TaskState.DONE: "has a result that is being checked: answer its gate to send it back",
+    TaskState.VALIDATED: "has a result that waits for its changeset: reject that to send it back",
+    TaskState.DEFERRED: "has a result that is shown again in the next cycle",
+    TaskState.BLOCKED: "waits for another task: retry that one",
+    TaskState.MERGED: "has landed: 'blueflame undo' reverts it",
+    TaskState.DROPPED: "was dropped: add it again with 'blueflame add'",
+}
+
+
+def find_retry_problem(session: Session, name: str) -> str:
+    """Return why a task cannot be tried again; empty if it can."""
+    record = session.tasks.get(name)
+    if record is None:
+        known = ", ".join(session.list_in_state(TaskState.FAILED, TaskState.REQUEUED))
+        return f"there is no task {name!r}; those that can be retried: {known or 'none'}"
+    if record.state in WHY_NOT_RETRIED:
+        return f"{name} {WHY_NOT_RETRIED[record.state]}"
+    gate = next((gate.id for gate in session.open_gates.values() if gate.subject == name), "")
+    return f"a gate asks about {name}: answer it with 'blueflame answer {gate}'" if gate else ""
+
+
+def retry_task(session: Session, name: str, note: str, at: float) -> Iterator[Event]:
+    """Start a failed or re-queued task again, and unblock what only waited for it."""
+    entry = build_history_entry(session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
+    yield TaskMoved(task=name, cause=Cause.RENEW, reason="retried by a person", history=entry)
+    freed = {name}
+    waiting = [each for each in find_dependants(session, [name]) if session.tasks[each].state is TaskState.BLOCKED]
+    while ready := [each for each in waiting if each not in freed and _is_free(session, each, freed)]:
+        freed |= set(ready)
+        yield from (TaskMoved(task=each, cause=Cause.UNBLOCK) for each in ready)
+
+
+def _is_free(session: Session, name: str, freed: set[str]) -> bool:
+    needs = (need for need in session.tasks[name].task.dependencies if need in session.tasks and need not in freed)
+    return not any(session.tasks[need].state in WILL_NOT_FINISH for need in needs)
+
+
+def complete_new_tasks(session: Session, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Give new tasks what a person left out: the next id, all allowed paths as locks, a group of their own."""
+    numbers = [int(name.rpartition("-")[2]) for name in session.tasks if name.rpartition("-")[2].isdigit()]
+    locks = build_single_task("", session.limits.allowed_paths).file_locks
+    completed = []
+    for n, task in enumerate(tasks, max(numbers, default=0) + 1):
+        name = task.id or f"task-{n:03d}"
+        completed.append(
+            replace(
+                task,
+                id=name,
+                file_locks=task.file_locks or locks,
+                cohesion_group=task.cohesion_group or name,
+                description=task.description or task.title,
+            )
+        )
+    return tuple(completed)
+
+
+def find_addition_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Return why tasks cannot be added; empty if they can."""
+    if session.phase is not Phase.WORKING:
+        return ("no plan is approved yet: ask for the task at the plan gate",)
+    known = [task.id for task in tasks if task.id in session.tasks]
+    if known:
+        return (f"{', '.join(known)} is in the session already: leave the id out, and the task gets the next one",)
+    return compare_tasks(session, [*(record.task for record in session.tasks.values()), *tasks]).problems
