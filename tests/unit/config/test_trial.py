@@ -93,6 +93,7 @@ def build_survey() -> Survey:
         root_names=(),
         sources=("src/a.js",),
         test_files=(),
+        manifests=(),
         secret_files=(),
         projects=(PROJECT,),
     )
