@@ -75,7 +75,7 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
     if HOME in word:
         return Decision(False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay in the worktree")
     if context.everyday and (UNKNOWN in word or LOOSE in word):
-        return _judge_known_start(word, context)
+        return _judge_known_start(word, role, context)
     if UNKNOWN in word or LOOSE in word:
         why = f"the file {format_marked(word)} is only known when the command runs; name it"
         return Decision(False, "shell_dynamic", why)
@@ -86,10 +86,12 @@ def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision |
     return _judge_glob(word, role, context) if is_glob(word) else _judge_known(word, role, context)
 
 
-def _judge_known_start(word: str, context: CommandContext) -> Decision | None:
+def _judge_known_start(word: str, role: WordRole, context: CommandContext) -> Decision | None:
     """Judge the folders before the part that is only known when it runs; the postcheck sees the rest."""
-    start = word[: min(word.index(mark) for mark in (UNKNOWN, LOOSE) if mark in word)]
-    folder = start[: start.rfind("/") + 1]
+    at = min(word.index(mark) for mark in (UNKNOWN, LOOSE) if mark in word)
+    if role is WordRole.WRITE and ".." in word[at:].split("/"):
+        return Decision(False, "outside_worktree", f"{format_marked(word)} may leave the worktree; name the file")
+    folder = word[: word.rfind("/", 0, at) + 1]
     return judge_path(folder, WordRole.LOOK, context) if folder else None
 
 
