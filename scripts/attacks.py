@@ -14,6 +14,7 @@ TEMPLATE = Path(__file__).with_name("attacks.template.md")
 sys.path.insert(0, str(ROOT / "tests"))
 
 from escape.attack import GROUPS, WALLS, Attack, Group, Probe  # noqa: E402 (the tests are no package of ours)
+from escape.contained import BITING, CONTAINED  # noqa: E402 (the same)
 from escape.permitted.calls import CALLS  # noqa: E402 (the same)
 from escape.permitted.works import WORKS  # noqa: E402 (the same)
 from escape.table import ATTACKS  # noqa: E402 (the same)
@@ -38,6 +39,8 @@ def build_page() -> str:
     parts = {
         "count": f"{len(ATTACKS):,}",
         "biting": str(sum(isinstance(attack.deed, Probe) and attack.deed.bites for attack in ATTACKS)),
+        "contained": str(len(CONTAINED)),
+        "reaching": str(len(BITING)),
         "honest": str(len(CALLS)),
         "works": str(len(WORKS)),
         "totals": "\n".join(list_totals()),

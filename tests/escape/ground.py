@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from blueflame.model.policy import EVERYDAY
 from escape.attack import Ask, Attack
 from support.command_line import MAIN
 
@@ -31,6 +32,12 @@ CONFIG: Mapping[str, Any] = {
     "validation": {"validator_diagnostics": {"commands": ["make test"]}},
 }
 """Generous on purpose: what is refused under it is refused for what it does, not for its name."""
+
+EVERYDAY_CONFIG: Mapping[str, Any] = {
+    **CONFIG,
+    "permissions": {**CONFIG["permissions"], "bash_rules": {"allowed_commands": [EVERYDAY]}},
+}
+"""The same with the rule that a sandbox makes possible."""
 
 SCOPE = ("src/", "docs/")
 
@@ -76,11 +83,11 @@ def lay_traps(root: Path) -> dict[str, Path]:
     return {"tree": tree, "main": main, "home": home}
 
 
-def ask_all(attacks: Sequence[Attack], root: Path) -> dict[str, dict[str, Any]]:
+def ask_all(attacks: Sequence[Attack], root: Path, settings: Mapping[str, Any] = CONFIG) -> dict[str, dict[str, Any]]:
     """Return what `blueflame policy check` answers to each call: one process for each role."""
     places = lay_traps(root)
     config = root / "policy.yaml"
-    config.write_text(json.dumps(CONFIG))
+    config.write_text(json.dumps(settings))
     answers: dict[str, dict[str, Any]] = {}
     for role in sorted({attack.deed.role for attack in attacks if isinstance(attack.deed, Ask)}):
         rows = [attack for attack in attacks if isinstance(attack.deed, Ask) and attack.deed.role == role]
