@@ -45,6 +45,7 @@ def _build_policy(permissions: PermissionSettings, top: Path) -> Policy:
         role_settings=None,
         worktree=str(top),
         scope=("src",),
+        sandboxed=True,
     )
 
 
