@@ -61,13 +61,24 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     """One run for all promises: it is slow, and pytest's workers share no fixtures."""
     folder = tmp_path / "временно"
     folder.mkdir()
-    demo = DemoRun(install_wheel(tmp_path), folder)
+    command = install_wheel(tmp_path)
+    it_knows_its_commit_and_its_documentation(command)
+    demo = DemoRun(command, folder)
     it_ends_well_with_one_json_object(demo)
     at_least_five_tasks_land(demo)
     one_attempt_fails_and_is_tried_again(demo)
     one_changeset_is_rejected_and_lands_in_the_second_cycle(demo)
     cost_time_and_history_are_reported(demo)
     nothing_is_left_behind(demo)
+
+
+def it_knows_its_commit_and_its_documentation(command: Path) -> None:
+    def ask(*words: str) -> str:
+        return subprocess.run([str(command), *words], capture_output=True, text=True, check=True, cwd="/").stdout
+
+    head = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert ask("--version").split("(")[1].rstrip(")\n") in head.stdout
+    assert ask("help", "tutorial") == (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
 def it_ends_well_with_one_json_object(demo: DemoRun) -> None:

@@ -53,6 +53,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("sandbox", KEEP, "sandbox:sandbox_app", "Run a command in the sandbox, and show its limits."),
         ("memory", KEEP, "memory:memory_app", "List, show, forget, export and import lessons."),
         ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
+        ("help", KEEP, "help:help_", "Show a page of the documentation."),
         ("completion", KEEP, "completion:completion", "Print the completion script of your shell."),
         ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),
     )

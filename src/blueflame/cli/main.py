@@ -20,13 +20,27 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """An error of one of our files has a filename; without one, standard output could not be written."""
 
 
+VERSION_HELP = "Show the version and its commit, and exit."
+
+
+def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from blueflame.git.own_commit import read_own_commit
+
+        commit = read_own_commit()
+        print_text(f"blueflame {__version__}{f' ({commit})' if commit else ''}")
+        context.exit()
+
+
 @click.group(
     "blueflame",
     cls=LazyCommandGroup,
     epilog="Run 'blueflame COMMAND --help' for more about a command.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, "--version", "-V", message="blueflame %(version)s")
+@click.option(
+    "--version", "-V", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help=VERSION_HELP
+)
 def blueflame() -> None:
     """A deterministic foreman for teams of AI coding agents."""
 

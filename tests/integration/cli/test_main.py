@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"blueflame {__version__}\n"
+    assert re.fullmatch(rf"blueflame {re.escape(__version__)}( \([0-9a-f]{{10,}}\))?\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("argv", [[], ["-h"], ["--help"]])
