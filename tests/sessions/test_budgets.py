@@ -39,7 +39,7 @@ def test_the_breaker_asks_before_more_is_spent_and_goes_on_when_raised(stage: St
     assert result.session.outcome == "completed"
     assert result.session.spend.usd == 1.8
     granted = [compute_reservation(event.attempt).micro_usd for event in result.of(AttemptIntended)]
-    assert granted == [1_000_000, 400_000, 1_500_000], "no more than is left"
+    assert granted == [1_000_000, 400_000, 3_800_000], "no more than is left"
 
 
 def test_a_days_budget_is_all_sessions_and_raised_for_the_day(stage: Stage) -> None:
@@ -53,7 +53,7 @@ def test_a_days_budget_is_all_sessions_and_raised_for_the_day(stage: Stage) -> N
     assert "not above what is already used" in result.answers.objections[0]
     assert [compute_reservation(event.attempt).micro_usd for event in result.of(AttemptIntended)] == [
         400_000,
-        1_500_000,
+        3_800_000,
     ]
     assert result.session.outcome == "completed"
 
@@ -66,13 +66,13 @@ def test_an_agent_near_its_budget_is_reported_once_while_it_works(stage: Stage) 
     def spend(session: Session, recorded: JournalEntry) -> None:
         match recorded.event:
             case AttemptStarted(attempt=name):
-                usage = {"attempt": name, "status": 200, "micro_usd": 1_300_000, "input": 10, "complete": True}
+                usage = {"attempt": name, "status": 200, "micro_usd": 4_300_000, "input": 10, "complete": True}
                 (stage.root / ".blueflame" / "attempts" / name / "usage.jsonl").write_text(json.dumps(usage) + "\n")
             case AttemptNearsBudget():
                 done.touch()
 
     result = stage.run(observers=[Watcher(spend)])
     name = f"{result.session.id}.task-001.worker.1"
-    assert result.of(AttemptNearsBudget) == [AttemptNearsBudget(attempt=name, used=1_300_000, limit=1_500_000)]
+    assert result.of(AttemptNearsBudget) == [AttemptNearsBudget(attempt=name, used=4_300_000, limit=5_000_000)]
     log = (stage.root / ".blueflame" / "logs" / "activity.log").read_text()
-    assert "has used $1.30 of $1.50, its budget" in log
+    assert "has used $4.30 of $5.00, its budget" in log

@@ -67,6 +67,22 @@ def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -
     assert stage.head() == before
 
 
+def test_a_retry_continues_with_the_commits_and_the_uncommitted_work_of_the_attempt_before(stage: Stage) -> None:
+    half = [*writes("src/1.txt", "half"), {"append": {"path": "src/2.txt", "text": "not committed\n"}}, {"exit": 1}]
+    rest = [{"run": "test -e src/1.txt && test -e src/2.txt"}, {"commit": "feat({task}): the rest"}]
+    stage.play(task(1, locks=["src/"]), workers={1: {"1": half, "*": rest}})
+    reported = stage.run()
+    assert reported.session.outcome == "completed"
+    assert [ended.ending for ended in endings(reported)] == [Ending.FAILED, Ending.PASSED]
+    assert (stage.root / "src" / "2.txt").read_text() == "not committed\n"
+    prompt = reported.prompt("task-001", n=2)
+    assert "Continue from there" in prompt
+    assert "+not committed" in prompt
+    subjects = stage.git("log", "--no-merges", "--format=%s", "main").splitlines()
+    assert subjects[:2] == ["feat(task-001): the rest", "feat(task-001): half"]
+    assert not [each for each in subjects if "Unfinished" in each]
+
+
 def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE)
     stage.play(

@@ -63,7 +63,9 @@ def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> N
         task(1),
         task(2),
         task(3, after=[2]),
-        workers={2: {"1": writes("src/2.txt", "two"), "*": writes("src/4.txt", "two")}},
+        workers={
+            2: {"1": writes("src/2.txt", "two"), "*": [{"run": "git rm -q src/2.txt"}, *writes("src/4.txt", "two")]}
+        },
     )
     result = stage.run({"session": GO_ON})
     (trimmed,) = result.of(ChangesetTrimmed)

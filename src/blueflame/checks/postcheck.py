@@ -140,6 +140,12 @@ def _matches_blocked(path: str, blocked: Globs) -> bool:
     return ".git" in plain.split("/") or blocked.touches(plain)
 
 
+def is_within_reach(path: str, *, allowed: Sequence[str], blocked: Sequence[str], locks: Sequence[str] | None) -> bool:
+    """Whether a result may change the path; `locks` is None where scope is not enforced."""
+    in_scope = locks is None or _is_covered(path, parse_locks(locks))
+    return in_scope and Globs(tuple(allowed)).matches(path) and not is_blocked(path, blocked)
+
+
 def _is_covered(path: str, scope: Sequence[LockPath]) -> bool:
     """Whether a lock covers the path, by the comparison that also keeps overlapping tasks apart."""
     parts = fold_path(tuple(path.split("/")))

@@ -34,8 +34,11 @@ class CheckoutRecord:
     ready: bool = False
 
 
-def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None = None) -> None:
-    """Check out `base` on the new branch `branch`, or detached to run checks in; keep one that is complete already."""
+def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None = None, head: str = "") -> None:
+    """Check out `base` on the new branch `branch`, or detached to run checks in; keep one that is complete already.
+
+    With `head`, an ancestor, the branch is there, and what `base` has more is staged.
+    """
     wanted = CheckoutRecord(base=base, branch=branch)
     found = _read_record(path)
     if found is not None and found.ready and path.is_dir():
@@ -50,6 +53,8 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
     # No agent has run there yet, so git may run in it; afterwards it may not.
     place = ("--detach", base) if branch is None else ("--no-track", "-b", branch, base)
     run_git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
+    if head and head != base:
+        run_git(path, "reset", "-q", "--soft", head)
     _write_record(path, replace(wanted, ready=True))
 
 

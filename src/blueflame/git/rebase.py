@@ -31,14 +31,24 @@ def rebase_in_sequence(repo: Repository, base: str, tips: Sequence[str], tree: s
     A commit whose parent is right is kept. Merge commits are left out: what they merged is one sequence now. Dates are
     kept, so that a repetition after a crash makes the same commits.
     """
-    head = base
+    head = _replay_commits(repo, base, tips, onto=base)
+    if not isinstance(head, CannotRebase) and find_tree(repo, head) != tree:
+        return CannotRebase("its commits, rebased, do not give the tree that was merged and checked")
+    return head
+
+
+def rebase_onto(repo: Repository, base: str, tip: str, onto: str) -> str | CannotRebase:
+    """Replay the commits from base to tip on another base, and return the last."""
+    return _replay_commits(repo, base, (tip,), onto=onto)
+
+
+def _replay_commits(repo: Repository, base: str, tips: Sequence[str], *, onto: str) -> str | CannotRebase:
+    head = onto
     for commit in _list_commits(repo, base, tips):
         replayed = commit.sha if commit.parent == head else _replay_commit(repo, commit, head)
         if isinstance(replayed, CannotRebase):
             return replayed
         head = replayed
-    if find_tree(repo, head) != tree:
-        return CannotRebase("its commits, rebased, do not give the tree that was merged and checked")
     return head
 
 

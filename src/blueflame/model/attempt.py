@@ -44,6 +44,16 @@ BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, *UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """The earlier work that an attempt continues: the commits from `base` to `tip`."""
+
+    attempt: str
+    base: str
+    tip: str
+    unfinished: str | None = None  # a commit of ours on `tip`, with what was not committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """What is intended, journalled before anything is started."""
 
@@ -63,6 +73,7 @@ class Attempt:
     ceilings: tuple[Ceiling, ...] = ()  # what its task, the session and the day leave to it, each in its own unit
     timeout: float = 300.0
     interactive: bool = False  # it talks with the person in their terminal
+    continues: Continuation | None = None  # None: it starts from its base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +88,7 @@ class AttemptOutcome:
     commits: int = 0
     subject: str = ""  # of the last commit
     violations: tuple[Violation, ...] = ()
+    unfinished: str | None = None  # a commit of ours with what it had not committed
     output: Mapping[str, Any] | None = None
     spend: Spend = NO_SPEND
     seconds: float = 0.0

@@ -177,6 +177,7 @@ class TaskMoved:
     reason: str = ""
     result: Result | None = None
     history: HistoryEntry | None = None
+    scratch: bool = False  # the next attempt starts from the base, without the earlier work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

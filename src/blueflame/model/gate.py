@@ -77,6 +77,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
     ),
     GateKind.VALIDATION: (
         Option("requeue", "send it back with the reviewer's notes"),
+        Option("scratch", "send it back with the notes, but start again from the base"),
         Option("edit", "change the task, then send it back"),
         Option("drop", "take the task out of this session"),
     ),

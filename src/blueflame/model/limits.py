@@ -57,6 +57,7 @@ class Limits:
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
     on_conflict: str = "merger"  # merger | requeue
+    retry_from: str = "scratch"  # scratch | continue; settings have `continue`, older sessions did not
     dependents: str = PASSED  # passed | reviewed
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands

@@ -123,3 +123,4 @@ class TaskRecord:
     worktree: str | None = None
     verdict: str | None = None
     verdict_notes: str = ""
+    scratch: bool = False  # the next attempt starts from the base

@@ -49,6 +49,7 @@ from blueflame.session.gates.questions import (
 )
 from blueflame.session.merging.form import form_changesets
 from blueflame.session.merging.queue import find_next_changeset, list_unresolved
+from blueflame.session.retries import find_continuation
 from blueflame.session.stages import can_claim, is_cycle_over, list_tasks_to_land
 from blueflame.session.state import Phase, Session
 
@@ -181,6 +182,7 @@ def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGra
         ceilings=granted.ceilings,
         timeout=0.0 if interactive else session.limits.get_timeout(role),  # a person may take their time
         interactive=interactive,
+        continues=find_continuation(session, subject) if role == WORKER else None,
     )
 
 

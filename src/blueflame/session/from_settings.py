@@ -52,6 +52,7 @@ def build_session_limits(
         on_overlap=settings.gates.on_overlap,
         interactive_planning=interactive and is_planner_interactive(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
+        retry_from=settings.limits.retry_from,
         on_validation_failed=settings.gates.on_validation_failed,
         on_conflict=settings.merging.on_conflict,
         dependents=settings.schedule.dependents or _choose_dependents(chosen),

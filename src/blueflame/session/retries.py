@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Continuation, Ending
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.model.verdict import VerdictStatus
 from blueflame.session.budget import is_stopped_by_shared_budget
@@ -47,6 +48,25 @@ def is_stall_due(session: Session, attempt: str, *, silent_for: float, timeout: 
     return policy == "ask" and not asking and now - reported_at >= timeout
 
 
+STARTS_OVER_AFTER = frozenset({Ending.POSTCHECK, Ending.UNWATCHED})
+"""Endings after which nothing of the checkout is used again, like any ending with violations."""
+
+
+def find_continuation(session: Session, task: str) -> Continuation | None:
+    """Return the earlier work that the next attempt at a task continues; None when it starts from its base."""
+    last = build_attempt_id(session.id, task, WORKER, session.attempts_on.get((task, WORKER), 0))
+    record = session.attempts.get(last)
+    if session.limits.retry_from != "continue" or session.tasks[task].scratch or record is None:
+        return None
+    ended = record.ended
+    if ended is None or ended.violations or ended.ending in STARTS_OVER_AFTER:
+        return None
+    base = ended.base or record.base
+    if base is None or not (ended.unfinished or ended.tip):
+        return record.attempt.continues  # it left nothing: what it continued itself is still the newest
+    return Continuation(attempt=last, base=base, tip=ended.tip or base, unfinished=ended.unfinished)
+
+
 def build_history_entry(
     record: TaskRecord, result: HistoryResult, at: float, *, notes: str = "", rejection_reason: str = ""
 ) -> HistoryEntry:
@@ -79,11 +99,13 @@ def truncate_text(text: str, most: int = MAX_NOTE_CHARS) -> str:
     return f"{start}\n… [{len(text) - left} characters cut] …\n{end}"
 
 
-def send_task_back(session: Session, record: TaskRecord, notes: str, now: float) -> Iterator[Event]:
+def send_task_back(
+    session: Session, record: TaskRecord, notes: str, now: float, *, scratch: bool = False
+) -> Iterator[Event]:
     """Requeue a task that did not pass validation, and defer the work that was built on it."""
     name = record.task.id
     entry = build_history_entry(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
-    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
+    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch)
     yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
 

@@ -111,6 +111,9 @@ class LimitSettings(Section):
     """Time between asking an agent to end (TERM) and ending it (KILL)."""
     max_retries: int = Field(default=2, ge=0, le=100)
     """Retries of a task whose attempt failed."""
+    retry_from: Literal["continue", "scratch"] = "continue"
+    """Where a task that is tried again starts: continue, from its own commits and what was not committed yet; scratch,
+    from the base. After a violation it always starts from the base."""
     max_wave_cycles: int = Field(default=5, ge=1, le=1000)
     """Cycles of plan, work, validate and merge before a session stops."""
     max_history: int = Field(default=10, ge=1, le=1000)

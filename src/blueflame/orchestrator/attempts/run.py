@@ -36,7 +36,7 @@ from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.walls import find_inner_path
-from blueflame.orchestrator.attempts.worker import read_worker
+from blueflame.orchestrator.attempts.worker import find_start, read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
@@ -149,7 +149,8 @@ def _prepare_checkout(
         base = _find_base(context, session, attempt)
         set_ref(context.repo, _base_ref(attempt), base)
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
-    make_checkout(context.repo, checkout, base=base, branch=branch)
+    start = find_start(context.repo, attempt, base)
+    make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
     save_fingerprint(context, attempt)
     return base

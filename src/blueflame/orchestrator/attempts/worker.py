@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from secrets import token_hex
+from typing import NamedTuple
 
-from blueflame.git.results import keep_failed_result
+from blueflame.checks.postcheck import is_within_reach
+from blueflame.git.rebase import CannotRebase, rebase_onto
+from blueflame.git.repository import Repository
+from blueflame.git.results import keep_failed_result, read_diff
+from blueflame.git.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
+from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
@@ -15,11 +22,35 @@ from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
+from blueflame.session.retries import STARTS_OVER_AFTER
 from blueflame.session.state import Session
+from blueflame.watcher.policy_file import load_policy
+
+MAX_EARLIER_DIFF_BYTES = 30_000
 
 
-def build_worker_prompt(context: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
+class Start(NamedTuple):
+    """Where a worker starts: its branch at `head`, its files as in `tree`; both are the base unless it continues."""
+
+    head: str
+    tree: str
+
+
+def find_start(repo: Repository, attempt: Attempt, base: str) -> Start:
+    """Replay the earlier work on the base; work that does not fit there any more is not continued."""
+    earlier = attempt.continues
+    if earlier is None:
+        return Start(base, base)
+    head = rebase_onto(repo, earlier.base, earlier.tip, base)
+    if isinstance(head, CannotRebase):
+        return Start(base, base)
+    tree = rebase_onto(repo, earlier.tip, earlier.unfinished, head) if earlier.unfinished else head
+    return Start(head, head if isinstance(tree, CannotRebase) else tree)
+
+
+def build_worker_prompt(context: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
     record, settings = session.tasks[attempt.subject], context.settings
+    start = find_start(context.repo, attempt, base)
     rules = settings.validation
     brief = WorkerBrief(
         project=session.project,
@@ -39,6 +70,8 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,
         instructions=gather_instructions(context, session, parse_task_locks(record.task)),
+        earlier_diff=read_diff(context.repo, base, start.tree, MAX_EARLIER_DIFF_BYTES) if start.tree != base else "",
+        unfinished=start.tree != start.head,
         minutes=round(attempt.timeout / 60) or None,
     )
     return render_worker(brief, token_hex(16))
@@ -49,8 +82,26 @@ async def read_worker(
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt = finished.attempt
     ended = await asyncio.to_thread(inspect_commits, context, finished)
-    if ended.ending is not Ending.PASSED and ended.tip is not None:
-        await asyncio.to_thread(
-            keep_failed_result, context.repo, attempt.session, attempt.subject, attempt.n, ended.tip
-        )
+    if ended.ending is Ending.PASSED:
+        return ended, []
+    if not ended.violations and ended.ending not in STARTS_OVER_AFTER:
+        ended = replace(ended, unfinished=await asyncio.to_thread(_keep_unfinished, context, finished, ended.tip))
+    if kept := ended.unfinished or ended.tip:
+        await asyncio.to_thread(keep_failed_result, context.repo, attempt.session, attempt.subject, attempt.n, kept)
     return ended, []
+
+
+def _keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str | None) -> str | None:
+    """Commit what the agent may change and has not committed; the next attempt finds it staged."""
+    try:
+        policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
+        allowed, blocked = policy.allowed_paths.written, policy.blocked_paths.written
+        checkout = context.paths.checkout(finished.attempt.agent_id)
+        return commit_unfinished(
+            context.repo,
+            checkout,
+            tip or finished.base,
+            lambda path: is_within_reach(path, allowed=allowed, blocked=blocked, locks=policy.scope),
+        )
+    except (WorldError, OSError):  # the next attempt starts from the commits
+        return None

@@ -70,6 +70,8 @@ class WorkerBrief(PromptBrief):
     naming_style: str = ""
     naming_globs: tuple[str, ...] = ()
     ports: range | None = None
+    earlier_diff: str = ""  # of the work that it continues
+    unfinished: bool = False  # a part of that is not committed yet
     minutes: int | None = None
 
 

@@ -41,7 +41,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     if attempt.role == WORKER:
         record = session.tasks[attempt.subject]
         session.tasks[attempt.subject] = replace(
-            record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch
+            record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch, scratch=False
         )
     elif attempt.role == VALIDATOR:
         session.to_review.pop(attempt.subject, None)

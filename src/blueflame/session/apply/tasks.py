@@ -43,10 +43,10 @@ def _fail_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRe
     return _requeue_task(session, record, event)
 
 
-def _requeue_task(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
+def _requeue_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     for foundation in record.result.built_on if record.result else ():
         session.built_upon.get(foundation.task, {}).pop(record.task.id, None)
-    return replace(record, result=None, verdict=None, agent_id=None, worktree=None)
+    return replace(record, result=None, verdict=None, agent_id=None, worktree=None, scratch=event.scratch)
 
 
 def _build_failure_key(record: TaskRecord) -> str:

@@ -80,7 +80,7 @@ def _continue_session(session: Session, _gate: Gate, _answer: Answer, now: float
 def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     record = session.tasks[gate.subject]
     notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
-    return send_task_back(session, record, notes, now)
+    return send_task_back(session, record, notes, now, scratch=answer.choice == "scratch")
 
 
 def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -209,6 +209,7 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.SESSION, "replan"): _request_replan,
     (GateKind.SESSION, "stop"): _end_session,
     (GateKind.VALIDATION, "requeue"): _requeue_task,
+    (GateKind.VALIDATION, "scratch"): _requeue_task,
     (GateKind.VALIDATION, "edit"): _edit_task,
     (GateKind.VALIDATION, "drop"): _drop_task,
     (GateKind.VALIDATOR, "accept"): _accept_task,

@@ -1,0 +1,57 @@
+"""Keep what an agent left uncommitted as a commit of ours, so that the next attempt can continue.
+
+No git process reads the agent's folder: contents are read as plain files (live_changes) and written as objects from
+copies of our own.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from blueflame.git.command import run_git
+from blueflame.git.live_changes import IgnoreCache, LiveCheckout, read_beneath
+from blueflame.git.merging import create_commit
+from blueflame.git.repository import Repository
+
+MAX_FILES = 1_000  # more is not an agent's unfinished work
+MESSAGE = "Unfinished work, kept by Blue Flame"
+
+
+def commit_unfinished(repo: Repository, checkout: Path, tip: str, keeps: Callable[[str], bool]) -> str | None:
+    """Commit, as a child of `tip`, the changed files that `keeps` accepts; None when there are none.
+
+    Links, large files and what cannot be read are left out.
+    """
+    changes = LiveCheckout(repo, checkout, tip, IgnoreCache(repo)).find_changes()
+    kept = {name: change for name, change in sorted(changes.items()) if keeps(name)}
+    if not 0 < len(kept) <= MAX_FILES:
+        return None
+    with TemporaryDirectory(prefix="blueflame-unfinished-") as folder:
+        gone = [name for name, change in kept.items() if not change.now]
+        copies = dict(_copy_files(checkout, [name for name in kept if name not in gone], Path(folder)))
+        if not gone and not copies:
+            return None
+        paths = "".join(f"{copy}\n" for copy, _mode in copies.values())
+        shas = run_git(repo.root, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths).split()
+        entries = [f"{mode} {sha}\t{name}" for (name, (_, mode)), sha in zip(copies.items(), shas, strict=True)]
+        entries += [f"0 {'0' * len(tip)}\t{name}" for name in gone]
+        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        run_git(repo.root, "read-tree", tip, env=env)
+        names = "".join(f"{entry}\0" for entry in entries).encode("utf-8", "surrogateescape")
+        run_git(repo.root, "update-index", "-z", "--index-info", stdin=names, env=env)
+        tree = run_git(repo.root, "write-tree", env=env).strip()
+    return create_commit(repo, tree, (tip,), MESSAGE)
+
+
+def _copy_files(checkout: Path, names: list[str], folder: Path) -> Iterator[tuple[str, tuple[Path, str]]]:
+    for n, name in enumerate(names):
+        data = read_beneath(checkout, name)
+        if data is None:
+            continue
+        copy = folder / str(n)
+        copy.write_bytes(data)
+        mode = (checkout / name).lstat().st_mode
+        yield name, (copy, "100755" if mode & stat.S_IXUSR else "100644")
