@@ -151,7 +151,7 @@ def list_allowed_ports(rules: tuple[AllowRule, ...], host: str) -> list[int]:
 
 MODEL_KEYS = (
     *("runtime", "token", "apis", "budgets", "warn", "prices", "fallback", "rate_limit_wait", "outage_wait"),
-    *("shared", "record", "replay", "key", "places"),
+    *("shared", "record", "replay", "key", "places", "web_search"),
 )
 APIS = ("anthropic", "openai", "gemini")
 AUTHS = ("x-api-key", "bearer", "oauth", "x-goog-api-key", "none")
@@ -224,7 +224,7 @@ class BudgetLimit:
 class ModelOptions:
     __slots__ = (
         *("apis", "budgets", "fallback", "key", "outage_wait", "places", "prices", "rate_limit_wait", "record"),
-        *("replay", "shared", "token"),
+        *("replay", "shared", "token", "web_search"),
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
@@ -247,6 +247,7 @@ class ModelOptions:
         self.shared = _read_path(read, "shared")
         self.key = read_string(read.get("key", ""), "gateway: model: key")
         self.places = _read_placeholders(read.get("places", {}))
+        self.web_search = read.get("web_search", False) is True
 
 
 def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOptions | None:

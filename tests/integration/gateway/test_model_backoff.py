@@ -256,3 +256,16 @@ def test_a_call_that_is_answered_later_shows_that_the_account_is_in_order(tmp_pa
             reports.append(gateway.read_status()["gave_up"])
 
     assert [report is not None for report in reports] == [True, False, True]
+
+
+def test_a_limit_of_a_free_endpoint_parks_nothing(tmp_path: Path) -> None:
+    shared = tmp_path / "parked" / "claude.json"
+    with (
+        start_provider(LIMITED) as provider,
+        start_model_gateway(tmp_path / "a", build_model_options(provider.url, shared=str(shared))) as gateway,
+    ):
+        received = gateway.send_call("/anthropic/v1/messages/count_tokens")
+
+        assert received.status == 429
+        assert gateway.read_status()["parked"] is None
+    assert not shared.exists()

@@ -301,7 +301,7 @@ def test_an_answer_that_breaks_off_is_forwarded_as_broken(gateway: RunningGatewa
 
     assert not received.whole
     (line,) = gateway.wait_for_usage()
-    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
+    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 32_000, False)
     assert len(provider.asked) == 1  # no retry once a byte has been forwarded
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 
 from blueflame.gateway.relay import Stream
 from blueflame.gateway.request import RequestHead, RequestRefused, build_malformed_refusal
@@ -12,6 +13,7 @@ from blueflame.gateway.request import RequestHead, RequestRefused, build_malform
 PIECE_BYTES = 256 * 1024
 MAX_CHUNK_LINE_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of an agent's request
+MAX_BODIES_BYTES = 4 * MAX_BODY_BYTES  # of all requests that are open at once
 BODY_TIMEOUT = 60.0  # seconds without a byte
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 
@@ -88,8 +90,32 @@ class ChunkDecoder:
                 raise BodyTooLarge
 
 
-async def read_body(client: Stream, head: RequestHead) -> bytes:
-    """Read the whole body of an agent's request, before any of it is sent on."""
+class BodyMemory:
+    """The bodies of all open calls together: forty of the largest would fill the machine's memory."""
+
+    def __init__(self, max_bytes: int = MAX_BODIES_BYTES) -> None:
+        self._left = max_bytes
+
+    @contextmanager
+    def hold(self) -> Iterator[Callable[[int], None]]:
+        """Yield a function that takes memory for one body; it is given back at the end."""
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            if size > self._left:
+                raise RequestRefused(429, "too_many_bodies", "the requests that are open together are too large")
+            self._left -= size
+            taken += size
+
+        try:
+            yield take
+        finally:
+            self._left += taken
+
+
+async def read_body(client: Stream, head: RequestHead, take: Callable[[int], None]) -> bytes:
+    """Read the whole body of an agent's request, before any of it is sent on; `take` is called for each piece."""
     codings = [coding.lower() for coding in head.get_all("transfer-encoding")]
     if codings and (head.get_all("content-length") or codings != [b"chunked"]):
         raise build_malformed_refusal("the body must have either a Content-Length or Transfer-Encoding: chunked")
@@ -99,7 +125,7 @@ async def read_body(client: Stream, head: RequestHead) -> bytes:
     if (size or codings) and b"100-continue" in [value.lower() for value in head.get_all("expect")]:
         client.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
-        return await _read_whole(client, size, ChunkDecoder(MAX_BODY_BYTES) if codings else None)
+        return await _read_whole(client, size, ChunkDecoder(MAX_BODY_BYTES) if codings else None, take)
     except TimeoutError:
         raise RequestRefused(408, "too_slow", f"no more of the body arrived for {BODY_TIMEOUT:g} seconds") from None
     except BodyTooLarge:
@@ -108,10 +134,11 @@ async def read_body(client: Stream, head: RequestHead) -> bytes:
         raise build_malformed_refusal(f"the body of the request is incomplete or malformed: {e}") from None
 
 
-async def _read_whole(client: Stream, size: int, decoder: ChunkDecoder | None) -> bytes:
+async def _read_whole(client: Stream, size: int, decoder: ChunkDecoder | None, take: Callable[[int], None]) -> bytes:
     body, now = bytearray(), asyncio.get_running_loop().time
     async with asyncio.timeout(BODY_TIMEOUT) as idle:
         async for piece in iterate_body(client, None if decoder else size, decoder):
+            take(len(piece))
             body += piece
             idle.reschedule(now() + BODY_TIMEOUT)
     return bytes(body)

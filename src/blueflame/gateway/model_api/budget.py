@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,10 @@ from blueflame.gateway.request import RequestRefused
 from blueflame.text.format import format_dollars
 
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
+FEWEST_BYTES_PER_TOKEN = 2  # of text that is hard to encode
+MAX_INPUT_TOKENS = 1_000_000  # no model reads more
+DEFAULT_OUTPUT_TOKENS = 32_000  # of a request that names no limit
+OUTPUT_LIMIT_KEYS = ("max_tokens", "max_output_tokens", "max_completion_tokens", "maxOutputTokens")
 
 
 @dataclass(eq=False)
@@ -39,6 +43,26 @@ class OpenCall:
     @property
     def model(self) -> str:
         return self.named or str(self.content.get("model", ""))[:200]
+
+    def assume_worst(self) -> Usage:
+        """Return what a call has used at most whose answer did not end: the provider may have gone on without us."""
+        usage = self.read_usage()
+        reported = usage.input + usage.cache_read + usage.cache_write
+        worst = min(len(self.body) // FEWEST_BYTES_PER_TOKEN, MAX_INPUT_TOKENS)
+        return replace(
+            usage,
+            model=usage.model or self.model,
+            input=usage.input if reported else worst,
+            output=max(usage.output, self._read_output_limit()),
+        )
+
+    def _read_output_limit(self) -> int:
+        config = self.content.get("generationConfig")
+        for place in (self.content, config if isinstance(config, dict) else {}):
+            for key in OUTPUT_LIMIT_KEYS:
+                if type(limit := place.get(key)) is int and limit > 0:
+                    return min(limit, MAX_INPUT_TOKENS)
+        return DEFAULT_OUTPUT_TOKENS
 
 
 class BudgetReservation:

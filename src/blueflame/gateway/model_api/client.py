@@ -20,7 +20,7 @@ from blueflame.gateway.request import HOP_BY_HOP_HEADERS, RequestHead
 
 T = TypeVar("T")
 DROPPED_RESPONSE_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "set-cookie", "alt-svc"}
-DRAIN_SECONDS = 5.0  # after a disconnect, to read the usage at the end of the provider's answer
+DRAIN_SECONDS = 600.0  # after a disconnect, to read the usage at the end of the provider's answer
 DRAIN_SECONDS_AT_END = 1.5
 
 

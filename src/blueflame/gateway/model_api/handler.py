@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.model_api.backoff import AccountWait, WaitExceeded, WaitTimes
-from blueflame.gateway.model_api.body import BrokenMessage, read_body
+from blueflame.gateway.model_api.body import BodyMemory, BrokenMessage, read_body
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
 from blueflame.gateway.model_api.client import (
     DRAIN_SECONDS_AT_END,
@@ -37,6 +37,7 @@ from blueflame.gateway.model_api.failures import (
     ProviderFailure,
     classify_failure,
 )
+from blueflame.gateway.model_api.features import check_features
 from blueflame.gateway.model_api.request import LoginUnusable, check_token, format_provider_request, prepare_body
 from blueflame.gateway.model_api.response import ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
 
 MAX_ERROR_BYTES = 64 * 1024
+MAX_FREE_CALLS = 10_000  # of one attempt
 EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 JSON_HEADERS = (("content-type", b"application/json"),)
 
@@ -75,6 +77,8 @@ class ModelHandler:
         self._wait_times = wait_times or WaitTimes()
         self._rate_limit = AccountWait(options, attempt, reporter, self._wait_times)
         self._connections = ProviderConnections(timeouts, tls=any(api.upstream.tls for api in options.apis.values()))
+        self._bodies = BodyMemory()
+        self._free_calls = 0
         self._closes = False
         self._agents: set[AgentConnection] = set()
         self._calls: set[ProviderCall] = set()
@@ -111,17 +115,34 @@ class ModelHandler:
                 404, "no_such_endpoint", _describe_unknown_endpoint(route, head, known=api is not None)
             )
         entry.host, entry.port = api.upstream.host, api.upstream.port
-        asked = await read_body(client, head)
-        body = prepare_body(route, asked) if kind is EndpointKind.METERED else asked
-        open_call = OpenCall(asked, route.model)
-        call = ProviderCall(route=route, head=head, api=api, asked=asked, body=body, open_call=open_call, entry=entry)
-        entry.up = len(asked)
-        entry.set_decision("allow", route.api, "")
-        async with watch_agent(client, head.version, self._agents) as agent:
-            if self._closes:
-                agent.limit_remaining(0.0)
-            await (self._run_metered(call, agent) if kind is EndpointKind.METERED else self._run_call(call, agent))
-            entry.down = agent.down
+        metered = kind is EndpointKind.METERED
+        with self._bodies.hold() as take:
+            asked = await read_body(client, head, take)
+            if metered:
+                check_features(asked, web_search=self._options.web_search)
+            else:
+                self._count_free_call()
+            call = ProviderCall(
+                route=route,
+                head=head,
+                api=api,
+                asked=asked,
+                body=prepare_body(route, asked) if metered else asked,
+                open_call=OpenCall(asked, route.model),
+                entry=entry,
+            )
+            entry.up = len(asked)
+            entry.set_decision("allow", route.api, "")
+            async with watch_agent(client, head.version, self._agents) as agent:
+                if self._closes:
+                    agent.limit_remaining(0.0)
+                await (self._run_metered(call, agent) if metered else self._run_call(call, agent))
+                entry.down = agent.down
+
+    def _count_free_call(self) -> None:
+        self._free_calls += 1
+        if self._free_calls > MAX_FREE_CALLS:
+            raise RequestRefused(403, "too_many_calls", f"more than {MAX_FREE_CALLS} calls that are free of charge")
 
     async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
         if self._usage_log.problem:
@@ -175,7 +196,7 @@ class ModelHandler:
                     self._rate_limit.stop_waiting(call.wait)
                     await self._send_answer(call, agent, found)
                     return
-            if found.kind == REFUSED or (found.kind in ACCOUNT_KINDS and not call.wire):
+            if found.kind == REFUSED or not call.wire:  # a limit of a free endpoint says nothing about calls to a model
                 await self._send_error(call, agent, found, final=False)
                 return
             if found.kind in ACCOUNT_KINDS:
@@ -294,10 +315,12 @@ class ModelHandler:
             return
         call.settled = True
         usage = call.open_call.read_usage()
-        if not usage.model:
-            usage = replace(usage, model=call.open_call.model)
         if call.refused or call.status >= 400:
             usage = replace(usage, complete=True)  # known: nothing was used
+        elif not usage.complete:
+            usage = call.open_call.assume_worst()
+        if not usage.model:
+            usage = replace(usage, model=call.open_call.model)
         priced = self._prices.price_usage(usage)
         self._budget.settle(call.open_call, priced)
         self._usage_log.write(call.build_record(), priced)

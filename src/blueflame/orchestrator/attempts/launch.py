@@ -65,7 +65,10 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     access = None
     if launch.apis:
         places = {"{{worktree}}": inside, "{{agent}}": attempt.agent_id, "{{session}}": session.id}
-        access = build_model_access(context, attempt, launch, port=port, token=token, places=places)
+        web_search = "WebSearch" in brief.tools
+        access = build_model_access(
+            context, attempt, launch, port=port, token=token, places=places, web_search=web_search
+        )
     variables = build_worktree_variables(
         root=context.repo.root,
         worktree=inside,

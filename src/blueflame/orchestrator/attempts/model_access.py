@@ -41,7 +41,14 @@ def find_gateway_port(context: SessionContext) -> int:
 
 
 def build_model_access(
-    context: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
+    context: SessionContext,
+    attempt: Attempt,
+    launch: AgentLaunch,
+    *,
+    port: int,
+    token: str,
+    places: Mapping[str, str],
+    web_search: bool,
 ) -> ModelAccess:
     """Raise Refused when no credential is found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices
@@ -65,6 +72,7 @@ def build_model_access(
         "replay": str(context.cassette.replay or ""),
         "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
         "places": dict(places),
+        "web_search": web_search,
     }
     secrets = {api: access.value for api, access in accesses.items() if access.value}
     return ModelAccess(port=port, orders=orders, secrets=secrets)
