@@ -12,7 +12,7 @@ _FOLDERS = (
 _OUTPUTS = frozenset(_FOLDERS.split())
 _NAME = re.compile(
     r".*\.(?:pyc|pyo|o|obj|a|class|log|tmp|gcda|gcno|gcov|profraw|egg-info|prof|test|out|pid|bak|orig|rej|tsbuildinfo)"
-    r"|cmake-build-.+|\.coverage(?:\..+)?|coverage\.(?:xml|json|out|lcov)|lcov\.info|junit\.xml|core\.\d+|nohup\.out"
+    r"|cmake-build-.+|\.coverage(?:\..+)?|coverage\.(?:xml|json|out|lcov|html)|lcov\.info|junit\.xml|core\.\d+|nohup\.out"
 )
 
 

@@ -158,7 +158,7 @@ class PathAccess:
             return "read_only_role", f"a {rules.policy.role} only reads; report what should be changed instead"
         if is_in_git_folder(inner) or ".gitmodules" in list_spellings(inner):
             return "blocked_path", "git's own files are never written; use git commands"
-        if self.shell and EVERYDAY in rules.policy.allowed_commands and is_build_output(inner):
+        if self.is_everyday and is_build_output(inner):
             return self._refuse_blocked(inner)
         found = self._refuse_blocked(inner) or self._refuse_unallowed(inner) or self._refuse_out_of_scope(inner)
         return found or self._refuse_misnamed(inner)
@@ -200,7 +200,13 @@ class PathAccess:
 
     @property
     def hint(self) -> str:
-        return describe_writable(self.rules.policy)
+        writable = describe_writable(self.rules.policy)
+        return f"{writable}; put output into build/ or /tmp" if self.is_everyday else writable
+
+    @property
+    def is_everyday(self) -> bool:
+        """Whether a command in a sandbox is judged, which may also leave build output."""
+        return self.shell and EVERYDAY in self.rules.policy.allowed_commands
 
 
 def describe_writable(policy: Policy) -> str:

@@ -18,26 +18,31 @@ from blueflame.policy.shell.programs.table import PROGRAMS, PYTHON
 
 EVERYDAY_PROGRAMS: Mapping[str, str] = {
     "files": "rm mv cp mkdir rmdir touch ln chmod install truncate unlink patch tar zip unzip gzip gunzip bzip2 xz zstd"
+    " bunzip2 unxz xzcat ffmpeg ffprobe convert magick identify"
     " split csplit mktemp rsync dd dos2unix iconv rename",
     "shell": "bash sh dash perl env printenv ag ack fd fdfind bc dc sponge hyperfine entr cloc tokei lsof ss netstat"
-    " xmllint yamllint shellcheck shfmt bats openssl sqlite3 pandoc dot just task bazel bazelisk pre-commit codespell",
+    " xmllint yamllint shellcheck shfmt bats openssl sqlite3 pandoc dot just task bazel bazelisk pre-commit codespell"
+    " gron mlr xsv tput",
+    "databases": "psql createdb dropdb initdb pg_ctl pg_isready redis-server redis-cli mysql mysqladmin mongosh duckdb",
     "python": "pip uv uvx pipx poetry pdm hatch flit pipenv rye tox nox pytest py.test ruff black isort flake8 pylint"
     " mypy pyright basedpyright ty coverage bandit yapf autopep8 autoflake pyupgrade vulture virtualenv pyenv conda"
     " sphinx-build mkdocs django-admin flask alembic cython maturin scons invoke inv doit twine gunicorn uvicorn"
-    " ipython jupyter pybabel behave locust stubgen dmypy",
+    " ipython jupyter pybabel behave locust stubgen dmypy pip-compile pip-sync"
+    " pip-audit pipdeptree pydocstyle docformatter djlint towncrier deptry lint-imports celery fastapi streamlit",
     "node": "node npm npx pnpm pnpx yarn yarnpkg bun bunx deno corepack tsc ts-node tsx jest vitest mocha ava tap"
     " jasmine karma playwright cypress eslint prettier biome standard xo oxlint stylelint rollup vite webpack"
     " esbuild swc babel turbo nx lerna rimraf next nuxt ng vue-tsc svelte-check c8 nyc nodemon tsup knip changeset"
-    " astro storybook",
+    " astro storybook gulp grunt parcel expo react-scripts ember sass tailwindcss",
     "go": "go gofmt goimports gofumpt golangci-lint staticcheck gotestsum mockgen govulncheck revive ginkgo buf protoc"
-    " wire stringer templ sqlc dlv",
-    "rust": "cargo rustc rustfmt rustdoc rustup clippy-driver wasm-pack",
+    " wire stringer templ sqlc dlv golint swag air",
+    "rust": "cargo rustc rustfmt rustdoc rustup clippy-driver wasm-pack trunk bacon",
     "java": "mvn mvnd mvnw gradle gradlew java javac jar javap jshell kotlin kotlinc ktlint sbt scala scalac ant lein"
-    " clojure clj groovy",
+    " clojure clj groovy javadoc checkstyle google-java-format",
     "ruby": "ruby bundle bundler gem rake rspec rubocop rails irb erb standardrb brakeman srb cucumber",
     "c": "make gmake cmake ctest cpack ninja meson gcc g++ cc c++ cpp clang clang++ ld ar nm objdump readelf strip"
     " ranlib size ldd gdb lldb valgrind strace pkg-config autoconf automake autoreconf aclocal libtool libtoolize"
-    " clang-format clang-tidy cppcheck ccache gcov lcov gcovr bear c++filt addr2line",
+    " clang-format clang-tidy cppcheck ccache gcov lcov gcovr bear c++filt addr2line as objcopy bison flex m4"
+    " swig doxygen nasm",
     "php": "php composer phpunit pest phpstan psalm php-cs-fixer phpcs phpcbf rector",
     "dotnet": "dotnet msbuild csc fsharpc",
     "other languages": "swift swiftc swiftlint mix elixir iex rebar3 erl erlc ghc ghci runghc cabal stack hlint ormolu"
@@ -119,7 +124,8 @@ _LOCAL = re.compile(
 
 def is_everyday(name: str) -> bool:
     """Return whether a program, by its bare name, is one of those that developers run all day."""
-    return name in _NAMES or PYTHON.match(name) is not None or _VERSION.sub("", name) in _NAMES
+    known = name in _NAMES or _VERSION.sub("", name) in _NAMES
+    return known or name.startswith("cargo-") or PYTHON.match(name) is not None
 
 
 @lru_cache(maxsize=256)

@@ -209,7 +209,9 @@ PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "curl": build_spec(
         GUESS,
-        text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form",
+        text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form -w"
+        " --write-out --data-raw --data-binary --data-urlencode --json --user --user-agent --referer --range -r"
+        " --retry-delay --max-redirs",
         write="-o --output -D --dump-header -c --cookie-jar --output-dir --trace --trace-ascii --stderr",
         read="-T --upload-file -b --cookie --cacert --cert --key",
         refused="-K --config --unix-socket --abstract-unix-socket --proxy -x --preproxy --socks5 --resolve"
