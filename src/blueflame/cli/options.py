@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from blueflame.cli.completers import complete_session
+
 
 class CommandGroup(click.Group):
     """A group whose help lists its commands in the order of the file."""
@@ -24,8 +26,15 @@ config_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
-session_option = click.option("--session", "-s", help="Session id or its beginning [default: the newest].")
-session_argument = click.argument("session", required=False, help="Session id or its beginning [default: the newest].")
+session_option = click.option(
+    "--session", "-s", shell_complete=complete_session, help="Session id or its beginning [default: the newest]."
+)
+session_argument = click.argument(
+    "session",
+    required=False,
+    shell_complete=complete_session,
+    help="Session id or its beginning [default: the newest].",
+)
 
 
 FOREGROUND_OPTIONS = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.completers import complete_choice, complete_gate
 from blueflame.cli.options import PATH, config_option, json_option, session_option
 from blueflame.model.errors import UsageError
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("gate", help="Gate id or its beginning: see 'blueflame gates'.")
-@click.argument("choice", help="One of the gate's options, or its first letter.")
+@click.argument("gate", shell_complete=complete_gate, help="Gate id or its beginning: see 'blueflame gates'.")
+@click.argument("choice", shell_complete=complete_choice, help="One of the gate's options, or its first letter.")
 @click.option("--note", "--reason", "-m", default="", help="Reason; required by reject, replan and raise.")
 @click.option("--file", "-f", type=PATH, help="File with the edited tasks, for edit and split.")
 @session_option

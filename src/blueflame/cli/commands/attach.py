@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.completers import complete_agent
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused, UsageError, WorldError
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 agent_argument = click.argument(
-    "agent", required=False, help="Agent id, its beginning, or a task [default: the only one]."
+    "agent",
+    required=False,
+    shell_complete=complete_agent,
+    help="Agent id, its beginning, or a task [default: the only one].",
 )
 
 

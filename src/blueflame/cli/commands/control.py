@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task
 from blueflame.cli.options import PATH, config_option, json_option
 
 NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill", "retry": "retry", "add": "add to"}
@@ -32,7 +33,7 @@ def proceed(kill: bool, config: Path | None, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("agent", help="Agent or task: see 'blueflame status'.")
+@click.argument("agent", shell_complete=complete_agent, help="Agent or task: see 'blueflame status'.")
 @click.option("--reason", "-m", default="", help="Reason, passed on to the next attempt.")
 @config_option
 @json_option
@@ -42,7 +43,9 @@ def kill(agent: str, reason: str, config: Path | None, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("task", help="Task that failed or was sent back: see 'blueflame status'.")
+@click.argument(
+    "task", shell_complete=complete_failed_task, help="Task that failed or was sent back: see 'blueflame status'."
+)
 @click.option("--reason", "-m", default="", help="What to do differently, passed on to the next attempt.")
 @config_option
 @json_option
@@ -57,7 +60,14 @@ def retry(task: str, reason: str, config: Path | None, as_json: bool) -> int:
 @click.option(
     "--lock", "-l", "locks", multiple=True, metavar="PATH", help="Path that it may write; repeatable [default: all]."
 )
-@click.option("--after", "needs", multiple=True, metavar="TASK", help="Task that must be done before; repeatable.")
+@click.option(
+    "--after",
+    "needs",
+    multiple=True,
+    shell_complete=complete_task,
+    metavar="TASK",
+    help="Task that must be done before; repeatable.",
+)
 @click.option("--priority", type=click.IntRange(min=1), default=3, show_default=True, help="1 is the highest.")
 @click.option("--file", "-f", type=PATH, help="Add all tasks of this plan instead.")
 @config_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.completers import complete_session
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from blueflame.session.accounts import CostEntry
 
 session_argument = click.argument(
-    "session", required=False, help="Session id or its beginning [default: the newest; all with --by session or day]."
+    "session",
+    required=False,
+    shell_complete=complete_session,
+    help="Session id or its beginning [default: the newest; all with --by session or day].",
 )
 
 

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import click
 
+from blueflame.cli.completers import complete_topic
 from blueflame.cli.options import json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused, UsageError
 
 
 @click.command("help")
-@click.argument("topic", required=False, help="Page, word of its title, or command [default: list the pages].")
+@click.argument(
+    "topic",
+    required=False,
+    shell_complete=complete_topic,
+    help="Page, word of its title, or command [default: list the pages].",
+)
 @json_option
 @click.pass_context
 def help_(context: click.Context, topic: str | None, as_json: bool) -> int:

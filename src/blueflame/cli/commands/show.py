@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.completers import complete_item
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 item_argument = click.argument(
     "item",
     required=False,
+    shell_complete=complete_item,
     help="plan, or the name of a task, agent, attempt, changeset or gate [default: what waits for an answer].",
 )
 

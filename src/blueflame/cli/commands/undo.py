@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.completers import complete_landing
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("changeset", help="Changeset that landed, such as cs-001: see 'blueflame status'.")
+@click.argument(
+    "changeset", shell_complete=complete_landing, help="Changeset that landed, such as cs-001: see 'blueflame status'."
+)
 @session_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @config_option

@@ -6,18 +6,22 @@ from pathlib import Path
 
 import click
 
+from blueflame.cli.completers import complete_agent, complete_session
 from blueflame.cli.options import config_option
 from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
 
 session_argument = click.argument(
-    "session", required=False, help="Session id or its beginning [default: the running one, else the newest]."
+    "session",
+    required=False,
+    shell_complete=complete_session,
+    help="Session id or its beginning [default: the running one, else the newest].",
 )
 
 
 @click.command()
 @session_argument
-@click.option("--agent", "-a", help="Show one agent or task: messages, calls and usage.")
+@click.option("--agent", "-a", shell_complete=complete_agent, help="Show one agent or task: messages, calls and usage.")
 @click.option("--once", is_flag=True, help="Print the current state and exit.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and change.")
