@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture bench changelog clean
+.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture repositories bench changelog clean
 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
@@ -81,6 +81,9 @@ torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and
 	@mkdir -p $(dir $(TORTURED))
 	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/crash -p no:xdist; \
 	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/evidence/reliability.md; exit $$code
+
+repositories: setup  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md
+	$(BIN)/python tests/repositories/run.py $(ARGS)
 
 bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/
 	$(BIN)/python -m benchmarks

@@ -16,6 +16,7 @@ from blueflame.config.load import parse_config
 from blueflame.config.scaffold import build_config_text, escape_glob
 from blueflame.model.errors import Refused
 from blueflame.paths.globs import Globs
+from support.skeletons import SKELETONS, Skeleton
 
 HERE = Path("blueflame.yaml")
 
@@ -126,6 +127,15 @@ def test_the_configuration_passes_its_own_check_and_reaches_the_sources(tmp_path
     for command in commands:
         assert any(each.startswith(command) for each in written), written
     assert bool(written) == bool(commands)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda each: each.name)
+def test_each_ecosystem_has_its_checks_and_registries(tmp_path: Path, skeleton: Skeleton) -> None:
+    made = repository(tmp_path / "r", skeleton.files)
+    found = survey_repository(made, lambda program: program not in ("pnpm", "yarn", "uv", "poetry")).commands
+    for check in skeleton.checks:
+        assert any(line.startswith(check) for line in found.tests), found
+    assert set(found.registries) == set(skeleton.registries)
 
 
 def test_a_surveyed_repository_is_left_untouched(repo: Path) -> None:

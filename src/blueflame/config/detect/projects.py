@@ -78,12 +78,13 @@ def _detect_ecosystem(ecosystem: Ecosystem, files: ProjectFiles) -> Iterator[Pro
     top = ecosystem.detect(files)
     folders = [folder for folder in list_folders_with(files.files, ecosystem.manifests) if folder]
     below = [folder for folder in folders if not NOT_A_PROJECT.search(folder)]
-    if top is not None and (top.tests or not below):
+    is_own = files.has(*ecosystem.manifests) or not ecosystem.manifests  # else it only has files of that language below
+    if top is not None and (not below or (is_own and top.tests)):
         yield top
         return
     found = [project for folder in _drop_nested(below) if (project := _detect_below(ecosystem, files, folder))]
     tested = [project for project in found if project.tests]
-    if top is not None and files.has(*ecosystem.manifests):
+    if top is not None and (is_own or not tested):
         yield top
     yield from tested[:MAX_PROJECTS]
 
