@@ -142,7 +142,9 @@ def test_a_cassette_plays_the_same_session_again_without_a_model(
 def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.reconfigure(**{**CONFIG, "roles": {**ROLES, "worker": {**ROLES["worker"], "budget_tokens": 1500}}})
+    worker = {**ROLES["worker"], "budget_tokens": 1500}
+    limits = {**CONFIG["limits"], "warn_threshold": 1.0}  # no warning, which would refuse the first call
+    stage.reconfigure(**{**CONFIG, "roles": {**ROLES, "worker": worker}, "limits": limits})
     script = build_model_script(build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")))
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
@@ -154,6 +156,26 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(
     assert ended.commits == 1  # what was committed before is kept
     assert len(model.served) == 2  # 1257 tokens, then 1566 more: the third call never left
     assert _tokens(reported) == sum_served(model.served)
+
+
+@pytest.mark.real_claude
+def test_near_its_budget_an_agent_is_warned_and_can_still_commit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *rest = build_write_turns("src/1.txt", "one\n")
+    stage.reconfigure(
+        **{
+            **CONFIG,
+            "roles": {**ROLES, "worker": {**ROLES["worker"], "budget_tokens": 100_000}},
+            "limits": {**CONFIG["limits"], "warn_threshold": 0.001},
+        }
+    )
+    stage.tasks = [task(1)]
+    with LoopbackModel(build_model_script(build_worker_scenario("task-001", first, first, *rest))) as model:
+        serving(monkeypatch, model)
+        reported = stage.run()
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert reported.session.tasks["task-001"].attempts == 1
+    audit = "".join(path.read_text() for path in (stage.root / ".blueflame").rglob("*.jsonl"))
+    assert "limit_near" in audit
 
 
 @pytest.mark.real_claude

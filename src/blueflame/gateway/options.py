@@ -224,7 +224,7 @@ class BudgetLimit:
 class ModelOptions:
     __slots__ = (
         *("apis", "budgets", "fallback", "key", "outage_wait", "places", "prices", "rate_limit_wait", "record"),
-        *("replay", "shared", "token", "web_search"),
+        *("replay", "shared", "token", "warn", "web_search"),
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
@@ -239,7 +239,7 @@ class ModelOptions:
         if not isinstance(budgets, list):
             raise TypeError(f"gateway: model: budgets must be a list, not {budgets!r:.80}")
         self.budgets = tuple(BudgetLimit(value) for value in budgets)
-        _read_seconds(read.get("warn"), "gateway: model: warn")  # the orchestrator warns; it reads the record
+        self.warn = _read_seconds(read.get("warn"), "gateway: model: warn")  # the part of a budget
         self.prices = _read_prices(read.get("prices"))
         self.fallback = _read_price_row(read.get("fallback"), "gateway: model: fallback")
         self.rate_limit_wait = _read_seconds(read.get("rate_limit_wait"), "gateway: model: rate_limit_wait")

@@ -56,6 +56,7 @@ class GatewayProcess:
         self.parked: dict[str, Any] | None = None
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
+        self._warnings: list[str] = []
 
     def add_listener(self, listener: socket.socket, *, setup: bool = False) -> None:
         """Let the gateway serve this listening socket as well, and close ours; registries are open in `setup` only."""
@@ -101,7 +102,7 @@ class GatewayProcess:
                 self.parked = None
             elif word == "answered" and self.gave_up is not None and self.gave_up.get("account"):
                 self.gave_up = None
-            elif word in ("parked", "refused", "gave_up"):
+            elif word in ("parked", "refused", "gave_up", "near"):
                 self._record_message(word, rest)
 
     def _record_message(self, word: str, rest: str) -> None:
@@ -113,10 +114,17 @@ class GatewayProcess:
             self._set_problem(f"unexpected message: {word} {rest[:80]}")
         elif word == "parked":
             self.parked = found
+        elif word == "near":
+            self._warnings.append(str(found.get("words", "")))
         elif word == "refused":
             self.refused = self.refused or found
         else:
             self.gave_up = self.gave_up or found
+
+    def take_warnings(self) -> list[str]:
+        """Return the budgets that are nearly used up, each once."""
+        taken, self._warnings = self._warnings, []
+        return taken
 
     def _set_problem(self, reason: str) -> None:
         self._problem = self._problem or f"{reason} (see {self._folder}/gateway.log)"

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from blueflame.warden.spawn import ChildProcess
     from blueflame.watcher.server import HookServer
 
+WARNED_SHARE = 0.2  # of the time, when this much is left
+MIN_WARNED_TIMEOUT = 60.0  # a shorter limit leaves no time to act on a warning
+WHAT_TO_DO = (
+    "This is a warning and no refusal of this call: commit what works, or prepare your answer, then go on; repeat the"
+    " call if you still need it."
+)
 POLL_SECONDS = 0.25  # seconds between two checks of output, clock and cancel file
 LEFTOVER_GRACE = 2.0  # for processes that an agent left behind
 KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
@@ -46,6 +52,7 @@ class SupervisedAttempt:
         self.gateway: GatewayProcess | None = None
         self.hook_server: HookServer | None = None
         self.refused_at: float | None = None  # when the gateway reported that it answers no further call
+        self.warned = False  # that its time is nearly over
 
 
 class ProcessEnding:
@@ -116,6 +123,7 @@ def supervise_child(
         deadline = None if deadline is None else deadline + held
         if status is not None:
             return _explain_exit(attempt, status, sandboxed=child.sandboxed)
+        _warn_of_limits(attempt, deadline, timeout)
         why = _find_stop_reason(attempt, deadline, limits_output=limits_output)
         if why is not None:
             reason, detail = why
@@ -123,6 +131,27 @@ def supervise_child(
             return ProcessEnding(reason, detail, ended, left, sandboxed=child.sandboxed)
         attempt.status.update(attempt.spool)
         attempt.poll_loop.wait(_compute_wait(attempt, deadline))
+
+
+def _warn_of_limits(attempt: SupervisedAttempt, deadline: float | None, timeout: float) -> None:
+    """Pass warnings on to the agent, once for each limit, while there is time to commit."""
+    server, gateway = attempt.hook_server, attempt.gateway
+    if server is None:
+        return
+    if gateway is not None:
+        for words in gateway.take_warnings():
+            server.add_warning(f"{words} {WHAT_TO_DO}")
+    words = "" if deadline is None or attempt.warned else describe_time_left(deadline - time.monotonic(), timeout)
+    if words:
+        attempt.warned = True
+        server.add_warning(f"{words} {WHAT_TO_DO}")
+
+
+def describe_time_left(left: float, timeout: float) -> str:
+    """Describe the time left when that is little, else return ""."""
+    if timeout < MIN_WARNED_TIMEOUT or left > timeout * WARNED_SHARE:
+        return ""
+    return f"About {max(1, round(left / 60))} of your {round(timeout / 60)} minutes are left."
 
 
 def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:

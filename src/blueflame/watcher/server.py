@@ -30,13 +30,25 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 64
+WARNED_TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
 CONNECTION_TIMEOUT = 5.0  # seconds; hooks give up earlier
 
 
 class HookServer:
     """Serves until closed. `problem`: why this attempt does not count as watched, or ""."""
 
-    __slots__ = ("_attempt", "_judge", "_listener", "_log", "_open", "_poll_loop", "_seals", "_watch", "problem")
+    __slots__ = (
+        "_attempt",
+        "_judge",
+        "_listener",
+        "_log",
+        "_open",
+        "_poll_loop",
+        "_seals",
+        "_warnings",
+        "_watch",
+        "problem",
+    )
 
     def __init__(
         self,
@@ -53,6 +65,7 @@ class HookServer:
         self._poll_loop = poll_loop
         self._listener = listener
         self._open: list[HookConnection] = []
+        self._warnings: list[str] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
         self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._report))
         self._log: AuditLog | None = None
@@ -67,6 +80,10 @@ class HookServer:
     def proven(self) -> bool:
         """Whether the canary has been refused."""
         return self._judge.proven
+
+    def add_warning(self, text: str) -> None:
+        """Refuse the next allowed call once, with this text: the one message that every agent program reads."""
+        self._warnings.append(text)
 
     def close(self) -> Mapping[str, object]:
         """Stop serving, check for tampering, and return what to record."""
@@ -111,6 +128,8 @@ class HookServer:
             decision = self._judge.decide(call)
             if not decision.allowed:
                 break
+        if decision.allowed and self._warnings and all(_may_wait(call) for call in calls):
+            return Decision(False, "limit_near", self._warnings.pop(0))
         return decision
 
     def _record(self, names: Mapping[str, str], decision: Decision) -> Decision:
@@ -153,6 +172,11 @@ class HookServer:
             asking.close()
             return
         HookConnection(asking, self._poll_loop, self.answer, self._open, now)
+
+
+def _may_wait(call: ToolCall) -> bool:
+    """Whether a call can be repeated later: not a commit, which a warning asks for, and no answer at the end."""
+    return call.tool in WARNED_TOOLS and "commit" not in str(call.input.get("command", ""))
 
 
 def _hash_file(watch: Mapping[str, Any], what: str) -> str:

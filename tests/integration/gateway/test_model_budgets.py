@@ -41,6 +41,7 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_with_advice(tmp_path:
     assert answers[2].headers["x-should-retry"] == "false"
     assert len(provider.asked) == 2
     assert received["refused"] == {"budget": "attempt", "unit": "usd", "used": 400, "limit": 400, "words": words}
+    assert received["near"] == ["$0.0004 of the $0.0004 are used that this attempt may cost."], "once"
     assert [line["refused"] for line in lines] == ["", "", "budget", "budget"]
     assert [line["micro_usd"] for line in lines] == [200, 200, 0, 0]
 

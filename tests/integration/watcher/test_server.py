@@ -106,6 +106,21 @@ def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
     assert (denied.stdout, watch.server.problem) == (b"", "")
 
 
+def test_a_warning_refuses_one_call_that_can_wait_and_no_commit(repo: Path) -> None:
+    with run_hook_server(repo) as watch:
+        watch.server.add_warning("About 6 of your 30 minutes are left.")
+        watch.prove()
+        commit = watch.ask("Bash", command="git commit -m x")
+        denied = watch.ask("Write", file_path=str(repo / ".env"), content="x\n")
+        warned = watch.ask("Bash", command="git status")
+        repeated = watch.ask("Bash", command="git status")
+
+    decisions = [said["permissionDecision"] for said in (commit, denied, warned, repeated)]
+    assert decisions == ["allow", "deny", "deny", "allow"]
+    assert denied["permissionDecisionReason"].startswith("blocked_path: ")
+    assert warned["permissionDecisionReason"] == "limit_near: About 6 of your 30 minutes are left."
+
+
 def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
     with run_hook_server(repo, decide=allow_everything) as watch:
         before = watch.ask("Read", file_path=str(repo / "README.md"))

@@ -66,10 +66,13 @@ class OpenCall:
 
 
 class BudgetReservation:
-    def __init__(self, limits: tuple[BudgetLimit, ...], prices: PriceList, reporter: StatusReporter) -> None:
+    def __init__(
+        self, limits: tuple[BudgetLimit, ...], prices: PriceList, reporter: StatusReporter, *, warn: float
+    ) -> None:
         self._limits = limits
         self._prices = prices
         self._reporter = reporter
+        self._warn = warn
         self._used = {"usd": 0, "tokens": 0}
         self._largest: dict[str, int] | None = None
         self._open_calls: list[OpenCall] = []
@@ -101,6 +104,14 @@ class BudgetReservation:
             largest = self._largest or spent
             self._largest = {unit: max(largest[unit], amount) for unit, amount in spent.items()}
         self._changed.set()
+        self._warn_if_near()
+
+    def _warn_if_near(self) -> None:
+        for limit in self._limits:
+            used = self._used[limit.unit]
+            if used >= limit.limit * self._warn:
+                words = f"{_format_amount(limit.unit, used)} of the {_format_amount(limit.unit, limit.limit)} are used"
+                self._reporter.report_near({"budget": limit.name, "words": f"{words} that this {limit.name} may cost."})
 
     def _refuse_if_used_up(self) -> None:
         for limit in self._limits:

@@ -73,7 +73,7 @@ class ModelHandler:
         self._usage_log = usage_log
         self._timeouts = timeouts
         self._prices = PriceList(options)
-        self._budget = BudgetReservation(options.budgets, self._prices, reporter)
+        self._budget = BudgetReservation(options.budgets, self._prices, reporter, warn=options.warn)
         self._wait_times = wait_times or WaitTimes()
         self._rate_limit = AccountWait(options, attempt, reporter, self._wait_times)
         self._connections = ProviderConnections(timeouts, tls=any(api.upstream.tls for api in options.apis.values()))

@@ -20,6 +20,9 @@ class StatusReporter:
     def report_refused(self, why: Mapping[str, object]) -> None:
         self._report_once("refused", why["budget"], why)
 
+    def report_near(self, why: Mapping[str, object]) -> None:
+        self._report_once("near", why["budget"], why)
+
     def report_gave_up(self, why: Mapping[str, object]) -> None:
         self._report_once("gave_up", why["kind"], why)
 
