@@ -6,6 +6,7 @@ import pytest
 
 from blueflame.model.event import BaseMoved, ChangesetEvicted, ChangesetsFormed, Landed
 from blueflame.model.gate import Gate
+from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.session.state import Session
 from support.sessions import SessionRun, Stage, task, writes
 
@@ -35,6 +36,8 @@ def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Sta
 
 @pytest.mark.verification(25)
 def test_groups_land_one_by_one_in_the_order_of_their_dependencies(stage: Stage) -> None:
+    """With the commit format that configurations had before the style was detected."""
+    stage.reconfigure(validation={"commit_format": {"pattern": COMMIT_PATTERN}})
     stage.play(
         task(1, cohesion_group="zeta"),
         task(2, cohesion_group="alpha", after=[1]),

@@ -57,20 +57,25 @@ def remote(stage: Stage, tmp_path: Path) -> Path:
     return bare
 
 
-def two_tasks(stage: Stage, mode: str, **more: object) -> None:
-    stage.reconfigure(landing={"mode": mode, **more})
+def two_tasks(stage: Stage, mode: str, *, commits: object = None, **more: object) -> None:
+    stage.reconfigure(landing={"mode": mode, **more}, commits=commits or {})
     stage.play(task(1), task(2), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
 
 
 def test_squash_lands_one_commit_with_one_parent_that_names_the_tasks(stage: Stage) -> None:
-    two_tasks(stage, "squash")
+    for n in range(6):
+        stage.git("commit", "-q", "--allow-empty", "-m", f"Correct figure {n}.")
+    two_tasks(stage, "squash", commits={"author": "Grace <grace@example.org>", "agent": "co-author"})
     before = stage.head()
     reported = stage.run()
     assert stage.git("rev-list", f"{before}..main").split() == [reported.of(Landed)[0].after]
     assert stage.git("rev-parse", "main^@").split() == [before]
     message = stage.git("log", "-1", "--format=%B", "main")
-    assert "- task-001: Task 1" in message
-    assert "- task-002: Task 2" in message
+    assert message.startswith("Task 1 (and 1 more).\n\n- Task 1\n- Task 2\n\nBlue-Flame-Task: task-001\n")
+    trailers = "%(trailers:key=Co-authored-by,valueonly)"
+    assert stage.git("log", "-1", f"--format=%an %ae{trailers}", "main").startswith(
+        "Grace grace@example.orgscripted sonnet <worker-"
+    )
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
     assert stage.git("status", "--porcelain") == ""
 
@@ -83,9 +88,12 @@ def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None
     assert stage.git("rev-list", "--merges", f"{before}..main") == ""
     subjects = stage.git("log", "--reverse", "--format=%s", f"{before}..main").splitlines()
     assert subjects == ["feat(task-001): one", "feat(task-002): two"]
-    tip = reported.session.tasks["task-001"].result
-    assert tip is not None
-    assert tip.sha in stage.git("rev-list", "main").split(), "a commit that is already in place is not rewritten"
+    tasks = "%(trailers:key=Blue-Flame-Task,valueonly,separator=)"
+    assert stage.git("log", "--reverse", f"--format={tasks} %an", f"{before}..main").splitlines() == [
+        "task-001 Ада Лавлейс",
+        "task-002 Ада Лавлейс",
+    ]
+    assert stage.git("log", "-1", "--format=%cn", "main").startswith("worker-")
 
 
 def test_a_changeset_that_cannot_be_rebased_is_skipped_with_the_reason(stage: Stage) -> None:

@@ -22,6 +22,7 @@ import pytest
 
 from blueflame.cli.main import run
 from blueflame.model.errors import UsageError
+from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.model.settings.roles import BUILT_IN_ROLES
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
@@ -41,6 +42,7 @@ CONFIG: Mapping[str, Any] = {
         "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
     },
     "validation": {
+        "commit_format": {"pattern": COMMIT_PATTERN},
         "validator_diagnostics": {"commands": ["git rev-parse HEAD"]},
         "secrets": {"scanner": "builtin"},  # the other one takes a second for each changeset
     },

@@ -14,7 +14,6 @@ from blueflame.documents.yaml import quote_text
 from blueflame.model.errors import InternalError
 from blueflame.model.policy import EVERYDAY
 from blueflame.model.settings.fields import CONTROL_CHARACTER
-from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.paths.globs import BadPattern, Globs
 
 ALWAYS_BLOCKED = (
@@ -119,13 +118,7 @@ def _list_allowed_commands(commands: Commands) -> tuple[str, ...]:
 
 
 def _format_validation(survey: Survey, proof: Proof) -> Iterator[str]:
-    yield from (
-        "",
-        "validation:",
-        "  commit_format:                # several ids are allowed: feat(task-001,task-002): ...",
-    )
-    yield f"    pattern: {quote_text(COMMIT_PATTERN)}"
-    yield '    example: "feat(task-001): add JWT middleware"'
+    yield from ("", "validation:")
     yield from _format_tests(survey)
     commands = proof.commands.checks
     yield "  validator_diagnostics:        # run on every result; each must end with exit code 0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from blueflame.git.command import run_git
 from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
 
+TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: .+")
 LOG_FORMAT = "%H%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B"
 
 
@@ -23,15 +25,18 @@ class _LoggedCommit(NamedTuple):
     parent: str
     message: str
     written: dict[str, str]
+    reworded: bool = False
 
 
-def rebase_in_sequence(repo: Repository, base: str, tips: Sequence[str], tree: str) -> str | CannotRebase:
+def rebase_in_sequence(
+    repo: Repository, base: str, tips: Sequence[str], tree: str, trailers: Sequence[Sequence[str]] = ()
+) -> str | CannotRebase:
     """Replay the tips' commits on base, one after the other, and return the last; together they must give `tree`.
 
-    A commit whose parent is right is kept. Merge commits are left out: what they merged is one sequence now. Dates are
-    kept, so that a repetition after a crash makes the same commits.
+    A commit whose parent is right is kept, unless it lacks one of the `trailers` of its tip. Merge commits are left
+    out: what they merged is one sequence now. Dates are kept: a repetition after a crash makes the same commits.
     """
-    head = _replay_commits(repo, base, tips, onto=base)
+    head = _replay_commits(repo, base, tips, onto=base, trailers=trailers)
     if not isinstance(head, CannotRebase) and find_tree(repo, head) != tree:
         return CannotRebase("its commits, rebased, do not give the tree that was merged and checked")
     return head
@@ -42,10 +47,12 @@ def rebase_onto(repo: Repository, base: str, tip: str, onto: str) -> str | Canno
     return _replay_commits(repo, base, (tip,), onto=onto)
 
 
-def _replay_commits(repo: Repository, base: str, tips: Sequence[str], *, onto: str) -> str | CannotRebase:
+def _replay_commits(
+    repo: Repository, base: str, tips: Sequence[str], *, onto: str, trailers: Sequence[Sequence[str]] = ()
+) -> str | CannotRebase:
     head = onto
-    for commit in _list_commits(repo, base, tips):
-        replayed = commit.sha if commit.parent == head else _replay_commit(repo, commit, head)
+    for commit in _list_commits(repo, base, tips, trailers):
+        replayed = commit.sha if commit.parent == head and not commit.reworded else _replay_commit(repo, commit, head)
         if isinstance(replayed, CannotRebase):
             return replayed
         head = replayed
@@ -64,7 +71,9 @@ def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | 
     return create_commit(repo, outcome.tree, (head,), commit.message, commit.written)
 
 
-def _list_commits(repo: Repository, base: str, tips: Sequence[str]) -> Iterator[_LoggedCommit]:
+def _list_commits(
+    repo: Repository, base: str, tips: Sequence[str], trailers: Sequence[Sequence[str]]
+) -> Iterator[_LoggedCommit]:
     """Yield the commits, oldest first, one task after the other, each once."""
     for n, tip in enumerate(tips):
         known = [f"^{sha}" for sha in (base, *tips[:n])]
@@ -72,7 +81,17 @@ def _list_commits(repo: Repository, base: str, tips: Sequence[str]) -> Iterator[
         out = run_git(repo.root, *args, f"--format={LOG_FORMAT}%x00", tip, *known, "--", timeout=300)
         parts = out.split("\0")
         for at in range(0, len(parts) - 9, 10):
-            yield _parse_commit(parts[at : at + 9])
+            yield _add_trailers(_parse_commit(parts[at : at + 9]), trailers[n] if trailers else ())
+
+
+def _add_trailers(commit: _LoggedCommit, trailers: Sequence[str]) -> _LoggedCommit:
+    """Add what the message does not end with yet. Trailers follow an empty line, or other trailers."""
+    message = commit.message.rstrip("\n")
+    missing = [line for line in trailers if line not in message.split("\n")]
+    if not missing:
+        return commit
+    gap = "\n" if TRAILER.fullmatch(message.split("\n")[-1]) and "\n" in message else "\n\n"
+    return commit._replace(message=message + gap + "\n".join(missing) + "\n", reworded=True)
 
 
 def _parse_commit(parts: Sequence[str]) -> _LoggedCommit:

@@ -128,6 +128,11 @@ def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
     return tuple(name for mode, name in _list_tree(repo.root, sha) if mode != SUBMODULE_MODE)
 
 
+def list_subjects(repo: Repository, sha: str, most: int) -> tuple[str, ...]:
+    """Return the first lines of the last commits, newest first, without merges."""
+    return split_nul(run_git(repo.root, "log", "-z", "--no-merges", f"-{most}", "--format=%s", sha, "--"))
+
+
 def measure_tree(repo: Repository, sha: str) -> int:
     """Return the bytes that a checkout of the commit needs, without its git folder."""
     args = ("ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha)

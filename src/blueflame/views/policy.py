@@ -47,7 +47,7 @@ def list_rules(policy: Policy) -> tuple[tuple[str, str], ...]:
         ("never touch", _join_names(policy.blocked_paths.written)),
         *_list_command_rules(policy),
         ("names", naming if policy.naming_style and not policy.read_only else ""),
-        ("commits", "" if policy.read_only else f"match {policy.commit_pattern}"),
+        ("commits", f"match {policy.commit_pattern}" if policy.commit_pattern and not policy.read_only else ""),
     )
     return tuple((heading, words) for heading, words in rules if words)
 

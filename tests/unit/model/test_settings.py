@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import MAX_DURATION, format_duration, parse_duration
+from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.model.suggestions import find_closest, suggest
 
 
@@ -225,12 +226,14 @@ def test_globs_that_would_silently_match_nothing_are_refused(glob: str) -> None:
 
 
 @pytest.mark.verification(2)
-@pytest.mark.parametrize("pattern", ["(", "[[:alpha:]]", "a{99999999999}", "*", "", "(?P<x", r"\g"])
+@pytest.mark.parametrize("pattern", ["(", "[[:alpha:]]", "a{99999999999}", "*", "(?P<x", r"\g"])
 def test_patterns_of_another_dialect_are_refused(pattern: str) -> None:
     with pytest.raises(ValidationError):
         settings(validation={"commit_format": {"pattern": pattern}})
     with pytest.raises(ValidationError):
         settings(permissions={"bash_rules": {"blocked_patterns": [pattern]}})
+    with pytest.raises(ValidationError):
+        settings(permissions={"bash_rules": {"blocked_patterns": [""]}})
 
 
 @pytest.mark.parametrize(
@@ -326,18 +329,26 @@ def test_one_setup_command_is_a_list_of_one() -> None:
     assert settings(worktree={"setup": ""}).worktree.setup == ()
 
 
-def test_the_default_commit_format_takes_several_ids() -> None:
+def test_the_commit_format_with_task_ids_takes_several_ids() -> None:
     import re
 
-    pattern = settings().validation.commit_format.pattern
+    pattern = settings(validation={"commit_format": {"pattern": COMMIT_PATTERN}}).validation.commit_format.pattern
     assert re.search(pattern, "feat(task-001,task-002): x")
     assert re.search(pattern, "feat(task-001): add JWT middleware")
     assert not re.search(pattern, "feat: x")
 
 
+def test_an_author_is_the_person_the_agent_or_a_name_with_an_address() -> None:
+    for author in ("person", "agent", "Ада Лавлейс <ada@example.org>"):
+        assert settings(commits={"author": author}).commits.author == author
+    with pytest.raises(ValidationError, match="is not an author"):
+        settings(commits={"author": "somewhere <x"})
+
+
 def test_an_example_must_match_its_pattern_and_may_be_left_out() -> None:
     with pytest.raises(ValidationError, match="does not match"):
-        settings(validation={"commit_format": {"example": "no"}})
+        settings(validation={"commit_format": {"pattern": COMMIT_PATTERN, "example": "no"}})
+    assert settings(validation={"commit_format": {"pattern": COMMIT_PATTERN}}).validation.commit_format.example
     own = settings(validation={"commit_format": {"pattern": r"^[A-Z]+-\d+: "}})
     assert own.validation.commit_format.example == ""
     assert Settings.model_validate(own.model_dump(mode="json")) == own

@@ -26,7 +26,7 @@ from blueflame.model.settings.fields import (
     Text,
     build_tuple_field,
 )
-from blueflame.model.settings.landing import LandingSettings, MergingSettings
+from blueflame.model.settings.landing import CommitSettings, LandingSettings, MergingSettings
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings, ValidationSettings
 from blueflame.model.settings.roles import (
@@ -317,6 +317,8 @@ class Settings(Section):
     """How finished work is merged."""
     landing: LandingSettings = Field(default_factory=LandingSettings)
     """How it reaches the base branch."""
+    commits: CommitSettings = Field(default_factory=CommitSettings)
+    """What the commits that land look like."""
     worktree: WorktreeSettings = Field(default_factory=WorktreeSettings)
     """How a fresh checkout is prepared."""
     permissions: PermissionSettings = Field(default_factory=PermissionSettings)

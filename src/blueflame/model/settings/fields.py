@@ -241,6 +241,7 @@ def _check_regex(text: str) -> str:
 
 Glob = Annotated[str, AfterValidator(_check_glob)]
 Regex = Annotated[str, AfterValidator(_check_regex)]
+RegexOrEmpty = Annotated[str, AfterValidator(lambda pattern: pattern and _check_regex(pattern))]
 
 
 def build_tuple_field(default: tuple[str, ...] = ()) -> tuple[str, ...]:

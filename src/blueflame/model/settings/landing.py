@@ -9,6 +9,7 @@ from pydantic import field_validator
 
 from blueflame.model.settings.fields import InvalidValue, Section, Text
 
+AUTHOR = re.compile(r"(?P<name>[^<>\n]*[^<>\s]) <(?P<address>[^<>\s]+@[^<>\s]+)>")
 INVALID_BRANCH_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.|\.lock/")
 
 
@@ -48,3 +49,23 @@ class LandingSettings(Section):
         if remote.startswith("-") or any(c.isspace() for c in remote):
             raise InvalidValue("is not the name of a remote", "write a name that `git remote` shows, such as origin")
         return remote
+
+
+class CommitSettings(Section):
+    style: Literal["auto", "conventional", "plain"] = "auto"
+    """How the first line of what lands is worded: as in the last commits of the base branch; as a conventional commit
+    (fix: ...); as a plain sentence. Where validation.commit_format.pattern is set, it must fit that as well."""
+    author: Text = "person"
+    """The author of what lands: person, you, by git's user.name and user.email; agent; or `Name <address>`.
+    The committer of an agent's own commits is the agent in any case."""
+    agent: Literal["trailer", "co-author", "none"] = "trailer"
+    """How agents are named at the end of the message: as Blue-Flame-Agent, as Co-authored-by, or not at all."""
+
+    @field_validator("author")
+    @classmethod
+    def _is_a_person(cls, author: str) -> str:
+        if author not in ("person", "agent") and not AUTHOR.fullmatch(author):
+            raise InvalidValue(
+                "is not an author", "write person, agent, or a name with an address: Ada <ada@example.org>"
+            )
+        return author

@@ -17,6 +17,7 @@ from blueflame.model.settings.fields import (
     HostName,
     InvalidValue,
     Regex,
+    RegexOrEmpty,
     Section,
     Text,
     VariableName,
@@ -134,9 +135,9 @@ class PermissionSettings(Section):
 
 
 class CommitFormat(Section):
-    pattern: Regex = COMMIT_PATTERN
-    """What the first line of a commit message must match (Python's re)."""
-    example: str = COMMIT_EXAMPLE
+    pattern: RegexOrEmpty = ""
+    """What the first line of a commit message must match (Python's re). Empty: agents are shown the last commits."""
+    example: str = ""
     """Shown to agents; must match the pattern. Empty = none."""
 
     @model_validator(mode="before")

@@ -23,6 +23,7 @@ from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
+from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.paths.locks import split_path
@@ -67,6 +68,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         blocked_paths=session.limits.blocked_paths,
         commit_pattern=settings.validation.commit_format.pattern,
         commit_example=settings.validation.commit_format.example,
+        commit_subjects=read_commit_style(context.repo, session.base_sha, context.settings).examples,
         instructions=gather_instructions(context, session, [split_path(path) for path in conflict.paths]),
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),

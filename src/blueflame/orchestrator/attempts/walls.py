@@ -21,6 +21,7 @@ from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
+from blueflame.orchestrator.commit_rules import find_author
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
 from blueflame.policy.compile import compile_policy, describe_commands, list_commands
@@ -50,7 +51,7 @@ def build_agent_walls(
         worktree=checkout,
         inside=find_inner_path(context, checkout),
         folder=folder,
-        variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
+        variables={**variables, **launch.env, **_choose_author(context, attempt, launch), HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
         frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
@@ -75,6 +76,12 @@ def build_agent_walls(
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
     return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, access)
+
+
+def _choose_author(context: SessionContext, attempt: Attempt, launch: AgentLaunch) -> Mapping[str, str]:
+    """The author of the agent's commits, unless `runtimes.<name>.env` has one; the committer is the agent."""
+    is_agent = launch.env.get("GIT_AUTHOR_NAME") == attempt.agent_id
+    return find_author(context.repo, context.settings) if is_agent else {}
 
 
 def build_command_walls(

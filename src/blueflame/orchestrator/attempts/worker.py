@@ -19,6 +19,7 @@ from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
+from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
@@ -64,6 +65,7 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         enforce_scope=rules.file_scope.enforce,
         commit_pattern=rules.commit_format.pattern,
         commit_example=rules.commit_format.example,
+        commit_subjects=read_commit_style(context.repo, session.base_sha, context.settings).examples,
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
@@ -13,9 +13,13 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import set_ref
 from blueflame.model.changeset import Changeset, ChangesetRecord, Conflict
 from blueflame.model.ids import build_changeset_ref
+from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
 from blueflame.session.state import Session
+from blueflame.text.commit_style import find_ticket, format_subject
 
 COMMIT_TYPE = re.compile(r"(\w+)\(")
+SAFE_COMPONENT = re.compile(r"[\w.-]{1,30}", re.ASCII)
+COMMON_FOLDERS = frozenset({"src", "lib", "test", "tests", "docs", "pkg", "packages", "internal", "app", "apps"})
 SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
 
 
@@ -31,6 +35,7 @@ class MergeInputs(NamedTuple):
     session: Session
     record: ChangesetRecord
     base: str
+    rules: CommitRules = DEFAULT_RULES
 
     @property
     def changeset(self) -> Changeset:
@@ -45,7 +50,7 @@ def assemble_changeset(inputs: MergeInputs, mode: str) -> MergeCommit | Conflict
         return _build_conflict(inputs.session, inputs.changeset, folded)
     if mode == FAST_FORWARD:
         all_tips = list_tips(inputs.session, inputs.changeset.tasks)
-        commit = rebase_in_sequence(inputs.repo, inputs.base, all_tips, folded.tree)
+        commit = rebase_in_sequence(inputs.repo, inputs.base, all_tips, folded.tree, _list_task_trailers(inputs))
     else:  # the tips as further parents keep the history of each task
         commit = _commit_merge(inputs, folded.tree, (inputs.base,) if mode == SQUASH else (inputs.base, *tips))
     if isinstance(commit, str):
@@ -75,7 +80,14 @@ def _merge_tips(inputs: MergeInputs, tips: Sequence[str], message: str) -> Merge
 def _commit_merge(inputs: MergeInputs, tree: str, parents: Sequence[str]) -> str:
     when = f"@{inputs.record.formed_at:.0f} +0000"
     written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when} if inputs.record.formed_at else {}
-    return create_commit(inputs.repo, tree, parents, _format_message(inputs), written)
+    return create_commit(inputs.repo, tree, parents, format_landing_message(inputs), {**inputs.rules.author, **written})
+
+
+def _list_task_trailers(inputs: MergeInputs) -> list[tuple[str, ...]]:
+    """The trailers of the commits of each task, in the order of `list_tips`."""
+    done = [name for name in inputs.changeset.tasks if inputs.session.tasks[name].result is not None]
+    how = inputs.rules.agent
+    return [(f"Blue-Flame-Task: {name}", *_list_agent_trailers(inputs.session, (name,), how)) for name in done]
 
 
 def list_tips(session: Session, tasks: Sequence[str]) -> list[str]:
@@ -90,15 +102,56 @@ def _build_conflict(session: Session, changeset: Changeset, found: MergeConflict
     return Conflict(ours=found.ours, theirs=found.theirs, task=task, paths=found.paths, messages=found.messages)
 
 
-def _format_message(inputs: MergeInputs) -> str:
-    """`type(task-ids): title`, as in the default commit format; the type is that of the first task's commit."""
-    changeset, tasks = inputs.changeset, inputs.session.tasks
-    found = COMMIT_TYPE.match(_read_subject(inputs, changeset.tasks[0]))
-    kind = found.group(1) if found else "feat"
-    titles = [f"- {name}: {tasks[name].task.title}" for name in changeset.tasks]
-    trailers = [f"Blue-Flame-Session: {inputs.session.id}", f"Blue-Flame-Changeset: {changeset.id}"]
-    subject = f"{kind}({','.join(changeset.tasks)}): {changeset.title}"
-    return "\n".join([subject, "", *titles, "", *trailers, ""])
+def format_landing_message(inputs: MergeInputs) -> str:
+    """Word the commit that lands as the project words its own; what belongs to Blue Flame is in trailers."""
+    changeset, tasks, rules = inputs.changeset, inputs.session.tasks, inputs.rules
+    titles = [f"- {tasks[name].task.title}" for name in changeset.tasks]
+    trailers = [
+        *(f"Blue-Flame-Task: {name}" for name in changeset.tasks),
+        f"Blue-Flame-Session: {inputs.session.id}",
+        f"Blue-Flame-Changeset: {changeset.id}",
+        *_list_agent_trailers(inputs.session, changeset.tasks, rules.agent),
+    ]
+    body = [*titles, ""] if len(titles) > 1 else []
+    return "\n".join([_format_subject(inputs), "", *body, *trailers, ""])
+
+
+def _format_subject(inputs: MergeInputs) -> str:
+    changeset, rules = inputs.changeset, inputs.rules
+    written = _read_subject(inputs, changeset.tasks[0])
+    locks = [lock for name in changeset.tasks for lock in inputs.session.tasks[name].task.file_locks]
+    subject = format_subject(
+        rules.read_style(inputs.base),
+        changeset.title,
+        written=written,
+        scope=_find_component(locks),
+        ticket=find_ticket(inputs.session.request),
+    )
+    if re.search(rules.pattern, subject):
+        return subject
+    found = COMMIT_TYPE.match(written)  # `type(task-ids): title`, as in the pattern of older configurations
+    return f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {changeset.title}"
+
+
+def _find_component(locks: Sequence[str]) -> str:
+    """The folder that all locks share, by its name; "" when they share none."""
+    folders = [lock.rstrip("/").split("/") if lock.endswith("/") else lock.split("/")[:-1] for lock in locks]
+    shared = [parts[0] for parts in zip(*folders, strict=False) if len(set(parts)) == 1]
+    return shared[-1] if shared and SAFE_COMPONENT.fullmatch(shared[-1]) and shared[-1] not in COMMON_FOLDERS else ""
+
+
+def _list_agent_trailers(session: Session, tasks: Sequence[str], how: str) -> Iterator[str]:
+    for name in tasks:
+        result = session.tasks[name].result
+        record = session.attempts.get(result.attempt) if result else None
+        if record is not None and how != "none":
+            attempt = record.attempt
+            program = " ".join(part for part in (attempt.runtime, attempt.model) if part)
+            yield (
+                f"Co-authored-by: {program} <{attempt.agent_id}@agents.invalid>"
+                if how == "co-author"
+                else f"Blue-Flame-Agent: {attempt.agent_id} ({program})"
+            )
 
 
 def _read_subject(inputs: MergeInputs, task: str) -> str:

@@ -30,6 +30,7 @@ from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed, list_failed
+from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
 from blueflame.orchestrator.merging.bisect import examine_base, find_culprit
@@ -48,6 +49,7 @@ class BuildSite:
     runner: CheckRunner
     leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
     mode: str = "merge"
+    rules: CommitRules = DEFAULT_RULES
 
 
 async def build_changeset(
@@ -64,6 +66,7 @@ async def build_changeset(
         runner=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
         leaks=lambda base, commit: scan_changeset(context.repo, base, commit, context.settings.validation.secrets),
         mode=context.settings.landing.mode,
+        rules=build_commit_rules(context.repo, context.settings),
     )
     base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
     on_base = await asyncio.to_thread(find_base_checks, context, session, base)
@@ -75,7 +78,7 @@ async def build_changeset(
 
 async def build_on_base(site: BuildSite, session: Session, name: str, base: str) -> Sequence[Event]:
     """Build and check a changeset on this base. It is built, in conflict, trimmed, evicted or skipped."""
-    inputs = MergeInputs(site.repo, session, session.changesets[name], base)
+    inputs = MergeInputs(site.repo, session, session.changesets[name], base, site.rules)
     made = await asyncio.to_thread(assemble_changeset, inputs, site.mode)
     if isinstance(made, Conflict):
         return [handle_conflict(session, name, made)]

@@ -65,6 +65,7 @@ class WorkerBrief(PromptBrief):
     enforce_scope: bool = True
     commit_pattern: str = ""
     commit_example: str = COMMIT_EXAMPLE
+    commit_subjects: tuple[str, ...] = ()  # of the newest commits
     checks: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()  # that may run, in words
     require_tests: bool = False
@@ -118,6 +119,7 @@ class MergerBrief(PromptBrief):
     blocked_paths: tuple[str, ...] = ()
     commit_pattern: str = ""
     commit_example: str = COMMIT_EXAMPLE
+    commit_subjects: tuple[str, ...] = ()  # of the newest commits
     checks: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     diff_bytes: int = MAX_DIFF_BYTES

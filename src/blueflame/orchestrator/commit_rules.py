@@ -1,0 +1,55 @@
+"""How commits are worded and whose they are, by the configuration and the project's own history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from blueflame.git.command import find_identity
+from blueflame.git.repository import Repository, list_subjects
+from blueflame.model.settings import Settings
+from blueflame.model.settings.landing import AUTHOR
+from blueflame.text.commit_style import CONVENTIONAL, PLAIN_STYLE, CommitStyle, detect_commit_style
+
+MAX_SUBJECTS = 100
+AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRules:
+    """How the commits that land are worded, and whose they are."""
+
+    read_style: Callable[[str], CommitStyle] = lambda _base: PLAIN_STYLE  # of the history of a commit
+    pattern: str = ""
+    agent: str = "trailer"
+    author: Mapping[str, str] = field(default_factory=dict)  # as git's variables; none: the person's
+
+
+DEFAULT_RULES = CommitRules()
+
+
+def read_commit_style(repo: Repository, sha: str, settings: Settings) -> CommitStyle:
+    match settings.commits.style:
+        case "plain":
+            return PLAIN_STYLE
+        case "conventional":
+            return CommitStyle(kind=CONVENTIONAL, capital=False)
+    return detect_commit_style(list_subjects(repo, sha, MAX_SUBJECTS))
+
+
+def find_author(repo: Repository, settings: Settings) -> dict[str, str]:
+    """The author that is configured, as git's variables; empty for the agent."""
+    if settings.commits.author == AGENT:
+        return {}
+    own = AUTHOR.fullmatch(settings.commits.author)
+    name, address = (own["name"], own["address"]) if own else find_identity(repo.root)
+    return {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address}
+
+
+def build_commit_rules(repo: Repository, settings: Settings) -> CommitRules:
+    return CommitRules(
+        read_style=lambda base: read_commit_style(repo, base, settings),
+        pattern=settings.validation.commit_format.pattern,
+        agent=settings.commits.agent,
+        author=find_author(repo, settings),
+    )

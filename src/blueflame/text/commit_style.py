@@ -1,0 +1,100 @@
+"""How a project words the first lines of its commits, found in its history, and a new line in the same style."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+CONVENTIONAL, COMPONENT, TICKET, PLAIN = "conventional", "component", "ticket", "plain"
+TYPES = "feat fix docs chore refactor test tests perf build ci style revert deps"
+FORMS: dict[str, re.Pattern[str]] = {
+    CONVENTIONAL: re.compile(rf"(?P<type>{TYPES.replace(' ', '|')})(\((?P<scope>[^)]*)\))?!?: (?P<words>.+)"),
+    TICKET: re.compile(r"(?P<open>\[?)(?P<ticket>[A-Z][A-Z0-9]+-\d+)(?P<close>\]?:? )(?P<words>.+)"),
+    COMPONENT: re.compile(r"(?P<scope>[a-z][\w./-]*): (?P<words>.+)"),
+    PLAIN: re.compile(r"(?P<words>.+)", re.DOTALL),
+}
+"""By the first of them that most commits have. Each has the words of the subject in the group `words`."""
+IGNORED = re.compile(r"(Merge|Revert) |(fixup|squash|amend)! |Bump \S+ from |v?\d+(\.\d+)+\S*$")
+TASK_SCOPE = re.compile(r"task-\d+")
+TYPE_OF_VERB = {
+    "fix": "fix", "correct": "fix", "repair": "fix", "document": "docs", "explain": "docs", "describe": "docs",
+    "test": "test", "refactor": "refactor", "rename": "refactor", "move": "refactor", "simplify": "refactor",
+}  # fmt: skip
+MAX_EXAMPLES = 3
+MAX_EXAMPLE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitStyle:
+    kind: str = PLAIN
+    scoped: bool = False  # conventional commits have a scope in brackets
+    capital: bool = True  # the words begin with a capital letter
+    period: bool = False  # they end with a period
+    around: tuple[str, str] = ("", ": ")  # what is written around a ticket
+    examples: tuple[str, ...] = ()  # the newest subjects in this style
+
+
+PLAIN_STYLE = CommitStyle()
+
+
+def detect_commit_style(subjects: Iterable[str]) -> CommitStyle:
+    """Detect the style that most of the subjects have, newest first; merges, reverts and version bumps do not count."""
+    own = [subject.strip() for subject in subjects if subject.strip() and not IGNORED.match(subject)]
+    if not own:
+        return PLAIN_STYLE
+    matches = {kind: [match for subject in own if (match := form.fullmatch(subject))] for kind, form in FORMS.items()}
+    kind, found = next((kind, found) for kind, found in matches.items() if _is_most(found, own))
+    words = [match["words"] for match in found]
+    lettered = [each for each in words if each[0].isalpha()]
+    scopes = [match["scope"] or "" for match in found] if kind == CONVENTIONAL else []
+    return CommitStyle(
+        kind=kind,
+        scoped=_is_most([scope for scope in scopes if scope and not TASK_SCOPE.match(scope)], own),
+        capital=_is_most([each for each in lettered if each[0].isupper()], lettered) or not lettered,
+        period=_is_most([each for each in words if each.endswith(".")], words),
+        around=(found[0]["open"], found[0]["close"]) if kind == TICKET else ("", ": "),
+        examples=tuple(match[0] for match in found if len(match[0]) <= MAX_EXAMPLE_CHARS)[:MAX_EXAMPLES],
+    )
+
+
+def _is_most(some: Sequence[object], every: Sequence[object]) -> bool:
+    return bool(every) and len(some) * 5 >= len(every) * 3
+
+
+def format_subject(style: CommitStyle, title: str, *, written: str = "", scope: str = "", ticket: str = "") -> str:
+    """Write a title as the first line of a commit. `written` is an agent's own first line, which may have a type."""
+    words = _fit_words(style, " ".join(title.split()).rstrip("."))
+    return PREFIXES[style.kind](style, title, written, scope, ticket) + words
+
+
+def _fit_words(style: CommitStyle, words: str) -> str:
+    first, rest = words[:1], words[1:]
+    # JWT, HttpClient, parse_lock: the letters of a name stay as they are
+    is_name = rest[:1].isupper() or "_" in words.split(" ", maxsplit=1)[0]
+    fitted = words if is_name else (first.upper() if style.capital else first.lower()) + rest
+    return fitted + ("." if style.period else "")
+
+
+def _build_type(style: CommitStyle, title: str, written: str, scope: str, _ticket: str) -> str:
+    found = FORMS[CONVENTIONAL].match(written)
+    kind = found["type"] if found else TYPE_OF_VERB.get(title.split(" ", maxsplit=1)[0].lower(), "feat")
+    return f"{kind}({scope}): " if style.scoped and scope else f"{kind}: "
+
+
+def _build_ticket(style: CommitStyle, _title: str, _written: str, _scope: str, ticket: str) -> str:
+    return f"{style.around[0]}{ticket}{style.around[1]}" if ticket else ""
+
+
+PREFIXES: dict[str, Callable[[CommitStyle, str, str, str, str], str]] = {
+    CONVENTIONAL: _build_type,
+    TICKET: _build_ticket,
+    COMPONENT: lambda _style, _title, _written, scope, _ticket: f"{scope}: " if scope else "",
+    PLAIN: lambda *_all: "",
+}
+
+
+def find_ticket(text: str) -> str:
+    """Return the first ticket that a text names, as ABC-123."""
+    found = re.search(r"\b[A-Z][A-Z0-9]+-\d+\b", text)
+    return found[0] if found else ""
