@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from blueflame.checks.code_tests import is_test_path
 from blueflame.model.changes import Change, Risk
+from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
 MAX_FILES, MAX_LINES = 40, 800
 MAX_SHOWN_PATHS = 8
@@ -45,10 +46,6 @@ _CONFIG = (
     r"(^|/)(\.env[^/]*|\.?[\w-]+rc(\.\w+)?|\.editorconfig|\.gitattributes|\.gitignore|\.gitmodules|"
     r"\.pre-commit-config\.yaml|[^/]+\.(ini|cfg|conf|toml|properties|tf|tfvars)|blueflame\.yaml|"
     r"(config|settings)\.[\w.]+)$|(^|/)(config|\.config|k8s|helm)/"
-)
-_LOCKS = (
-    r"(^|/)(package-lock\.json|yarn\.lock|pnpm-lock\.yaml|poetry\.lock|uv\.lock|Pipfile\.lock|Cargo\.lock|go\.sum|"
-    r"Gemfile\.lock|composer\.lock)$"
 )
 _MIGRATION = r"(^|/)(migrations?|migrate|alembic/versions)/|(^|/)schema\.(rb|sql|prisma)$"
 _GENERATED = (
@@ -93,6 +90,8 @@ def _find_risky_names(changes: Iterable[Change]) -> Iterator[Risk]:
     kinds: dict[str, list[str]] = {}
     for change in changes:
         kind = next((kind for kind, pattern in RISKY_NAMES if any(pattern.search(path) for path in change.paths)), None)
+        if kind is None and any(is_dependency_file(path) and not is_lock_file(path) for path in change.paths):
+            kind = "build"
         if kind is not None:
             kinds.setdefault(kind, []).append(change.path)
     for kind, paths in kinds.items():
@@ -109,7 +108,7 @@ def _find_dependency_risks(changed: RiskInputs) -> Iterator[Risk]:
             paths=tuple(sorted(fresh))[:MAX_SHOWN_PATHS],
         )
     else:
-        yield from _build_risk("lockfile", [c.path for c in changed.changes if LOCK_FILE.search(c.path)])
+        yield from _build_risk("lockfile", [c.path for c in changed.changes if is_lock_file(c.path)])
 
 
 def _list_deleted_tests(changes: Iterable[Change]) -> list[str]:
@@ -141,7 +140,6 @@ def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_SHOWN_PATHS]) + more
 
 
-LOCK_FILE = re.compile(_LOCKS)
 RISKY_NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ci", re.compile(_CI)),
     ("snapshot", re.compile(_SNAPSHOT)),

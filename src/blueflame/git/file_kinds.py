@@ -1,4 +1,4 @@
-"""Which files are source, tests, manifests, lock files or secrets, by their names."""
+"""Which files are source, tests or secrets, by their names."""
 
 from __future__ import annotations
 
@@ -50,20 +50,6 @@ LANGUAGE_OF: Mapping[str, str] = {suffix: name for name, suffixes in SUFFIXES.it
 _FOLDERS = "node_modules vendor third_party bower_components dist target venv __pycache__ site-packages"
 THIRD_PARTY_FOLDERS = frozenset(_FOLDERS.split())
 
-_LOCK_FILES = (
-    "go.sum package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock "
-    "uv.lock pdm.lock Pipfile.lock Cargo.lock Gemfile.lock composer.lock mix.lock pubspec.lock Package.resolved "
-    "packages.lock.json gradle.lockfile flake.lock"
-)
-LOCK_FILES = frozenset(_LOCK_FILES.split())
-
-MANIFEST_NAME = re.compile(
-    r"package\.json|pnpm-workspace\.yaml|deno\.jsonc?|pyproject\.toml|setup\.(py|cfg)|requirements.*\.(txt|in)|Pipfile"
-    r"|Cargo\.toml|go\.(mod|work)|pom\.xml|(build|settings)\.gradle(\.kts)?|libs\.versions\.toml|build\.sbt|Gemfile"
-    r"|.+\.gemspec|composer\.json|mix\.exs|pubspec\.yaml|Package\.swift|.+\.(cs|fs|vb)proj|Directory\.Packages\.props"
-    r"|CMakeLists\.txt|meson\.build|Makefile"
-)
-
 SECRET_FILE_NAME = re.compile(
     r"\.env(\..+)?|.+\.(secret|key|pem|p12|pfx|jks|keystore)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.htpasswd"
     r"|credentials\.json|service-account.*\.json|secrets\.ya?ml"
@@ -75,15 +61,6 @@ TEST_NAME = re.compile(
     r"|.+Tests?\.(java|kt|cs|swift|php|scala)|conftest\.py"
 )
 TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing"})
-
-
-def is_lock_file(file: str) -> bool:
-    return PurePosixPath(file).name in LOCK_FILES
-
-
-def is_manifest(file: str) -> bool:
-    """Return whether the file names dependencies or says how the project is built."""
-    return MANIFEST_NAME.fullmatch(PurePosixPath(file).name) is not None
 
 
 def is_secret_file(file: str) -> bool:

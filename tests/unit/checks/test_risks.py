@@ -32,6 +32,10 @@ def changed(path: str, **fields: object) -> Change:
         ("api/users_pb2.py", "generated"),
         ("src/__snapshots__/a.snap", "snapshot"),
         ("yarn.lock", "lockfile"),
+        ("web/bun.lock", "lockfile"),
+        ("web/package.json", "build"),
+        ("go.mod", "build"),
+        ("src/App/App.csproj", "build"),
     ],
 )
 def test_names_tell_what_a_change_is_about(path: str, kind: str) -> None:

@@ -14,12 +14,11 @@ from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.file_kinds import (
     LANGUAGE_OF,
     THIRD_PARTY_FOLDERS,
-    is_lock_file,
-    is_manifest,
     is_secret_file,
     is_test_file,
 )
 from blueflame.model.errors import Refused
+from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
 
@@ -145,7 +144,7 @@ def _is_third_party(file: str) -> bool:
 
 def _list_manifests(files: tuple[str, ...]) -> tuple[str, ...]:
     own = (file for file in files if not _is_hidden(file) and THIRD_PARTY_FOLDERS.isdisjoint(file.split("/")))
-    return tuple(sorted({PurePosixPath(file).name for file in own if is_manifest(file) or is_lock_file(file)}))
+    return tuple(sorted({PurePosixPath(file).name for file in own if is_dependency_file(file)}))
 
 
 def _is_hidden(file: str) -> bool:
