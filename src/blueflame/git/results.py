@@ -166,7 +166,9 @@ def _fetch_result(repo: Repository, checkout: Path, *, tip: str, base: str, ref:
         run_git(
             repo.root,
             *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true"),
-            *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false", "-c", "protocol.file.allow=always"),
+            *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false"),
+            # a url.*.insteadOf of the repository could turn the path into an address, and that into a command
+            *("-c", "protocol.allow=never", "-c", "protocol.file.allow=always", "-c", "core.sshCommand=false"),
             *("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
             *(f"--negotiation-tip={base}", "--upload-pack=git-upload-pack"),
             *("--", str(source), f"+refs/heads/tip:{ref}"),

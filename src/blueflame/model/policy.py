@@ -27,6 +27,13 @@ BLOCKED_PATTERNS: Mapping[str, str] = {
 }
 """The patterns that a list of commands blocks unless others are written, and what to do instead of each."""
 
+CONTROL_FILES = (
+    *("blueflame.yaml", "blueflame.yml", ".worktreeinclude", ".blueflame/**"),
+    *(".claude/**", ".codex/**", ".gemini/**", ".opencode/**", "opencode.json", "opencode.jsonc", ".cursor/**"),
+    *(".mcp.json", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".idea/**", ".envrc"),
+)
+"""Files that steer Blue Flame, the next agent or a person's editor, at any depth. Always blocked, as .git is."""
+
 STRUCTURED_OUTPUT = "StructuredOutput"
 
 SKILL = "Skill"

@@ -36,6 +36,7 @@ def find_blockers(
 ) -> Iterator[str]:
     """`config` is the file in use: while it is untracked, as after `blueflame init`, the checkout counts as clean."""
     yield from () if allow_dirty else _check_clean(repo, places, config)
+    yield from _check_state_folder(repo)
     yield from _check_disk(repo, places, settings)
     yield from _check_writable(places)
     yield from _check_sandbox(settings)
@@ -88,6 +89,15 @@ def _list_untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
 
 def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
     return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
+
+
+def _check_state_folder(repo: Repository) -> Iterator[str]:
+    """A repository must not bring its own memory, prices or journal."""
+    if try_git(repo.root, "ls-files", "-z", "--", STATE_FOLDER).out:
+        yield (
+            f"git tracks files in {STATE_FOLDER}, which only Blue Flame writes: what is there is not trusted. "
+            f"Remove them with `git rm -r --cached {STATE_FOLDER}` and commit"
+        )
 
 
 def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[str]:

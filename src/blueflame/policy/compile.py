@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from blueflame.model.attempt import PLANNER, VALIDATOR
-from blueflame.model.policy import BLOCKED_PATTERNS, EVERYDAY, Policy
+from blueflame.model.policy import BLOCKED_PATTERNS, CONTROL_FILES, EVERYDAY, Policy
 from blueflame.paths.locks import parse_locks
 from blueflame.policy.path_patterns import compile_patterns
 
@@ -25,6 +25,9 @@ READ_COMMANDS = (
 
 `ls`, `grep` and `find` need no rule as long as they only read; a rule would let `find -exec` run anything.
 """
+
+
+_CONTROL_FILES = tuple(f"**/{pattern}" for pattern in CONTROL_FILES)
 
 
 def compile_policy(
@@ -64,7 +67,7 @@ def compile_policy(
         structured_output=schema or answers,
         read_only=schema,
         allowed_paths=compile_patterns(permissions.allowed_paths),
-        blocked_paths=compile_patterns((*permissions.blocked_paths, *also_blocked), caseless=True),
+        blocked_paths=compile_patterns((*permissions.blocked_paths, *_CONTROL_FILES, *also_blocked), caseless=True),
         scope=locks,
         scratch=tuple(scratch),
         readable=tuple(readable),

@@ -60,6 +60,16 @@ def test_our_own_folders_are_no_dirt(opened: Repository) -> None:
     assert not list(find_blockers(opened, places_in(opened, "деревья"), SETTINGS, allow_dirty=False))
 
 
+def test_a_state_folder_that_git_tracks_is_not_trusted(opened: Repository, git: Callable[..., str]) -> None:
+    state = opened.root / ".blueflame"
+    state.mkdir(exist_ok=True)
+    (state / "memory.db").write_text("planted")
+    git(opened.root, "add", "-f", ".blueflame/memory.db")
+    git(opened.root, "commit", "-q", "-m", "plant")
+    (problem,) = find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False)
+    assert "git rm -r --cached .blueflame" in problem
+
+
 def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, git: Callable[..., str]) -> None:
     config = opened.root / "blueflame.yaml"
     config.write_text("project: {name: x}\n")

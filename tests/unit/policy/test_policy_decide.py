@@ -85,6 +85,20 @@ def test_the_canary_is_refused_even_if_a_policy_allows_it() -> None:
     assert ask(policy(PermissionSettings(allowed_tools=(CANARY,))), CANARY, {}).rule == "canary"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("blueflame.yaml", ".worktreeinclude", ".claude/settings.json", "web/.claude/hooks/x", ".MCP.json"),
+        *("a/b/.mcp.json", ".vscode/tasks.json", "web/.vscode/settings.json", ".blueflame/memory.db"),
+        *(".codex/config.toml", "sub/.envrc"),
+    ],
+)
+def test_files_that_steer_agents_are_blocked_whatever_is_configured(path: str) -> None:
+    own = PermissionSettings(allowed_paths=("**",), blocked_paths=("*.pem",))
+    answer = ask(policy(own), "Write", {"file_path": f"/дерево/{path}", "content": "x"})
+    assert (answer.allowed, answer.rule) == (False, "blocked_path")
+
+
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
 def test_an_agent_starts_another_only_if_the_configuration_lists_that(tool: str) -> None:
     errand = {"prompt": "x", "description": "y", "subagent_type": "general-purpose"}
@@ -342,7 +356,7 @@ def test_a_parser_that_fails_refuses_the_command() -> None:
 def test_a_policy_holds_all_that_the_walls_obey() -> None:
     compiled = policy(scope=("src/a",), scratch=("/tmp",), readable=("/usr",), agent_id="worker-12345678")
     defaults = PermissionSettings()
-    assert compiled.blocked_paths.written == defaults.blocked_paths
+    assert compiled.blocked_paths.written[: len(defaults.blocked_paths)] == defaults.blocked_paths
     assert compiled.allowed_commands == defaults.bash_rules.allowed_commands[1:]
     assert compiled.blocked_patterns == defaults.bash_rules.blocked_patterns
     assert (compiled.scope, compiled.scratch, compiled.readable) == (("src/a",), ("/tmp",), ("/usr",))

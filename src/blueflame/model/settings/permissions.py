@@ -118,7 +118,8 @@ class PermissionSettings(Section):
             "package-lock.json",
         )
     )
-    """Globs of what agents never touch, whatever is allowed."""
+    """Globs of what agents never touch, whatever is allowed. Files that steer Blue Flame, agents and editors
+    (blueflame.yaml, .claude, .mcp.json, .vscode/tasks.json and the like) are always blocked, as .git is."""
     allowed_tools: tuple[Text, ...] = build_tuple_field(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
     """Tools agents may use; any other is refused."""
     blocked_tools: tuple[Text, ...] = build_tuple_field(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
