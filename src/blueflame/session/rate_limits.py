@@ -94,8 +94,8 @@ def should_ask(limits: Limits, parked: RuntimeParked, now: float) -> bool:
 def describe_parked(parked: RuntimeParked) -> str:
     """`claude: rate-limited by the provider; 3 agents wait`"""
     if parked.kind in ACCOUNT_KINDS:
-        held = "No agent of it is started until that is fixed" if parked.until is None else "It is tried again now"
-        return f"{parked.runtime}: {OUTAGE_WORDS[parked.kind]}. {held}"
+        held = "no agent of it is started until that is fixed" if parked.until is None else "it is tried again now"
+        return f"{parked.runtime}: {OUTAGE_WORDS[parked.kind]}; {held}"
     return f"{parked.runtime}: {OUTAGE_WORDS.get(parked.kind, parked.kind)}; {_describe_waiting_agents(parked)}"
 
 

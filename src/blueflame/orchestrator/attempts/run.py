@@ -210,20 +210,20 @@ async def _collect_result(
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.ACCOUNT:
-        ended = replace(ended, notes=_describe_account_problem(context, attempt, ended))
+        ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
         await asyncio.to_thread(_remove_checkout, context, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
-def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome) -> str:
+def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome, detail: str) -> str:
     """What the provider says, and what the person has to do."""
     kind = find_runtime_kind(context.settings, attempt.runtime)
     how = "; ".join(VENDORS[api].how for api in (RUNTIMES[kind].apis if kind in RUNTIMES else ()))
     fix = describe_account_fix(
         ended.cause, role=attempt.role, model=attempt.model, runtime=attempt.runtime, how_to_log_in=how
     )
-    return f"{ended.notes.rstrip('.')}. {fix[:1].upper()}{fix[1:]}."
+    return f"{(detail or ended.notes).rstrip('.')}. {fix[:1].upper()}{fix[1:]}."
 
 
 def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutput) -> Spend:

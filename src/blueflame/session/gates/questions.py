@@ -200,6 +200,8 @@ def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
     }
     without = {"wait"} if parked.kind in ACCOUNT_KINDS else set()  # an open gate waits
     title = f"{describe_parked(parked)}."
+    if parked.kind in ACCOUNT_KINDS and parked.reason:
+        title += f" {parked.reason}"
     return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, title, without=without, evidence=evidence)
 
 
