@@ -41,6 +41,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("cost", WATCH, "cost:cost", "Show what agents cost, against the estimate."),
         ("report", WATCH, "report:report", "Show the report of a session, or write it as a page."),
         ("attach", WATCH, "attach:attach", "Connect this terminal to a running agent."),
+        ("open", WATCH, "open:open_", "Open a shell or an editor where an agent works."),
         ("proceed", WATCH, "control:proceed", "Continue with what is done, without the rest."),
         ("kill", WATCH, "control:kill", "End one agent and re-queue its task."),
         ("retry", WATCH, "control:retry", "Start a failed task again now."),

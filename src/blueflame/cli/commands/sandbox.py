@@ -43,7 +43,7 @@ def run(command: tuple[str, ...], config: Path | None, worktree: Path | None, ho
     """
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
-    site = _find_site(config, worktree)
+    site = find_site(config, worktree)
     if site.sandbox.level == "off":
         print_text("blueflame: sandbox.level is off: the command runs without a sandbox", err=True)
     return run_in_sandbox(site, command, hosts=_check_hosts(host))
@@ -65,7 +65,7 @@ def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_j
     )
     from blueflame.views.policy import build_sandbox_json
 
-    site = _find_site(config, worktree)
+    site = find_site(config, worktree)
     box = build_command_sandbox(site, Path("/private"), hosts=_check_hosts(host))
     held, problems = find_highest_level(), find_sandbox_problems(site.sandbox.level)
     if as_json:
@@ -75,7 +75,7 @@ def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_j
     return 0
 
 
-def _find_site(config: Path | None, worktree: Path | None) -> CommandSite:
+def find_site(config: Path | None, worktree: Path | None) -> CommandSite:
     from blueflame.orchestrator.foreground_sandbox import build_site
     from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 

@@ -1,0 +1,80 @@
+"""`blueflame open`: a shell in the sandbox, or an editor, where an agent works."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blueflame.cli.completers import complete_item
+from blueflame.cli.options import config_option, json_option, session_option
+from blueflame.cli.output import print_json, print_text
+from blueflame.model.errors import Refused
+
+if TYPE_CHECKING:
+    from blueflame.model.attempt import AttemptRecord
+    from blueflame.session.state import Session
+
+
+@click.command("open")
+@click.argument("attempt", shell_complete=complete_item, help="Agent, attempt or task: see 'blueflame status'.")
+@click.option("--editor", "-e", is_flag=True, help="Open the checkout in $VISUAL or $EDITOR, outside of the sandbox.")
+@session_option
+@config_option
+@json_option
+def open_(attempt: str, editor: bool, session: str | None, config: Path | None, as_json: bool) -> int:
+    """Open a shell in an agent's checkout, in the same sandbox as the agent. With --json, only name the checkout."""
+    from blueflame.cli.commands.sandbox import find_site
+    from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+
+    project = open_project(config)
+    with open_journal(project) as journal:
+        found = load_session(journal, find_session(journal, session))
+    record = _find_attempt(found, attempt)
+    checkout = _find_checkout(record)
+    if as_json:
+        print_json({"attempt": record.attempt.id, "agent": record.attempt.agent_id, "checkout": str(checkout)})
+        return 0
+    if record.ended is None:
+        print_text(f"{record.attempt.agent_id} is working here: what you change becomes part of its work.", err=True)
+    if editor:
+        return _run_editor(checkout)
+    site = find_site(project.config, checkout)
+    return run_in_sandbox(site, [os.environ.get("SHELL") or "/bin/sh"])
+
+
+def _find_attempt(session: Session, wanted: str) -> AttemptRecord:
+    """Find the attempt of that name; for a task, its newest one."""
+    from blueflame.views.items import ATTEMPT, TASK, find_item
+
+    item = find_item(session, wanted)
+    records = [
+        each
+        for each in session.attempts.values()
+        if (item.kind == ATTEMPT and each.attempt.id == item.id)
+        or (item.kind == TASK and each.attempt.subject == item.id and each.attempt.branch is not None)
+    ]
+    if not records:
+        raise Refused(f"no agent has worked on {wanted!r}: name an agent or a task of 'blueflame status'")
+    return records[-1]
+
+
+def _find_checkout(record: AttemptRecord) -> Path:
+    if record.worktree is not None and Path(record.worktree).is_dir():
+        return Path(record.worktree)
+    name = record.attempt.agent_id
+    tip = record.ended.tip if record.ended is not None else None
+    rest = f": its result is the commit {tip[:12]}, see 'blueflame diff {name}'" if tip else ""
+    raise Refused(f"the checkout of {name} is gone{rest}")
+
+
+def _run_editor(checkout: Path) -> int:
+    import asyncio
+
+    from blueflame.system.terminal import find_editor, run_in_terminal
+
+    return asyncio.run(run_in_terminal([*find_editor(), str(checkout)], cwd=checkout))
