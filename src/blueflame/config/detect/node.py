@@ -13,7 +13,8 @@ MANIFESTS = ("package.json",)
 UNIT_SCRIPTS = ("test:unit", "test-unit", "unit", "test:node", "test-node", "test:ci", "test-ci")
 LINT_SCRIPTS = ("lint", "typecheck", "type-check")
 NEEDS_A_BROWSER = re.compile(
-    r"playwright|cypress|karma|wtr\b|web-test-runner|testcafe|nightwatch|wdio|selenium|puppeteer|airtap|testem|ng test"
+    r"playwright|cypress|karma|wtr\b|web-test-runner|testcafe|nightwatch|wdio|selenium|puppeteer|airtap|testem"
+    r"|ng test|grunt test"
 )
 WATCHES = re.compile(r"\b(react-scripts test|vitest(?! run)|jest --watch|ng test|vue-cli-service test)")
 NO_TESTS = re.compile(r"no test specified|^\s*(exit 0|true|echo [^&|;]*)?\s*$")

@@ -19,6 +19,12 @@ TOOLS = "~/.tools"  # in the sandbox's own home: for package managers that this 
 TEST_WORDS = frozenset({"test", "tests", "testing", "unittest", "unittests", "pytest"})
 DEV_WORDS = frozenset({"dev", "develop", "development"})
 BROWSER_FOLDER = re.compile(r"(?:tests?|src)/(?:[\w-]+/)*(?:e2e|browser|browsers|playwright|selenium|end_to_end)")
+OTHER_WORDS = frozenset(  # requirements that the tests can do without, or that need a service
+    (
+        *("doc", "docs", "lint", "linting", "typing", "types", "mypy", "release", "build", "deploy", "production"),
+        *("mysql", "oracle", "postgres", "postgresql", "gpu"),
+    )
+)
 MAX_READ = 50  # test files that are read to find the runner
 
 
@@ -215,8 +221,9 @@ def _list_requirements(files: ProjectFiles) -> tuple[str, ...]:
     """requirements.txt, and those whose names speak of tests or development."""
     named = files.find(r"(?:[\w-]+/)*[\w.-]*\.txt")
     wanted = [file for file in named if "requirements" in file and file.count("/") < 3]
-    base = [file for file in wanted if file in ("requirements.txt", "requirements/base.txt")]
     words = {file: set(re.split(r"[\W_]+", file.removesuffix(".txt").lower())) for file in wanted}
+    wanted = [file for file in wanted if not words[file] & OTHER_WORDS]
+    base = [file for file in wanted if file in ("requirements.txt", "requirements/base.txt")]
     tests = [file for file in wanted if words[file] & TEST_WORDS] or [
         file for file in wanted if words[file] & DEV_WORDS
     ]
