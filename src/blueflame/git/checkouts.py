@@ -48,7 +48,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
     if found is None and (path.is_symlink() or path.exists()):
         raise WorldError(f"cannot make a checkout at {path}: something else is there; move it elsewhere")
     _write_record(path, wanted)
-    _remove_tree(path)
+    remove_tree(path)
     _init_with_alternates(repo, path, base)
     # No agent has run there yet, so git may run in it; afterwards it may not.
     place = ("--detach", base) if branch is None else ("--no-track", "-b", branch, base)
@@ -68,9 +68,9 @@ def remove_checkout(path: Path) -> None:
             )
         return
     _write_record(path, replace(record, ready=False))
-    _remove_tree(path)
-    _remove_tree(get_fetch_path(path))
-    _remove_tree(get_home_path(path))
+    remove_tree(path)
+    remove_tree(get_fetch_path(path))
+    remove_tree(get_home_path(path))
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
     get_record_path(path).unlink(missing_ok=True)
 
@@ -156,7 +156,7 @@ def _get_draft_path(record: Path) -> Path:
     return record.with_name(f"{record.name}.draft")
 
 
-def _remove_tree(path: Path) -> None:
+def remove_tree(path: Path) -> None:
     """Remove with rm, which can remove folders a thousand deep; Python needs as many open files for them."""
     if not path.is_symlink() and not path.exists():
         return

@@ -151,7 +151,13 @@ def _ignore_copied(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
     if not wanted or not os.path.lexists(checkout / ".git"):
         return  # an export without git: nothing can be committed there
     whole = _find_ignored_folders(root, wanted)
-    entries = {next((folder for folder in _list_parents(path) if folder in whole), path) for path in wanted}
+    ignore_paths(
+        checkout, {next((folder for folder in _list_parents(path) if folder in whole), path) for path in wanted}
+    )
+
+
+def ignore_paths(checkout: Path, entries: Iterable[str]) -> None:
+    """Add them to the checkout's own excludes; a folder ends with a slash."""
     lines = [os.fsencode(f"/{_escape_pattern(entry)}") for entry in sorted(entries)]
     try:
         with _open_folder(checkout, (".git", "info")) as info:

@@ -62,6 +62,11 @@ class StatePaths:
         return self.state / "memory.db"
 
     @property
+    def dependencies(self) -> Path:
+        """What setups installed, by lock files (git/dependencies.py)."""
+        return self.state / "dependencies"
+
+    @property
     def knowledge(self) -> Path:
         """The memory, for people to read."""
         return self.state / "knowledge"

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
 from blueflame.git.merging import find_tree
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
+from blueflame.orchestrator.attempts.kept_dependencies import keep_installed, restore_kept
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
@@ -112,7 +113,10 @@ async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, 
         setup = await _run_setup(context, order, replace(command, name=f"{order.owner}.{name}.setup", wall=wall))
         if setup is None or not all(check.passed for check in setup):
             return setup
-        return await run_checks(context.engine, order.lines, command, order.report)
+        checks = await run_checks(context.engine, order.lines, command, order.report)
+        if checks is not None:
+            await asyncio.to_thread(keep_installed, context, checkout, order.sha, order.base_branch)
+        return checks
 
 
 async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) -> tuple[Check, ...] | None:
@@ -140,12 +144,19 @@ async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str
     One in which commands were started before a crash is used again. One that a stop interrupts stays, since its
     commands may still use it; `blueflame resume` or `cleanup` remove it.
     """
-    if not await _is_in_use(context, stem):
+    is_new = not await _is_in_use(context, stem)
+    if is_new:
         await asyncio.to_thread(remove_checkout, path)
-    await asyncio.to_thread(make_checkout, context.repo, path, base=sha)
-    await asyncio.to_thread(seed_checkout, context.repo.root, path, context.settings.worktree.include)
+    await asyncio.to_thread(_make_scratch, context, path, sha, is_new=is_new)
     yield path
     await asyncio.to_thread(remove_checkout, path)
+
+
+def _make_scratch(context: SessionContext, path: Path, sha: str, *, is_new: bool) -> None:
+    make_checkout(context.repo, path, base=sha)
+    if is_new:
+        restore_kept(context, path, get_home_path(path), sha)
+    seed_checkout(context.repo.root, path, context.settings.worktree.include)
 
 
 async def _is_in_use(context: SessionContext, stem: str) -> bool:

@@ -31,6 +31,7 @@ from blueflame.model.ids import build_base_ref, build_branch_name
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
+from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
@@ -151,6 +152,8 @@ def _prepare_checkout(
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
+    if attempt.role != PLANNER:
+        restore_kept(context, checkout, context.engine.stage(attempt.id) / "home", start.tree)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
     save_fingerprint(context, attempt)
     return base
