@@ -20,6 +20,7 @@ from support.sessions import SessionRun, Stage, make_stage, plan_of, start_orche
 needs_sandbox = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 STOP = {"session": ["stop"]}
+KEPT = "test $(grep -c ran target/log) = 2"  # from the setup on the base, and from that of this checkout
 PLACE = 'test "$PWD" = "$BLUEFLAME_WORKTREE" -a "${PWD%/*}" = /work'
 
 
@@ -51,9 +52,11 @@ def audit(reported: SessionRun, name: str = "task-001", role: str = "worker", n:
 def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
     walled.reconfigure(
         sandbox={"level": "standard"},
-        worktree={"setup": "test -e src/app.py"},
-        validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt", PLACE]}},
+        worktree={"setup": ["test -e src/app.py", "mkdir -p target; echo ran >>target/log"]},
+        validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt", PLACE, KEPT]}},
     )
+    with (walled.root / ".git" / "info" / "exclude").open("a") as ignored:
+        ignored.write("target/\n")
     walled.play(task(1), workers={1: writes("src/1.txt", "one")})
     reported = walled.run(workflow="waves")
     assert reported.session.outcome == "completed"

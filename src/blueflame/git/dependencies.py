@@ -17,6 +17,7 @@ from blueflame.git.checkouts import remove_tree
 from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.repository import Repository
 from blueflame.git.seed_checkout import ignore_paths
+from blueflame.git.untrusted import read_plain
 from blueflame.system.process import run
 
 FOLDERS = frozenset(
@@ -58,13 +59,13 @@ def keep_dependencies(store: Path, root: Path, checkout: Path, home: Path, *, re
     if store.exists():
         return
     try:
+        draft.mkdir(parents=True, exist_ok=True)  # kept even if empty: then there is nothing to install
         for top, name, part in moves:
             if _is_plain_folder(top, name):
                 (draft / part / name).parent.mkdir(parents=True, exist_ok=True)
                 (top / name).rename(draft / part / name)
-        if draft.exists():
-            _remove_oldest(store.parent)
-            draft.rename(store)
+        _remove_oldest(store.parent)
+        draft.rename(store)
     except OSError:
         remove_tree(draft)
 
@@ -100,7 +101,12 @@ def _find_folders(root: Path, checkout: Path) -> Iterator[str]:
     found = sorted(_walk(checkout, "", MAX_DEPTH))
     asked = "".join(f"{name}/\0" for name in found)
     ignored = split_nul(try_git(root, "check-ignore", "-z", "--stdin", stdin=asked).out) if found else ()
-    yield from (name.rstrip("/") for name in ignored)
+    yield from (name for name in found if f"{name}/" in ignored or _ignores_itself(checkout / name))
+
+
+def _ignores_itself(folder: Path) -> bool:
+    """Whether a .gitignore in it names everything, as in the virtual environments of Python 3.13."""
+    return "*" in (read_plain(folder / ".gitignore") or "").split("\n")
 
 
 def _walk(checkout: Path, folder: str, depth: int) -> Iterator[str]:

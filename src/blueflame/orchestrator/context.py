@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,6 +53,7 @@ class SessionContext:
     scripted: bool = False  # every agent plays a script
     cassette: Cassette = NO_CASSETTE
     memory: MemoryProvider = NO_MEMORY
+    installing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while dependencies are installed for all
     converse: ConnectTerminal | None = None  # None: no person at a terminal, planners plan alone
 
 

@@ -65,6 +65,22 @@ def test_only_ignored_folders_of_dependencies_are_kept(project: Repository, stor
     assert sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file()) == ["tree/target/a"]
 
 
+def test_an_environment_that_ignores_itself_is_kept(project: Repository, store: Path, tmp_path: Path) -> None:
+    (project.root / ".gitignore").write_text("")
+    room = Room(project, tmp_path / "first")
+    room.install("venv/bin/python", "deps/a")
+    (room.checkout / "venv" / ".gitignore").write_text("*\n")
+    keep_dependencies(store, project.root, room.checkout, room.home)
+    assert [path.name for path in (store / "tree").iterdir()] == ["venv"]
+
+
+def test_what_a_setup_removes_first_is_not_kept(project: Repository, store: Path, tmp_path: Path) -> None:
+    room = Room(project, tmp_path / "first")
+    room.install("node_modules/a", "~/.npm/b")
+    keep_dependencies(store, project.root, room.checkout, room.home, rebuilt=("node_modules",))
+    assert [path.name for path in store.iterdir()] == ["home"]
+
+
 def test_no_checkout_can_change_what_another_gets(project: Repository, store: Path, tmp_path: Path) -> None:
     keep(project, store, tmp_path, "node_modules/x.js")
     first, second = Room(project, tmp_path / "a"), Room(project, tmp_path / "b")

@@ -12,7 +12,7 @@ from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkou
 from blueflame.git.merging import find_tree
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.kept_dependencies import keep_installed, restore_kept
+from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_installed, restore_kept
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
@@ -117,6 +117,21 @@ async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, 
         if checks is not None:
             await asyncio.to_thread(keep_installed, context, checkout, order.sha, order.base_branch)
         return checks
+
+
+async def install_dependencies(context: SessionContext, session: Session) -> None:
+    """Run the setup once on the session's base, so that every checkout starts with what it installs.
+
+    A setup that fails keeps nothing: the attempt that runs it next reports it.
+    """
+    if not context.settings.worktree.setup:
+        return
+    async with context.installing:  # attempts that start at once share one run
+        if await asyncio.to_thread(is_missing, context, session.base_sha):
+            order = CheckOrder(
+                owner=session.id, base_branch=session.base_branch, lines=(), sha=session.base_sha, subject="setup"
+            )
+            await run_order(context, order)
 
 
 async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) -> tuple[Check, ...] | None:

@@ -18,6 +18,12 @@ from blueflame.orchestrator.context import SessionContext
 INTERPRETERS = ("python3", "node", "ruby", "go", "rustc", "java", "php")  # what they build fits no other version
 
 
+def is_missing(context: SessionContext, commit: str) -> bool:
+    """Whether dependencies can be kept here, and none are for this commit's lock files."""
+    store = _find_store(context, context.paths.checkout("any"), commit)
+    return store is not None and not store.exists()
+
+
 def restore_kept(context: SessionContext, checkout: Path, home: Path, commit: str) -> None:
     """Copy what is kept for this commit's lock files into a checkout and its home."""
     store = _find_store(context, checkout, commit)

@@ -30,9 +30,10 @@ from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFaile
 from blueflame.model.ids import build_base_ref, build_branch_name
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
+from blueflame.orchestrator.attempts.check_commit import install_dependencies
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
-from blueflame.orchestrator.attempts.launch import build_spec
+from blueflame.orchestrator.attempts.launch import WRITING_ROLES, build_spec
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
@@ -114,6 +115,8 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
     checkout = context.paths.checkout(attempt.agent_id)
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
+        if attempt.role in WRITING_ROLES:
+            await install_dependencies(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
