@@ -19,7 +19,8 @@ def groups(reported: SessionRun) -> list[str]:
 
 @pytest.mark.verification(22)
 def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Stage) -> None:
-    stage.play(task(1), workers={1: {"1": writes("src/1.txt", "curt"), "*": writes("src/1.txt", "polite")}})
+    redone = [{"write": {"path": "src/1.txt", "text": "polite\n"}}, {"commit": "feat({task}): be polite"}]
+    stage.play(task(1), workers={1: {"1": writes("src/1.txt", "curt"), "*": redone}})
     before = stage.head()
     reported = stage.run({"changeset": ["reject: be more polite, пожалуйста"], "session": GO_ON})
     assert "be more polite, пожалуйста" in reported.prompt("task-001", n=2)
