@@ -14,6 +14,7 @@ from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
+    AttemptStarted,
     BudgetRaised,
     ChangesetBuilt,
     CycleEnded,
@@ -113,6 +114,13 @@ def test_any_mapping_can_be_written() -> None:
 def test_bodies_are_compact_json() -> None:
     assert encode_event(WaveStarted(cycle=1, stage="work")) == ("WaveStarted", '{"cycle":1,"stage":"work"}')
     assert json.loads(encode_event(CycleEnded(cycle=3))[1]) == {"cycle": 3}
+
+
+def test_an_attempt_of_a_journal_from_before_paths_inside_has_none() -> None:
+    body = '{"attempt":"a","base":"b","worktree":"/repo/.trees/worker-1","warden_pid":7}'
+    started = AttemptStarted(attempt="a", base="b", worktree="/repo/.trees/worker-1", warden_pid=7)
+    assert decode_event("AttemptStarted", body) == started
+    assert started.inside is None
 
 
 def test_journals_from_before_ceilings_and_budgets_of_days_read_as_they_were_meant() -> None:
