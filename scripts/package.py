@@ -23,7 +23,9 @@ class BuildHook(BuildHookInterface[Any]):
         if version == "editable":  # a source tree has its own docs and its own git
             return
         included = build_data["force_include"]
-        included[str(Path(self.root) / "docs")] = "blueflame/docs"
+        docs = Path(self.root) / "docs"
+        included[str(docs)] = "blueflame/docs"
+        build_data["shared_data"][str(docs / "reference" / "blueflame.1")] = "share/man/man1/blueflame.1"
         if commit := _run_git(self.root, "rev-parse", "--short=10", "HEAD"):
             self.note = Path(tempfile.mkstemp(prefix="commit-")[1])
             self.note.write_text(f"{commit}\n", encoding="ascii")

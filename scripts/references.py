@@ -11,11 +11,13 @@ from pathlib import Path
 from reference_cli import build_cli_reference
 from reference_config import build_config_reference
 from reference_events import build_events_reference
+from reference_man import build_man_page
 from reference_tables import build_exit_codes_reference, build_gates_reference, build_plan_reference
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "blueflame.1": build_man_page,
     "cli.md": build_cli_reference,
     "config.md": build_config_reference,
     "events.md": build_events_reference,

@@ -23,9 +23,9 @@ OVERRIDE_OPTIONS = (
         metavar="[ROLE=]NAME",
         help="Model of the workers, or of the role; repeatable.",
     ),
-    click.option("--budget", type=click.FloatRange(min=0, min_open=True), help="What the session may cost in dollars."),
+    click.option("--budget", type=float, metavar="USD", help="What the session may cost in dollars."),
     click.option("--base", metavar="BRANCH", help="Branch to start from and to land on."),
-    click.option("--jobs", "-j", type=int, help="How many workers may run at once."),
+    click.option("--jobs", "-j", type=int, metavar="N", help="How many workers may run at once."),
 )
 
 
@@ -57,6 +57,8 @@ def list_overrides(given: Overrides, settings: Settings, workflow: str | None) -
     """Return the values by the keys of the configuration."""
     found: dict[str, Any] = {}
     if given.budget is not None:
+        if not given.budget > 0:
+            raise UsageError(f"--budget: {given.budget} dollars is no budget; give an amount above 0")
         found |= {"limits.max_session_cost_usd": given.budget, "limits.max_session_tokens": 0}
     if given.base is not None:
         found["project.base_branch"] = given.base
