@@ -157,6 +157,7 @@ def test_a_plan_waits_for_resume_and_keeps_the_settings_of_its_command_line(benc
     ("options", "words"),
     [
         (["--jobs", "20"], "concurrency.development: is too large (got 20)"),
+        (["--jobs", "0"], "concurrency.development: "),
         (["--model", "planer=x"], "there is no role 'planer'; did you mean planner?"),
         (["--model", "planner="], "roles.planner.model: is empty"),
         (["--budget", "0"], "--budget"),

@@ -66,7 +66,7 @@ def run(
     with lock_project(project) as journal:
         left = find_unfinished(journal)
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
-            if any(overrides):
+            if overrides != Overrides():
                 print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
             return run_session(project, journal, load_session(journal, left.id), options)
         handle_stale_checkouts(project, journal, options)
@@ -140,7 +140,7 @@ def _open_project(options: RunOptions, overrides: Overrides, workflow: str | Non
     from blueflame.orchestrator.project import open_project
 
     project = open_project(options.config)
-    return project.override(list_overrides(overrides, project.settings, workflow)) if any(overrides) else project
+    return project.override(list_overrides(overrides, project.settings, workflow))
 
 
 class Request(NamedTuple):
