@@ -27,7 +27,7 @@ pytestmark = [
 BLUEFLAME = "import os, sys; os.chdir(sys.argv.pop(1)); from blueflame.cli.main import main; main()"
 PLAN = {"tasks": [task(1, description="Paint it red.")]}
 TALK = {
-    "when": {"user": "You are the planner of a team"},
+    "when": {"user": "Paint the barn"},
     "turns": [
         {"tool": {"shell": "git log --oneline"}},
         {"text": "Which colour shall the barn have?"},
@@ -72,12 +72,13 @@ def attempt_of(project: Path) -> dict[str, object]:
 def test_the_planner_talks_with_the_person_and_then_plans(project: Path, model: LoopbackModel) -> None:
     with start_terminal_user(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as person:
         person.expect(b"Connected to planner-")
+        person.expect(b"To finish, type /exit")
         person.expect(b"colour")
         assert person.is_raw
         say(person, b"crimson")
         person.expect(b"agree")
         say(person, b"/exit")
-        person.expect(b"has ended")
+        assert b"--resume" not in person.expect(b"has ended")
         assert not person.is_raw  # before the gate asks
         person.expect(b"(q)uit?")
         person.type(b"a\n")

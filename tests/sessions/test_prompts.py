@@ -310,6 +310,11 @@ def test_the_planner_hears_the_request_the_limits_and_what_was_turned_down() -> 
     assert "numbered from task-042" in prompt
 
 
+def test_the_interactive_planner_gets_the_request_from_the_person() -> None:
+    assert "request" not in blocks(PROMPTS["planner-interactive"]())
+    assert "their first message is the request" in outside(PROMPTS["planner-interactive"]())
+
+
 def test_only_the_interactive_planner_must_talk_first() -> None:
     assert "Do NOT skip this phase" in PROMPTS["planner-interactive"]()
     assert "Do NOT skip" not in PROMPTS["planner"]()

@@ -184,6 +184,15 @@ def test_with_a_person_it_is_over_when_the_person_leaves(tmp_path: Path) -> None
     assert said(folder)[-1]["type"] == "asked"
 
 
+def test_a_hint_to_resume_outside_of_the_sandbox_is_not_shown() -> None:
+    conversation = object.__new__(terminal_driver.Conversation)
+    conversation.leaving = False
+    typed = b"explain claude --resume 1\r\n"
+    assert conversation._drop_resume_hint(b"\x1b[?2004h" + typed) == b"\x1b[?2004h" + typed
+    left = b"bye\x1b[?2004l\r\n\r\nResume this session with:\r\n\x1b[2mclaude --resume 0a1b\x1b[0m\r\nend"
+    assert conversation._drop_resume_hint(left) == b"bye\x1b[?2004l\r\n\r\nend"
+
+
 def test_the_size_of_the_window_reaches_claude(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "дело", {"talks": True}, alone=False)
     program = json.loads((folder / "talk.json").read_text())

@@ -163,6 +163,11 @@ def test_an_agent_that_waits_says_why() -> None:
         "silent for 2:02; last: Read a.py"
     )
     assert words(WORKING) == "thinking"
+    talks = replace(ATTEMPT, interactive=True)
+    assert words(WORKING, attempt=talks, spoke_last=True, last_words="Which colour?") == (
+        f"waits for the person at its terminal (blueflame attach {ATTEMPT.agent_id})"
+    )
+    assert words(WORKING, attempt=talks, tool="Read", target="a.py") == "Read a.py"
 
 
 def test_of_a_path_the_end_is_kept_and_of_a_command_the_beginning() -> None:

@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import sys
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 NOTES_FOLDER = ".blueflame-talk"  # in HOME: written by claude's hooks
 PASTE_MODE_ON = b"\x1b[?2004h"
+PASTE_MODE_OFF = b"\x1b[?2004l"
+RESUME_HINT = re.compile(rb"[^\r\n]*(?:Resume this session|--resume )[^\r\n]*[\r\n]*")
 PASTE_START, PASTE_END, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
 POLL_SECONDS = 0.05  # for the notes and the transcript
 ENTER_RETRY_SECONDS = 2.0  # then Enter is pressed again: claude may not have handled the paste before the first one
@@ -56,6 +59,7 @@ class Conversation:
         self.typed = bytearray()  # not yet accepted by claude
         self.people = [0]  # the terminal's file descriptor while a person is connected
         self.entered_at = 0.0
+        self.leaving = False  # claude has given up the keyboard
         self.pid = self.inner = -1
         self.status: int | None = None
 
@@ -105,8 +109,15 @@ class Conversation:
         data = _read_available(self.inner)
         if self.state < WORKING:
             self.shown += data
-        _write_bytes(0, data)
+        _write_bytes(0, self._drop_resume_hint(data))
         return bool(data)
+
+    def _drop_resume_hint(self, data: bytes) -> bytes:
+        """Drop what claude prints when it is left: a command that works only inside this sandbox."""
+        on, off = data.rfind(PASTE_MODE_ON), data.rfind(PASTE_MODE_OFF)
+        if on != off:
+            self.leaving = off > on
+        return RESUME_HINT.sub(b"", data) if self.leaving else data
 
     def _advance(self) -> None:
         self.follower.print_new_lines(self._read_note("SessionStart"))

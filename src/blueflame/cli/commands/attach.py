@@ -116,7 +116,7 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
 
     if not is_interactive():
         raise Refused("not a terminal: run 'blueflame attach' in one, without a pipe")
-    print_text(format_greeting(attempt.agent_id) + (" Read-only." if read_only else ""))
+    print_text(format_greeting(attempt) + (" Read-only." if read_only else ""))
     reason = asyncio.run(_attach_until_signal(folder, read_only=read_only))
     if reason is DetachReason.LOST:
         raise WorldError(format_farewell(attempt.agent_id, reason))

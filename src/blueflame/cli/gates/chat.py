@@ -20,8 +20,12 @@ from blueflame.text.sanitize import clean_text
 LEAVE_HINT = "Ctrl-] detaches and leaves it running."
 
 
-def format_greeting(agent: str) -> str:
-    return f"Connected to {agent}. {LEAVE_HINT}"
+FINISH_HINT = "To finish, type /exit: the plan is then written and shown for your approval."
+
+
+def format_greeting(attempt: Attempt) -> str:
+    finish = f"\n{FINISH_HINT}" if attempt.interactive else ""
+    return f"Connected to {attempt.agent_id}. {LEAVE_HINT}{finish}"
 
 
 def format_farewell(agent: str, reason: DetachReason) -> str:
@@ -50,7 +54,7 @@ class AgentChat:
         async with self.terminal:
             self._view.pause()
             try:
-                self._print(format_greeting(attempt.agent_id))
+                self._print(format_greeting(attempt))
                 self._print(format_farewell(attempt.agent_id, await attach_terminal(folder)))
             except WorldError as error:  # it ended meanwhile
                 self._print(str(error))

@@ -111,7 +111,11 @@ def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
 
 
 def _build_brief(context: SessionContext, session: Session, attempt: Attempt, inside: str, base: str) -> AgentBrief:
-    record = session.tasks.get(attempt.subject)
+    record, talks = session.tasks.get(attempt.subject), is_interactive(context, attempt)
+    prompt = PROMPT_BUILDERS[attempt.role](context, session, attempt, base)
+    system = build_system_prompt(
+        attempt.role, attempt.agent_id, interactive=talks, timeout=attempt.timeout, budget=attempt.budget
+    )
     return AgentBrief(
         attempt=attempt.id,
         agent_id=attempt.agent_id,
@@ -120,7 +124,7 @@ def _build_brief(context: SessionContext, session: Session, attempt: Attempt, in
         n=attempt.n,
         session=session.id,
         worktree=inside,
-        prompt=PROMPT_BUILDERS[attempt.role](context, session, attempt, base),
+        prompt=_word_request(session.request) if talks else prompt,
         model=attempt.model,
         schema=OUTPUT_SCHEMAS.get(attempt.role),
         base=base,
@@ -130,17 +134,17 @@ def _build_brief(context: SessionContext, session: Session, attempt: Attempt, in
         allowed_paths=session.limits.allowed_paths,
         watched=True,
         tools=list_tools(context.settings.permissions, context.settings.roles.get(attempt.role)),
-        system=build_system_prompt(
-            attempt.role,
-            attempt.agent_id,
-            interactive=is_interactive(context, attempt),
-            timeout=attempt.timeout,
-            budget=attempt.budget,
-        ),
+        system="\n\n".join([system, prompt] if talks else [system]),
         budget=attempt.budget,
         skills=list_role_skills(context.settings, attempt.role),
-        interactive=is_interactive(context, attempt),
+        interactive=talks,
     )
+
+
+def _word_request(request: str) -> str:
+    """The person's first message in a conversation; one that begins with / ! # or @ would be taken for a command."""
+    text = request.strip()
+    return text if text[:1].isalnum() else f"My request: {text}"
 
 
 def _reserve_ports(context: SessionContext, attempt: Attempt) -> range | None:
