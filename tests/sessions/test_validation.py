@@ -24,8 +24,10 @@ def reviews(reported: SessionRun) -> list[str]:
 
 @pytest.mark.verification(57)
 def test_red_checks_open_a_gate_with_their_output_and_no_reviewer_is_asked(stage: Stage) -> None:
-    stage.reconfigure(validation=checked_by("true", CHECK))
-    stage.play(task(1), workers={1: {"1": writes("src/1.txt", "bad"), "*": writes("src/1.txt", "good")}})
+    green_on_base = "! grep -q bad src/*.txt || { echo 'ничего хорошего'; exit 3; }"
+    stage.reconfigure(validation=checked_by("true", green_on_base))
+    redone = [{"write": {"path": "src/1.txt", "text": "good\n"}}, {"commit": "feat({task}): good"}]
+    stage.play(task(1), workers={1: {"1": writes("src/1.txt", "bad"), "*": redone}})
     reported = stage.run({"validation": ["requeue: look again"], "session": ["continue"]}, workflow="waves")
     gate = reported.answers.asked[1]
     assert gate.id == "validation-task-001"
