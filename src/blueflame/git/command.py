@@ -48,6 +48,7 @@ GIT_SETTINGS = (
 )
 GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", setting))
 
+AGENT_DOMAIN = "@agents.invalid"
 FALLBACK_NAME, FALLBACK_EMAIL = "Blue Flame", "blueflame@localhost"
 
 
@@ -172,7 +173,7 @@ def read_git_version() -> tuple[int, ...]:
 
 
 def build_agent_identity(agent_id: str) -> dict[str, str]:
-    mail = f"{agent_id}@agents.invalid"
+    mail = f"{agent_id}{AGENT_DOMAIN}"
     return {
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.git.command import build_git_error, read_git_version, run_git, split_nul, try_git
+from blueflame.git.command import AGENT_DOMAIN, build_git_error, read_git_version, run_git, split_nul, try_git
 from blueflame.model.errors import GitFailed, Refused
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
@@ -129,8 +129,10 @@ def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
 
 
 def list_subjects(repo: Repository, sha: str, most: int) -> tuple[str, ...]:
-    """Return the first lines of the last commits, newest first, without merges."""
-    return split_nul(run_git(repo.root, "log", "-z", "--no-merges", f"-{most}", "--format=%s", sha, "--"))
+    """Return the first lines of the last commits, newest first, without merges and what agents committed."""
+    lines = split_nul(run_git(repo.root, "log", "-z", "--no-merges", f"-{most}", "--format=%ce %s", sha, "--"))
+    parts = (line.partition(" ") for line in lines)
+    return tuple(subject for address, _, subject in parts if not address.endswith(AGENT_DOMAIN))
 
 
 def measure_tree(repo: Repository, sha: str) -> int:

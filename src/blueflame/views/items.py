@@ -15,7 +15,7 @@ from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord
 from blueflame.session.state import Session
 from blueflame.text.format import format_attempt, format_count, format_duration
-from blueflame.text.marks import BAD, OK
+from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
 from blueflame.views.parts import DetailsView, Fact, MarkedLine
@@ -187,8 +187,8 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
 
 def _list_checks(session: Session, task: str) -> Iterator[MarkedLine]:
     for check in session.checks.get(task, ()):
-        mark, tone = (OK, "good") if check.passed else (BAD, "bad")
-        words = f"{check.name}, exit code {check.exit_code}, {format_duration(check.seconds)}"
+        mark, tone = (OK, "good") if check.passed else (NOTE, "warn") if check.red_before else (BAD, "bad")
+        words = f"{check.name}: {check.state}, {format_duration(check.seconds)}"
         yield MarkedLine(mark, tone, words if check.passed else f"{words}\n{check.output.strip()}")
 
 
