@@ -16,10 +16,11 @@ from blueflame.git.results import NoResult, collect_result, list_changes, list_s
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, list_notes, take_fingerprint
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.settings.permissions import COMMIT_PATTERN, PermissionSettings, SecretSettings
+from blueflame.model.settings.permissions import PermissionSettings, SecretSettings
 from blueflame.model.verdict import Violation
 from escape import forging
 from escape.attack import Attack, Poison, Result
+from support.commit_format import COMMIT_PATTERN
 
 PATIENCE = 60
 

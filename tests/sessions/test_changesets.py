@@ -6,8 +6,8 @@ import pytest
 
 from blueflame.model.event import BaseMoved, ChangesetEvicted, ChangesetsFormed, Landed
 from blueflame.model.gate import Gate
-from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.session.state import Session
+from support.commit_format import COMMIT_PATTERN
 from support.sessions import SessionRun, Stage, task, writes
 
 GO_ON = ["continue"]

@@ -12,6 +12,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, TaskMoved
 from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
+from support.commit_format import COMMIT_PATTERN
 from support.sessions import SessionRun, Stage, task, writes
 
 STOP = {"session": ["stop"]}
@@ -56,7 +57,7 @@ def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -
         3: (wip, Ending.POSTCHECK, "wip"),
         4: ("scope-breaker", Ending.POSTCHECK, "out-of-scope-task-004.md"),
     }
-    stage.reconfigure(limits=ONCE)
+    stage.reconfigure(limits=ONCE, validation={"commit_format": {"pattern": COMMIT_PATTERN}})
     stage.play(*map(task, cases), workers={n: steps for n, (steps, _ending, _says) in cases.items()})
     before = stage.head()
     reported = stage.run(STOP)

@@ -22,11 +22,11 @@ import pytest
 
 from blueflame.cli.main import run
 from blueflame.model.errors import UsageError
-from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.model.settings.roles import BUILT_IN_ROLES
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.views.session import build_session_json
+from support.commit_format import COMMIT_PATTERN
 
 MAIN = "from blueflame.cli.main import main; main()"
 ON_ITS_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {MAIN}"

@@ -11,11 +11,16 @@ import pytest
 from blueflame.model.attempt import VALIDATOR, Ending
 from blueflame.model.event import AttemptEnded
 from blueflame.model.policy import ToolCall
-from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings, ValidatorDiagnostics
+from blueflame.model.settings.permissions import (
+    PermissionSettings,
+    ValidationSettings,
+    ValidatorDiagnostics,
+)
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
+from support.commit_format import COMMIT_PATTERN
 from support.sessions import SessionRun, Stage, task, writes
 
 STOP = {"session": ["stop"]}
@@ -37,7 +42,9 @@ def endings(reported: SessionRun) -> dict[str, tuple[Ending, str]]:
 
 @pytest.mark.verification(14)
 def test_v14_every_commit_message_is_checked_however_it_was_given(stage: Stage) -> None:
-    stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
+    stage.reconfigure(
+        limits={"max_retries": 0, "kill_grace": "1s"}, validation={"commit_format": {"pattern": COMMIT_PATTERN}}
+    )
     tasks = [task(n, locks=[f"src/task-{n:03d}.txt"]) for n in range(1, 6)]
     begin = {"write": {"path": "src/{task}.txt", "text": "text\n"}}
     ways = {n: [begin, *steps] for n, steps in enumerate(WAYS_PAST_THE_WATCHER.values(), start=1)}

@@ -69,8 +69,7 @@ def list_unwritable_paths(survey: Survey) -> Iterator[str]:
 def escape_glob(name: str) -> str:
     """The glob that matches only this name."""
     plain = re.sub(r"([\\*?\[\]{}])", r"\\\1", name)
-    plain = re.sub(r"^([#!~ ])", r"\\\1", plain)
-    return re.sub(r" $", r"\\ ", plain)
+    return re.sub(r"^[#!~ ]| $", r"\\\g<0>", plain)
 
 
 def _is_writable(name: str) -> bool:

@@ -49,7 +49,7 @@ def test_show_has_it_for_machines(
     assert said.json["level"] == "standard"
     assert said.json["network"] == "none"
     assert {"kind": "rw", "target": str(repo), "source": str(repo), "why": "the checkout"} in said.json["mounts"]
-    assert said.json["limits"]["processes"] == 512
+    assert said.json["limits"]["processes"] == 2048
     assert "canary" not in said.out
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import MAX_DURATION, format_duration, parse_duration
-from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.model.suggestions import find_closest, suggest
+from support.commit_format import COMMIT_PATTERN
 
 
 def settings(**sections: object) -> Settings:

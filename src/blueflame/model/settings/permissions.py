@@ -24,10 +24,6 @@ from blueflame.model.settings.fields import (
     build_tuple_field,
 )
 
-COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
-"""Takes several ids, because a merge of several tasks is one commit."""
-
-
 COMMIT_EXAMPLE = "feat(task-001): add JWT middleware"
 
 
