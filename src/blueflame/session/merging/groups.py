@@ -45,11 +45,14 @@ def order_groups(
     members: dict[str, list[str]] = {first: [] for first in joined}
     for name in sort_topologically(needs, lambda name: (plan[name].priority, name)):
         members[first_of[plan[name].cohesion_group]].append(name)
+    place = {first: number for number, first in enumerate(order)}
     return tuple(
         LandingGroup(
             names=joined[first],
             tasks=tuple(members[first]),
-            after=tuple(name for other in order if other in joined_needs[first] - {first} for name in joined[other]),
+            after=tuple(
+                name for other in sorted(joined_needs[first] - {first}, key=place.__getitem__) for name in joined[other]
+            ),
         )
         for first in order
     )
