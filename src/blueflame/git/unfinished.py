@@ -6,11 +6,13 @@ copies of our own.
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import run_git
 from blueflame.git.live_changes import IgnoreCache, LiveCheckout, read_beneath
 from blueflame.git.merging import create_commit
@@ -29,21 +31,32 @@ def commit_unfinished(repo: Repository, checkout: Path, tip: str, keeps: Callabl
     kept = {name: change for name, change in sorted(changes.items()) if keeps(name)}
     if not 0 < len(kept) <= MAX_FILES:
         return None
-    with TemporaryDirectory(prefix="blueflame-unfinished-") as folder:
+    with _make_folder(get_fetch_path(checkout)) as folder:
         gone = [name for name, change in kept.items() if not change.now]
-        copies = dict(_copy_files(checkout, [name for name in kept if name not in gone], Path(folder)))
+        copies = dict(_copy_files(checkout, [name for name in kept if name not in gone], folder))
         if not gone and not copies:
             return None
         paths = "".join(f"{copy}\n" for copy, _mode in copies.values())
         shas = run_git(repo.root, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths).split()
         entries = [f"{mode} {sha}\t{name}" for (name, (_, mode)), sha in zip(copies.items(), shas, strict=True)]
         entries += [f"0 {'0' * len(tip)}\t{name}" for name in gone]
-        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        env = {"GIT_INDEX_FILE": str(folder / "index")}
         run_git(repo.root, "read-tree", tip, env=env)
         names = "".join(f"{entry}\0" for entry in entries).encode("utf-8", "surrogateescape")
         run_git(repo.root, "update-index", "-z", "--index-info", stdin=names, env=env)
         tree = run_git(repo.root, "write-tree", env=env).strip()
     return create_commit(repo, tree, (tip,), MESSAGE)
+
+
+@contextmanager
+def _make_folder(path: Path) -> Iterator[Path]:
+    """Make a folder where the next inspection of the checkout finds and removes it after a crash."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _copy_files(checkout: Path, names: list[str], folder: Path) -> Iterator[tuple[str, tuple[Path, str]]]:
