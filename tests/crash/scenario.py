@@ -155,8 +155,9 @@ def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
             name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")
         },
         "concurrency": {"adaptive": False, "development": 3, "validation": 2},
-        # lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice
-        "limits": {"kill_grace": "1s", "max_retries": 50},
+        # Lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice. Players
+        # append: one that continued the work of a killed one would leave another tree than without kills.
+        "limits": {"kill_grace": "1s", "max_retries": 50, "retry_from": "scratch"},
         "permissions": {
             "allowed_paths": ["src/**", "docs/**"],
             "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
