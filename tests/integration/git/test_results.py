@@ -340,7 +340,9 @@ def test_lying_helper_files_beside_the_objects_are_not_believed(ours: Repository
     for path in (theirs / ".git" / "objects").rglob("*.bitmap"):
         path.chmod(0o644)
         path.write_bytes(b"BITM rubbish")
-    (theirs / ".git" / "objects" / "info" / "commit-graph").write_bytes(b"CGPH rubbish")
+    graph = theirs / ".git" / "objects" / "info" / "commit-graph"
+    graph.unlink(missing_ok=True)  # git makes it read-only
+    graph.write_bytes(b"CGPH rubbish")
     (theirs / ".git" / "objects" / "pack" / "multi-pack-index").write_bytes(b"MIDX rubbish")
     work_with_everything(ours, theirs, tip)
 
