@@ -121,7 +121,9 @@ def bomb(folder: Path, apart: str) -> Path:
     if os.getuid() == 0:
         text, taken = AS_OTHER_USER, sum(p.uids().real == OTHER_UID for p in psutil.process_iter(["uids"]))
     else:
-        text, taken = "", int(os.popen("ps -L -u $(id -u) --no-headers | wc -l").read())
+        running = [p.info for p in psutil.process_iter(["uids", "num_threads"])]
+        own = [info for info in running if info["uids"] is not None and info["uids"].real == os.getuid()]
+        text, taken = "", sum(info["num_threads"] or 0 for info in own)
     return write_launch(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
 
 
