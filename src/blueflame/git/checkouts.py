@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from blueflame.git.command import find_identity, run_git
+from blueflame.git.command import find_identity, read_settings, run_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
@@ -96,27 +96,37 @@ def get_home_path(path: Path) -> Path:
 
 
 def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
-    form = "sha256" if len(base) == 64 else "sha1"
-    run_git(path.parent, "init", "-q", "--template=", f"--object-format={form}", "-b", "none", str(path))
     inside = path / ".git"
     try:
+        for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+            (inside / folder).mkdir(parents=True)
+        (inside / "HEAD").write_text("ref: refs/heads/none\n", "utf-8")
         (inside / "objects" / "info" / "alternates").write_text(f"{repo.objects}\n", "utf-8", "surrogateescape")
         (inside / "info").mkdir(exist_ok=True)
         for name in ("shallow", "info/exclude"):
             with suppress(FileNotFoundError):
                 shutil.copyfile(repo.common_dir / name, inside / name)
-        with (inside / "config").open("a", encoding="utf-8", errors="surrogateescape") as config:
-            config.write(_format_config(*find_identity(repo.root)))
+        (inside / "config").write_text(_format_config(repo, base), "utf-8", "surrogateescape")
     except OSError as e:
         raise build_file_error("make the checkout", path, e) from e
 
 
-def _format_config(name: str, email: str) -> str:
-    """Put the person's name on the agents' commits; disable background gc, which would copy the borrowed objects."""
-    return (
-        f"[user]\n\tname = {_quote_config_value(name)}\n\temail = {_quote_config_value(email)}\n"
-        "[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+def _format_config(repo: Repository, base: str) -> str:
+    """As `git init` writes it, but what it finds out about the file system is taken from the repository beside it.
+
+    The person's name is put on the agents' commits, and background gc, which would copy the borrowed objects, is off.
+    """
+    name, email = find_identity(repo.root)
+    found = {"core.filemode": "true", **read_settings(repo.root)}
+    core = (f"{key[5:]} = {_quote_config_value(value)}" for key, value in found.items() if key.startswith("core."))
+    is_sha256 = len(base) == 64
+    lines = (
+        *("[core]", f"repositoryFormatVersion = {int(is_sha256)}", "bare = false", "logAllRefUpdates = true", *core),
+        *(("[extensions]", "objectFormat = sha256") if is_sha256 else ()),
+        *("[user]", f"name = {_quote_config_value(name)}", f"email = {_quote_config_value(email)}"),
+        *("[commit]", "gpgSign = false", "[gc]", "auto = 0", "[maintenance]", "auto = false"),
     )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _quote_config_value(value: str) -> str:

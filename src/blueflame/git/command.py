@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+import stat
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
 from pathlib import Path
 from types import MappingProxyType
+from typing import ParamSpec, TypeVar
 
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import ProcessResult, ProcessResultBytes, run, run_capped
@@ -48,8 +50,13 @@ GIT_SETTINGS = (
 )
 GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", setting))
 
+OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
 AGENT_DOMAIN = "@agents.invalid"
 FALLBACK_NAME, FALLBACK_EMAIL = "Blue Flame", "blueflame@localhost"
+
+_Asked = ParamSpec("_Asked")
+_Answer = TypeVar("_Answer")
 
 
 def try_git(
@@ -98,6 +105,26 @@ def run_git_capped(
     return done
 
 
+def remember_answers(size: int) -> Callable[[Callable[_Asked, _Answer]], Callable[_Asked, _Answer]]:
+    """Keep the last answers of a function that reads objects by their full ids: these answers cannot change.
+
+    A question by name (a branch, HEAD) is asked every time, and so is one that failed.
+    """
+
+    def decorate(ask: Callable[_Asked, _Answer]) -> Callable[_Asked, _Answer]:
+        remembered = lru_cache(maxsize=size)(ask)
+
+        @wraps(ask)
+        def answer(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Answer:
+            names = [arg for arg in args if isinstance(arg, str)]
+            by_id = all(map(OBJECT_ID.fullmatch, names)) and not kwargs
+            return remembered(*args) if by_id else ask(*args, **kwargs)
+
+        return answer
+
+    return decorate
+
+
 def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
     reason = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a message"
     return GitFailed(f"git {' '.join(args)} in {repo}: {reason}")
@@ -122,7 +149,7 @@ def find_identity(repo: Path) -> tuple[str, str]:
     """Return the name and e-mail for commits in this repository: the person's, or ours if none is configured."""
     name, email = os.environ.get("GIT_AUTHOR_NAME", ""), os.environ.get("GIT_AUTHOR_EMAIL", "")
     if not (name and email):
-        configured = _read_identity(repo, tuple(map(_read_file_stamp, _list_identity_files(repo))))
+        configured = read_settings(repo)
         name = name or configured.get("user.name", FALLBACK_NAME)
         email = email or configured.get("user.email", FALLBACK_EMAIL)
     return name, email
@@ -139,8 +166,13 @@ def build_identity_environment(repo: Path) -> dict[str, str]:
     }
 
 
-def _list_identity_files(repo: Path) -> tuple[Path, ...]:
-    """Return the files that usually hold it; it is read again when one of these has changed."""
+def read_settings(repo: Path) -> Mapping[str, str]:
+    """Return the identity, and what git found out about the file system; asked once until a file changes."""
+    return _read_settings(repo, tuple(map(_read_file_stamp, _list_settings_files(repo))))
+
+
+def _list_settings_files(repo: Path) -> tuple[Path, ...]:
+    """Return the files that usually hold them; `.git` is a file in a linked work tree."""
     home = Path(os.environ.get("HOME") or "/")
     chosen = os.environ.get("GIT_CONFIG_GLOBAL")
     configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
@@ -152,12 +184,15 @@ def _read_file_stamp(place: Path) -> tuple[str, int, int]:
         found = place.stat()
     except OSError:
         return str(place), 0, 0
+    if stat.S_ISDIR(found.st_mode):  # changes with every lock file
+        return str(place), found.st_ino, 0
     return str(place), found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=64)
-def _read_identity(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
-    entries = split_nul(try_git(repo, "config", "-z", "--get-regexp", r"^user\.(name|email)$").out)
+def _read_settings(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> Mapping[str, str]:
+    wanted = r"^(user\.(name|email)|core\.(filemode|symlinks|ignorecase|precomposeunicode))$"
+    entries = split_nul(try_git(repo, "config", "-z", "--get-regexp", wanted).out)
     pairs = (entry.partition("\n") for entry in entries)
     return {key: value for key, _, value in pairs if value.strip()}
 

@@ -11,13 +11,15 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from blueflame.git.checkouts import remove_tree
-from blueflame.git.command import run_git, split_nul, try_git
-from blueflame.git.repository import Repository
+from blueflame.git.command import remember_answers, run_git, split_nul, try_git
+from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.git.seed_checkout import ignore_paths
 from blueflame.git.untrusted import read_plain
+from blueflame.model.errors import GitFailed
 from blueflame.system.process import run
 
 FOLDERS = frozenset(
@@ -38,14 +40,21 @@ COPY_TIMEOUT = 600.0
 
 def build_key(repo: Repository, commit: str, parts: Sequence[str]) -> str:
     """Build the name under which the dependencies of a commit are kept: its lock files and manifests, and `parts`."""
+    texts = (*parts, "", *_list_manifests(repo, commit))
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+@remember_answers(64)
+def _list_manifests(repo: Repository, commit: str) -> Sequence[str]:
     lines = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", commit))
-    manifests = [line for line in lines if MANIFESTS.fullmatch(line.rpartition("\t")[2].rpartition("/")[2])]
-    return hashlib.sha256("\0".join((*parts, "", *manifests)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return tuple(line for line in lines if MANIFESTS.fullmatch(line.rpartition("\t")[2].rpartition("/")[2]))
 
 
 def is_accepted(repo: Repository, commit: str, base_branch: str) -> bool:
-    """Whether the base branch contains the commit."""
-    return try_git(repo.root, "merge-base", "--is-ancestor", commit, f"refs/heads/{base_branch}").code == 0
+    """Whether the base branch exists and contains the commit."""
+    with suppress(GitFailed):
+        return is_ancestor(repo, commit, read_branch_head(repo, base_branch))
+    return False
 
 
 def keep_dependencies(store: Path, root: Path, checkout: Path, home: Path, *, rebuilt: Collection[str] = ()) -> None:

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from blueflame.git.command import build_git_error, run_git, split_nul, try_git
-from blueflame.git.repository import COMMIT_ID, Repository, is_ancestor, read_branch_head
+from blueflame.git.command import OBJECT_ID, build_git_error, run_git, split_nul, try_git
+from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.model.errors import GitFailed
 
 CHECKOUT_TIMEOUT = 1800.0
@@ -171,7 +171,7 @@ def _may_name(head: Path, branch: str) -> bool:
         text = head.read_text("utf-8", "surrogateescape").strip()
     except OSError:
         return True
-    if COMMIT_ID.fullmatch(text):  # detached
+    if OBJECT_ID.fullmatch(text):  # detached
         return False
     other = (
         text.startswith("ref: refs/heads/") and text != "ref: refs/heads/.invalid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from blueflame.git.command import build_git_error, build_identity_environment, run_git, try_git
+from blueflame.git.command import build_git_error, build_identity_environment, remember_answers, run_git, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 
@@ -55,6 +55,7 @@ def trial_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | MergeC
     return MergeConflict(paths, tuple(_parse_messages(iter(parts[end + 1 : -1]))), ours, theirs, parts[0])
 
 
+@remember_answers(1024)
 def find_tree(repo: Repository, sha: str) -> str:
     return run_git(repo.root, "rev-parse", f"{sha}^{{tree}}").strip()
 

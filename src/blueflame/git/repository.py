@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.git.command import AGENT_DOMAIN, build_git_error, read_git_version, run_git, split_nul, try_git
+from blueflame.git.command import (
+    AGENT_DOMAIN,
+    OBJECT_ID,
+    build_git_error,
+    read_git_version,
+    remember_answers,
+    run_git,
+    split_nul,
+    try_git,
+)
 from blueflame.model.errors import GitFailed, Refused
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
@@ -16,7 +24,6 @@ MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
-COMMIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +114,14 @@ def _read_loose_head(repo: Repository, branch: str) -> str | None:
         text = (repo.common_dir / "refs" / "heads" / branch).read_text("ascii").strip()
     except (OSError, ValueError):
         return None
-    return text if COMMIT_ID.fullmatch(text) else None
+    return text if OBJECT_ID.fullmatch(text) else None
 
 
 def has_commit(repo: Repository, sha: str) -> bool:
     return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
 
 
+@remember_answers(256)
 def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
     """Whether `newer` contains `older`; a commit is its own ancestor."""
     args = ("merge-base", "--is-ancestor", older, newer)
@@ -128,6 +136,7 @@ def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
     return tuple(name for mode, name in _list_tree(repo.root, sha) if mode != SUBMODULE_MODE)
 
 
+@remember_answers(16)
 def list_subjects(repo: Repository, sha: str, most: int) -> tuple[str, ...]:
     """Return the first lines of the last commits, newest first, without merges and what agents committed."""
     lines = split_nul(run_git(repo.root, "log", "-z", "--no-merges", f"-{most}", "--format=%ce %s", sha, "--"))
@@ -135,6 +144,7 @@ def list_subjects(repo: Repository, sha: str, most: int) -> tuple[str, ...]:
     return tuple(subject for address, _, subject in parts if not address.endswith(AGENT_DOMAIN))
 
 
+@remember_answers(4)
 def measure_tree(repo: Repository, sha: str) -> int:
     """Return the bytes that a checkout of the commit needs, without its git folder."""
     args = ("ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha)
@@ -204,6 +214,7 @@ def _ask_branch_head(root: Path, branch: str) -> str | None:
     return done.out.strip() if done.code == 0 else None
 
 
+@remember_answers(4)
 def _list_tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
     form = "--format=%(objectmode) %(path)"
     entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from blueflame.git.blobs import MAX_FILE_BYTES, decode_text, is_binary, read_blob_sizes, read_blobs
 from blueflame.git.checkouts import get_fetch_path
-from blueflame.git.command import run_git, split_nul
+from blueflame.git.command import remember_answers, run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
 from blueflame.git.steps import (
     DIFF_TREE_ARGS,
@@ -93,6 +93,7 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
     return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
 
 
+@remember_answers(32)
 def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """Return the commits of tip that base does not have, oldest first."""
     form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject has a line break
@@ -100,6 +101,7 @@ def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     return tuple(_parse_commit(entry) for entry in out.split("\0") if entry)
 
 
+@remember_answers(16)
 def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
     """Return every path in which two commits differ, in git's order; renames with both names."""
     args = (*DIFF_TREE_ARGS, "-z", "--raw", "--numstat", "--no-abbrev", base, tip, "--")

@@ -5,11 +5,12 @@ A result is made by an agent, so every listing is limited: eight tree objects ca
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from blueflame.git.command import run_git, run_git_capped, split_nul
+from blueflame.git.command import remember_answers, run_git, run_git_capped, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import ProcessResultBytes
@@ -64,11 +65,12 @@ def check_history(repo: Repository, base: str, tip: str) -> None:
         )
 
 
+@remember_answers(32)
 def list_steps(repo: Repository, base: str, tip: str) -> tuple[Step, ...]:
     """Return the whole result as one step, then every commit of it, oldest first."""
     rows = _list_parents(repo, base, tip)
     trees = _find_trees(repo, sorted({base, tip, *(sha for row in rows for sha in row)}))
-    nothing = run_git(repo.root, "hash-object", "-t", "tree", "--stdin", stdin="").strip()
+    nothing = hashlib.new("sha1" if len(base) == 40 else "sha256", b"tree 0\0", usedforsecurity=False).hexdigest()
     return (
         Step("", trees[tip], (trees[base],)),
         *(Step(sha, trees[sha], tuple(trees[parent] for parent in of) or (nothing,)) for sha, *of in rows),
@@ -119,7 +121,8 @@ def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:
     return DiffEntry(letter[0], first, None, mode, sha, old_mode, old_sha)
 
 
-def _list_parents(repo: Repository, base: str, tip: str) -> list[list[str]]:
+@remember_answers(32)
+def _list_parents(repo: Repository, base: str, tip: str) -> Sequence[Sequence[str]]:
     """Return each commit of the result with its parents, oldest first."""
     args = (
         "rev-list",

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -46,8 +47,9 @@ class RepositoryFingerprint:
 
 def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
     """Take the fingerprint, in some milliseconds; raise GitFailed if something cannot be read."""
-    settings = {**_digest_settings(repo.common_dir / "config"), **_digest_settings(repo.git_dir / "config.worktree")}
+    files = (repo.common_dir / "config", repo.git_dir / "config.worktree")
     try:
+        settings = {name: value for file in files for name, value in _digest_settings(file).items()}
         guarded = {
             **dict(_digest_hooks(repo.common_dir / "hooks")),
             **{name: _digest_file(repo.common_dir / name) for name in GUARDED_FILES},
@@ -106,16 +108,22 @@ def _digest_file(path: Path) -> str:
 
 def _digest_settings(path: Path) -> dict[str, str]:
     """Digest every setting of a file, since some are passwords. A setting may have several values; order counts."""
-    if not path.exists():
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
         return {}
-    listed = split_nul(run_git(path.parent, "config", "--file", str(path), "--no-includes", "-z", "--list"))
     values: dict[str, list[str]] = {}
-    for entry in listed:
+    for entry in _list_settings(path.parent, text):
         name, _, value = entry.partition("\n")
         values.setdefault(f"{path.name}: {name}", []).append(value)
     return {
         name: sha256(repr(all_of).encode("utf-8", "surrogateescape")).hexdigest() for name, all_of in values.items()
     }
+
+
+@lru_cache(maxsize=4)
+def _list_settings(folder: Path, text: bytes) -> tuple[str, ...]:
+    return split_nul(run_git(folder, "config", "--file", "-", "--no-includes", "-z", "--list", stdin=text))
 
 
 def _digest_refs(repo: Repository) -> dict[str, str]:

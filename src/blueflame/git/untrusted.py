@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 
+from blueflame.git.command import OBJECT_ID
 from blueflame.model.errors import GitFailed
 
-OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 BRANCH_REFS = "refs/heads/"
 MAX_REF_FILE_BYTES = 10_000_000
 
