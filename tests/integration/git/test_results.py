@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from blueflame.git.checkouts import get_fetch_path, get_record_path, make_checkout, remove_checkout
 from blueflame.git.repository import Repository, has_commit, open_repository
 from blueflame.git.results import (
+    MAX_LOOSE_OBJECTS,
     CollectedResult,
     NoResult,
     collect_result,
@@ -73,6 +74,20 @@ def test_commits_come_over_oldest_first_and_stay_reachable(ours: Repository, the
     remove_checkout(theirs)
     git(ours.root, "fsck", "--strict", "--no-progress")
     assert git(ours.root, "cat-file", "-t", second) == "commit\n"
+
+
+def test_only_a_result_of_many_objects_leaves_a_pack(ours: Repository, theirs: Path, git: Git) -> None:
+    packs = ours.objects / "pack"
+    commit(git, theirs)
+    small = collected(ours, theirs)
+    assert not list(packs.glob("*.pack"))
+    delete_refs(ours, (REF,))
+    for n in range(MAX_LOOSE_OBJECTS):
+        (theirs / f"{n}.txt").write_text(f"{n}\n")
+    tip = commit(git, theirs)
+    assert collected(ours, theirs).tip == tip
+    assert len(list(packs.glob("*.pack"))) == 1
+    git(ours.root, "fsck", "--strict", "--no-progress", small.tip, tip)
 
 
 def test_collecting_again_is_the_same_as_once(ours: Repository, theirs: Path, git: Git) -> None:
