@@ -22,6 +22,8 @@ from blueflame.system.clock import SystemClock
 from blueflame.system.layout import ProjectPaths
 from blueflame.text.event_lines import format_log_lines
 
+PAUSE_PER_WRITE = 9
+
 
 class Exporter:
     def __init__(self, places: ProjectPaths, warn: Callable[[str], None], monitor: HealthMonitor) -> None:
@@ -79,13 +81,13 @@ class Exporter:
             self._warn(f"your changes of {file.name} are kept in {aside}: the next cycle takes them")
 
     async def keep_up(self) -> None:
-        """Write until `leave`. Pauses as long as each write took: a huge plan takes at most half of the time."""
+        """Write until `leave`. The pause grows with the write: the files of a huge plan take a tenth of the time."""
         loop = asyncio.get_running_loop()
         while not self._leaving.is_set():
             await _wait_at_most(self._monitor.heartbeat, self._changed)
             began = loop.time()
             await self.flush()
-            await _wait_at_most(loop.time() - began, self._leaving)
+            await _wait_at_most(PAUSE_PER_WRITE * (loop.time() - began), self._leaving)
 
     def leave(self) -> None:
         """End `keep_up` after its current write; a cancellation could let an old write come last."""
