@@ -11,7 +11,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.sandbox import Mount, MountKind
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import is_below
-from blueflame.system.layout import STATE_FOLDER
+from blueflame.system.layout import STATE_FOLDER, find_person_state
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
@@ -76,6 +76,9 @@ def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> st
         return ""
     if any(is_below(path, place) for place in SYSTEM_FOLDERS) or path.count("/") < 2:
         return "it belongs to the system"
+    ours = os.path.realpath(find_person_state(os.environ))
+    if is_below(path, ours) or is_below(ours, path):
+        return "it is, or holds, what you trust on this machine"
     if repo_root is not None and (is_below(str(repo_root), path) or is_below(path, f"{repo_root}/.git")):
         return "it is, or holds, the repository itself, which agents must not change"
     return ""

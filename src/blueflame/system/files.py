@@ -28,16 +28,19 @@ ADVICE_BY_ERRNO = {
 DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace `path` in a way that survives a power cut: write a draft, fsync, rename, fsync the folder."""
+def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+    """Replace `path` in a way that survives a power cut: write a draft, fsync, rename, fsync the folder.
+
+    Without `mode` the file keeps the mode of the old one; a new one has that of the umask.
+    """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     draft: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.draft")
         with draft.open("xb") as file:
-            with suppress(FileNotFoundError):  # keep the mode of the old file; a new one has that of the umask
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode) if mode is None else mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,13 +1,23 @@
-"""The paths of the state folder, all below one repository."""
+"""The paths of the state folder, all below one repository, and the folder of what holds for all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.system.files import build_file_error
 
 STATE_FOLDER = ".blueflame"
+
+
+def find_person_state(environ: Mapping[str, str]) -> Path:
+    """Find the folder with what a person decided on this machine, outside of every repository.
+
+    A relative XDG_STATE_HOME is ignored, as its specification says: it would lead into the repository.
+    """
+    given, home = Path(environ.get("XDG_STATE_HOME", "")), Path(environ.get("HOME") or Path.home())
+    return (given if given.is_absolute() else home / ".local" / "state") / "blueflame"
 
 
 @dataclass(frozen=True, slots=True)

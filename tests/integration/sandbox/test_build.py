@@ -218,6 +218,18 @@ def test_a_hole_that_would_make_the_wall_useless_is_refused(
         room.build()
 
 
+@pytest.mark.parametrize("name", ["~/.local", "~/.local/state/blueflame", "~/.local/state/blueflame/trust", "way"])
+def test_agents_cannot_write_what_a_person_trusts(
+    room: SandboxFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(room.home / ".local" / "state"))
+    room.repo_root = tmp_path
+    (tmp_path / "way").symlink_to(room.home / ".local" / "state")
+    room.settings = SandboxSettings(writable=(name,))
+    with pytest.raises(Refused, match="what you trust"):
+        room.build()
+
+
 def test_a_named_folder_that_is_not_there_is_reported(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(read_only=("~/.нет",))
     assert any("does not exist" in note for note in room.build().notes)
