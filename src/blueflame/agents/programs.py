@@ -63,14 +63,26 @@ class CommandRuntime:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    repo: Path | None = None
     reports_end: bool = True
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], root: Path) -> Self:
-        makers = {"command": str, "args": tuple, "env": dict, "name": str}
+        makers: Mapping[str, Callable[[Any], Any]] = {
+            "command": str,
+            "args": tuple,
+            "env": dict,
+            "name": str,
+            "repo": Path,
+        }
         return cls(root=root, **{name: make(options[name]) for name, make in makers.items() if options.get(name)})
 
     def find_problems(self) -> tuple[str, ...]:
+        """Nothing of the repository is run to find out: its files are a stranger's until they are in a sandbox."""
+        misplaced = find_misplaced(self.command, self.find_program(), self.repo)
+        if misplaced is not None:
+            where = f"runtimes.{self.name}.command: {misplaced} is inside the repository"
+            return (f"{where}, where agents could change it; name a program outside of it",)
         return tuple(self.iter_problems())
 
     def iter_problems(self) -> Iterator[str]:
@@ -138,10 +150,25 @@ def locate_command(
         name, *words = shlex.split(command)
     except ValueError:  # an open quote, or no word at all
         return None
-    found = str(root / Path(name).expanduser()) if "/" in name else shutil.which(name) or fallback()
+    found = str(root / Path(name).expanduser()) if "/" in name else _find_on_path(name) or fallback()
     if found is None or not Path(found).is_file() or not os.access(found, os.X_OK):
         return None
     return Path(os.path.realpath(found)), words
+
+
+def _find_on_path(name: str) -> str | None:
+    """A relative folder on the PATH would be one of the repository."""
+    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(each).is_absolute()]
+    return shutil.which(name, path=os.pathsep.join(folders))
+
+
+def find_misplaced(command: str | None, program: Program | None, repo: Path | None) -> Path | None:
+    """Find the part of the program that is inside the repository; one that the PATH names is the person's own."""
+    if program is None or repo is None or "/" not in (command or ""):
+        return None
+    root = os.path.realpath(repo)
+    places = (*program.needs, *(Path(os.path.realpath(word)) for word in program.argv if Path(word).is_absolute()))
+    return next((place for place in places if place.is_relative_to(root)), None)
 
 
 def is_native(program: Path) -> bool:
