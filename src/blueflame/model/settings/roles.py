@@ -20,6 +20,7 @@ from blueflame.model.settings.fields import (
     VariableName,
     build_tuple_field,
 )
+from blueflame.model.settings.notifications import URL_HINT, find_url_problem
 from blueflame.model.suggestions import find_closest, suggest
 
 TRIAGER, LEAD = "triager", "lead"
@@ -65,9 +66,18 @@ class RuntimeSettings(Section):
     """What the gateway adds to model calls, outside of the sandbox: a key from your environment (ANTHROPIC_API_KEY and
     the like), else your login; only one of the two; or nothing."""
     upstream: Text | None = None
-    """Where model calls go; left out, as your environment says (ANTHROPIC_BASE_URL and the like), else the vendor's."""
+    """Where model calls go: https, or http on this machine only. Left out, as your environment says (ANTHROPIC_BASE_URL
+    and the like), else the vendor's."""
     plugins: tuple[Text, ...] = build_tuple_field()
     """Folders of plugins for the agent, outside of the repository."""
+
+    @field_validator("upstream")
+    @classmethod
+    def _is_encrypted(cls, upstream: str | None) -> str | None:
+        """It gets the person's key."""
+        if upstream is not None and (problem := find_url_problem(upstream)):
+            raise InvalidValue(problem, URL_HINT)
+        return upstream
 
 
 class RoleSettings(Section):
