@@ -36,7 +36,7 @@ def find_blockers(
 ) -> Iterator[str]:
     """`config` is the file in use: while it is untracked, as after `blueflame init`, the checkout counts as clean."""
     yield from () if allow_dirty else _check_clean(repo, places, config)
-    yield from _check_state_folder(repo)
+    yield from find_foreign_state(repo, places)
     yield from _check_disk(repo, places, settings)
     yield from _check_writable(places)
     yield from _check_sandbox(settings)
@@ -84,20 +84,39 @@ def _check_clean(repo: Repository, places: ProjectPaths, config: Path | None) ->
 
 def _list_untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
     names = _relative_to_repo(repo, config.parent.resolve() / config.name) if config else ()
-    return tuple(name for name in names if try_git(repo.root, "ls-files", "--error-unmatch", "--", name).code)
+    return tuple(name for name in names if _is_untracked(repo, name))
+
+
+def _is_untracked(repo: Repository, name: str) -> bool:
+    return try_git(repo.root, "ls-files", "--error-unmatch", "--", f":(literal,top){name}").code != 0
 
 
 def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
     return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
 
 
-def _check_state_folder(repo: Repository) -> Iterator[str]:
-    """A repository must not bring its own memory, prices or journal."""
-    if try_git(repo.root, "ls-files", "-z", "--", STATE_FOLDER).out:
+def refuse_foreign_state(repo: Repository, places: ProjectPaths) -> None:
+    raise_refusal(repo, tuple(find_foreign_state(repo, places)))
+
+
+def find_foreign_state(repo: Repository, places: ProjectPaths) -> Iterator[str]:
+    """A repository must not bring its own memory, prices or journal, nor links that lead our files elsewhere."""
+    if try_git(repo.root, "ls-files", "-z", "--", f":(icase,top){STATE_FOLDER}").out:
         yield (
             f"git tracks files in {STATE_FOLDER}, which only Blue Flame writes: what is there is not trusted. "
-            f"Remove them with `git rm -r --cached {STATE_FOLDER}` and commit"
+            f"Remove them with `git rm -r {STATE_FOLDER}` and commit; with --cached only if they are your own"
         )
+    for path in (places.worktrees, places.tasks_file):
+        for name in _list_links(repo, path):
+            yield f"git tracks {name}, a link to {(repo.root / name).resolve()}, where {path.name} would be: remove it"
+
+
+def _list_links(repo: Repository, path: Path) -> Iterator[str]:
+    """List the links on the way to a path that the repository brings; one that a person made is theirs."""
+    inside = _relative_to_repo(repo, path)
+    for name in (part.as_posix() for each in inside for part in (Path(each), *Path(each).parents)):
+        if (repo.root / name).is_symlink() and not _is_untracked(repo, name):
+            yield name
 
 
 def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[str]:

@@ -10,7 +10,7 @@ from blueflame.git.repository import Repository, open_repository
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator import preflight
-from blueflame.orchestrator.preflight import check_repository, find_blockers
+from blueflame.orchestrator.preflight import check_repository, find_blockers, find_foreign_state
 from blueflame.system.layout import ProjectPaths
 
 SETTINGS = Settings.model_validate({"project": {"name": "x"}})
@@ -67,7 +67,28 @@ def test_a_state_folder_that_git_tracks_is_not_trusted(opened: Repository, git: 
     git(opened.root, "add", "-f", ".blueflame/memory.db")
     git(opened.root, "commit", "-q", "-m", "plant")
     (problem,) = find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False)
-    assert "git rm -r --cached .blueflame" in problem
+    assert "git rm -r .blueflame" in problem
+
+
+def test_a_state_folder_of_another_letter_case_is_refused_as_well(opened: Repository, git: Callable[..., str]) -> None:
+    """On many disks it is the same folder."""
+    (opened.root / ".BlueFlame").mkdir()
+    (opened.root / ".BlueFlame" / "prices.json").write_text("{}")
+    git(opened.root, "add", "-f", ".BlueFlame")
+    git(opened.root, "commit", "-q", "-m", "plant")
+    assert "git tracks files in .blueflame" in next(find_foreign_state(opened, places_in(opened)))
+
+
+def test_a_link_that_the_repository_brings_does_not_lead_our_files_elsewhere(
+    opened: Repository, git: Callable[..., str], tmp_path: Path
+) -> None:
+    (opened.root / "деревья").symlink_to(tmp_path)
+    places = places_in(opened, "деревья/внутри")
+    assert not list(find_foreign_state(opened, places)), "a person may put the checkouts on another disk"
+    git(opened.root, "add", "деревья")
+    git(opened.root, "commit", "-q", "-m", "plant")
+    (problem,) = find_foreign_state(opened, places)
+    assert str(tmp_path) in problem
 
 
 def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, git: Callable[..., str]) -> None:
