@@ -30,7 +30,8 @@ BLOCKED_PATTERNS: Mapping[str, str] = {
 CONTROL_FILES = (
     *("blueflame.yaml", "blueflame.yml", ".worktreeinclude", ".blueflame/**"),
     *(".claude/**", ".codex/**", ".gemini/**", ".opencode/**", "opencode.json", "opencode.jsonc", ".cursor/**"),
-    *(".mcp.json", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".idea/**", ".envrc"),
+    *(".cursorrules", ".windsurf/**", ".aider.conf.yml", ".mcp.json", ".vscode/mcp.json", ".vscode/tasks.json"),
+    *(".vscode/settings.json", ".vscode/launch.json", ".idea/**", ".zed/**", ".devcontainer/**", ".envrc"),
 )
 """Files that steer Blue Flame, the next agent or a person's editor, at any depth. Always blocked, as .git is."""
 

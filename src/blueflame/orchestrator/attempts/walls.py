@@ -114,7 +114,10 @@ def build_policy(context: SessionContext, session: Session, attempt: Attempt, sp
     secrets = context.settings.validation.secrets
     return compile_policy(
         permissions=context.settings.permissions,
-        also_blocked=(f"/{secrets.allow_file}",) if secrets.enabled else (),
+        also_blocked=(
+            f"/{context.settings.worktree.include}",
+            *((f"/{secrets.allow_file}",) if secrets.enabled else ()),
+        ),
         validation=context.settings.validation,
         role=attempt.role,
         role_settings=context.settings.roles.get(attempt.role),
