@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blueflame.config.trust_file import save_trusted
 from blueflame.orchestrator.project import Project, open_project
+from blueflame.policy.trust import list_outside_settings
 
 REQUEST = "Разделить & conquer"
 FILES = {"README.md": "# sample\n", "src/app.py": "def answer():\n    return 42\n"}
@@ -67,10 +69,16 @@ class Scenario:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Temporary files have their own folder, in which leftovers are found."""
+        """Temporary files have their own folder, in which leftovers are found; so has what the person trusts."""
         spare = self.home / "tmp"
         spare.mkdir(exist_ok=True)
-        return {**os.environ, "BLUEFLAME_LEDGER": str(self.ledger), "TMPDIR": str(spare)}
+        state = {"XDG_STATE_HOME": str(self.home / "state")}
+        return {**os.environ, "BLUEFLAME_LEDGER": str(self.ledger), "TMPDIR": str(spare), **state}
+
+    def trust(self) -> None:
+        """Agree to the hook and to level off, as `blueflame trust --yes` does."""
+        needed = list_outside_settings(self.project().settings)
+        save_trusted(self.config, self.environment, [setting.digest for setting in needed])
 
     def argv(self, verb: str) -> list[str]:
         played = ["--config", str(self.config), "--script", str(self.script), "--decisions-file", str(self.decisions)]
@@ -133,6 +141,7 @@ def build_scenario(home: Path, *, workflow: str = "waves", size: int = 4, **sect
     run_git(scenario.root, "init", "-q", "-b", "main")
     run_git(scenario.root, "add", "-A")
     run_git(scenario.root, "commit", "-q", "-m", "feat(task-000): begin")
+    scenario.trust()
     return scenario
 
 
@@ -144,6 +153,7 @@ def copy_scenario(scenario: Scenario, home: Path) -> Scenario:
     for name in ("config", "script", "decisions"):
         text = getattr(scenario, name).read_text().replace(str(scenario.home), str(fresh.home))
         getattr(fresh, name).write_text(text)
+    fresh.trust()
     return fresh
 
 

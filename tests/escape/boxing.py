@@ -128,7 +128,7 @@ def run(
     with _forgotten(outside, attacks) as handles, _key(outside):
         return subprocess.run(
             [*box_command(outside, sandbox), *argv] if walls else argv,
-            env=_environment(outside, walls=walls),
+            env=build_environment(outside, walls=walls),
             cwd=outside.tree,
             capture_output=True,
             text=True,
@@ -149,11 +149,22 @@ def box_command(outside: Outside, sandbox: Mapping[str, Any] | None = None) -> l
         json.dumps({**CONFIG, "project": {"name": "sample", "repo": str(outside.main)}, "sandbox": sandbox or {}})
     )
     os.chown(config, outside.uid, outside.uid)
+    agree = [python, "-c", MAIN, "trust", "--yes", "--config", str(config)]
+    subprocess.run(
+        agree,
+        cwd=outside.root,
+        env=build_environment(outside, walls=True),
+        capture_output=True,
+        check=True,
+        **as_user(outside.uid),
+    )
     return [python, "-c", MAIN, "sandbox", "run", "--config", str(config), "--worktree", str(outside.tree), "--"]
 
 
-def _environment(outside: Outside, *, walls: bool) -> dict[str, str]:
-    return outside.environment() | ({"PYTHONPATH": python_path()} if walls else {})
+def build_environment(outside: Outside, *, walls: bool) -> dict[str, str]:
+    """What the person trusts is kept apart from their home, in which nothing may change."""
+    ours = {"PYTHONPATH": python_path(), "XDG_STATE_HOME": str(outside.root / "state")}
+    return outside.environment() | (ours if walls else {})
 
 
 @contextmanager

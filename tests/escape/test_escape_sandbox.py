@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from escape.attack import Attack, Probe
-from escape.boxing import as_user, attempt, box_command, everybody, machine, python_path, tight, uid_of
+from escape.boxing import as_user, attempt, box_command, build_environment, everybody, machine, tight, uid_of
 from escape.outside import Outside, await_end, processes_with
 from escape.sharing import once
 from escape.table import behind
@@ -127,7 +127,7 @@ def test_no_process_survives_a_kill_at_any_moment_of_the_start(machines: Machine
 @contextmanager
 def starting(outside: Outside, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     argv = [*box_command(outside), *command]
-    env = outside.environment() | {"PYTHONPATH": python_path()}
+    env = build_environment(outside, walls=True)
     with subprocess.Popen(
         argv, env=env, cwd=outside.tree, stdout=subprocess.PIPE, start_new_session=True, **as_user(outside.uid)
     ) as starter:

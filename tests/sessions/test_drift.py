@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config.show import compute_resolved_digest
+from blueflame.config.show import compute_digest, compute_resolved_digest
+from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.lifecycle import lock_project, open_session
-from blueflame.orchestrator.session_settings import load_settings
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.session_settings import load_settings, save_settings
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
@@ -111,6 +113,44 @@ def test_an_unavailable_runtime_cannot_be_adopted_in_a_session(outside: Stage) -
     rehearsed = detect_drift(build_context(project, session, script=outside.script), session)
     assert rehearsed is not None
     assert rehearsed.limits.get_runtime("worker") == "scripted"
+
+
+def test_a_setting_that_is_not_trusted_cannot_be_adopted(outside: Stage, tmp_path: Path) -> None:
+    """The base branch brings a hook while agents work: a stranger's push is no consent."""
+    canary = tmp_path / "канарейка"
+    outside.play(task(1))
+    hooks = {"post_merge": f"touch '{canary}'"}
+    result = outside.run({"plan": [changing(outside, hooks=hooks)], "drift": ["keep"]})
+    gate = result.answers.asked[1]
+    assert [option.name for option in gate.options] == ["keep", "stop"]
+    assert "hooks.post_merge" in " ".join(gate.evidence["changes"])
+    assert "blueflame trust" in " ".join(gate.evidence["changes"])
+    assert result.session.outcome == "completed"
+    assert not canary.exists()
+
+
+def test_a_changed_file_is_trusted_before_a_session_is_resumed(outside: Stage) -> None:
+    outside.play(task(1))
+    outside.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
+    outside.configure(hooks={"post_plan": "true"})
+    with pytest.raises(Refused, match=r"hooks\.post_plan"), lock_project(open_project(outside.config)):
+        pass
+    assert outside.resume({"drift": ["use"]}).session.outcome == "completed", "here the person agrees"
+
+
+def test_settings_that_a_repository_brings_for_a_session_are_not_used(outside: Stage) -> None:
+    """A journal and its saved configuration may be a stranger's as well."""
+    outside.play(task(1))
+    project = outside.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
+    foreign = project.settings.model_copy(
+        update={"hooks": project.settings.hooks.model_copy(update={"post_plan": "true"})}
+    )
+    save_settings(project.state, session.id, foreign)
+    session.config_digest = compute_digest(foreign)
+    with pytest.raises(Refused, match=r"hooks\.post_plan"):
+        build_context(project, session, script=outside.script)
 
 
 def test_a_configuration_is_compared_when_a_wave_begins(outside: Stage) -> None:

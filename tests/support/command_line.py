@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -21,10 +21,11 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from blueflame.cli.main import run
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.settings.roles import BUILT_IN_ROLES
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
+from blueflame.orchestrator.trust import list_needed, trust_settings
 from blueflame.views.session import build_session_json
 from support.commit_format import COMMIT_PATTERN
 
@@ -66,14 +67,22 @@ class Said(NamedTuple):
         return found
 
 
-def configure(root: Path, changes: Mapping[str, Any] | None = None) -> Path:
+def configure(root: Path, changes: Mapping[str, Any] | None = None, *, trusted: bool = True) -> Path:
     """Write a configuration to the repository, not committed, like `blueflame init`. JSON is YAML too."""
     path = root / "blueflame.yaml"
     given = dict(changes or {})
     roles = {name: {"runtime": "scripted", **given.get("roles", {}).get(name, {})} for name in BUILT_IN_ROLES}
     content = {**CONFIG, **given, "roles": {**given.get("roles", {}), **roles}}
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    return path
+    return trust(path) if trusted else path
+
+
+def trust(config: Path) -> Path:
+    """Agree to what the file asks for, as `blueflame trust --yes` does; one that cannot be used asks for nothing."""
+    with suppress(BlueFlameError):
+        project = open_project(config)
+        trust_settings(project, list_needed(project))
+    return config
 
 
 def write(path: Path, content: Mapping[str, Any] | str) -> Path:

@@ -20,6 +20,7 @@ from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.diff import read_item_diff
 from blueflame.cli.render.session import render_summary
+from blueflame.cli.trust import ensure_trust
 from blueflame.documents.decisions import DecisionsFile, load_decisions
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError, Refused, UsageError
@@ -28,6 +29,7 @@ from blueflame.model.gate import Gate
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.lifecycle import execute_session
 from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.session_settings import find_settings
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost
 from blueflame.session.from_settings import build_workflow, is_planner_interactive
@@ -52,6 +54,11 @@ class RunOptions:
     quiet: bool = False
     config: Path | None = None  # as given, for the command that resumes
     kept: bool = True  # False if the repository is deleted afterwards
+
+    @property
+    def can_ask_for_trust(self) -> bool:
+        """A decisions file answers gates, and grants no trust."""
+        return self.decisions is None and not self.as_json
 
     @property
     def why_silent(self) -> str:
@@ -106,6 +113,7 @@ def run_session(
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Run a session until it ends or stops, and return the exit code. `also` is added to what --json prints."""
+    ensure_session_trust(project, session, options)
     context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
     activities = ActivityReader(ActivityTracker(context.runtimes, context.engine.mirror, context.paths.audit), session)
@@ -128,6 +136,12 @@ def run_session(
     else:
         _print_summary(session, context, options, done=until(session))
     return ExitCode.OK if until(session) else get_exit_code(session)
+
+
+def ensure_session_trust(project: Project, session: Session, options: RunOptions) -> None:
+    """Ask about the settings of an unfinished session, where they are not those of the file."""
+    project = project.override(session.overrides)
+    ensure_trust(project, find_settings(project, session), can_ask=options.can_ask_for_trust)
 
 
 def can_planner_talk(project: Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:

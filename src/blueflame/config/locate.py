@@ -30,8 +30,8 @@ def find_config(start: Path, given: Path | None = None) -> Path:
 
 
 def may_name_repo(config: Path) -> bool:
-    """Whether the file may set `project.repo`; False when the word is nowhere in it."""
-    return REPO_KEY.search(read_config_text(config)) is not None
+    """Whether the file may set `project.repo`; False when the word is nowhere in it. One that is not there yet may."""
+    return not config.exists() or REPO_KEY.search(read_config_text(config)) is not None
 
 
 def resolve_repo_folder(config: Path, repo: str) -> Path:

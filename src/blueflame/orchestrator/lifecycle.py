@@ -26,10 +26,17 @@ from blueflame.model.task import Task
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
-from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
+from blueflame.orchestrator.preflight import (
+    check_repository,
+    find_blockers,
+    find_memory_warnings,
+    raise_refusal,
+    refuse_foreign_state,
+)
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import load_session
+from blueflame.orchestrator.trust import require_trust
 from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
 from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
@@ -46,6 +53,7 @@ from blueflame.system.layout import STATE_FOLDER
 @contextmanager
 def lock_project(project: Project) -> Iterator[Journal]:
     """Hold the lock of the repository and open the journal; a second orchestrator is refused and changes nothing."""
+    require_trust(project)
     paths = project.paths
     prepare_folders(project)
     try:
@@ -63,8 +71,12 @@ def lock_project(project: Project) -> Iterator[Journal]:
 
 
 def prepare_folders(project: Project) -> None:
-    """Make the folders and keep them out of `git status` through .git/info/exclude. Idempotent."""
+    """Make the folders and keep them out of `git status` through .git/info/exclude. Idempotent.
+
+    Raises Refused where the repository brings such a folder.
+    """
     paths = project.paths
+    refuse_foreign_state(project.repo, paths)
     paths.make_folders()
     inside = [f"/{STATE_FOLDER}/"]
     if paths.worktrees.is_relative_to(paths.root):

@@ -32,6 +32,7 @@ from blueflame.orchestrator.observers.notifications import run_notifications
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.runtimes import RuntimeSet
 from blueflame.orchestrator.session_settings import find_settings
+from blueflame.orchestrator.trust import read_trusted_config, require_trust
 from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.state import Session
@@ -45,6 +46,7 @@ def build_context(
     """Build what a session works with, from the configuration it was opened with."""
     project = project.override(session.overrides)
     settings = find_settings(project, session)
+    require_trust(project, settings)
     names = session.limits.role_runtimes.values()
 
     def make_runtimes(changed: Settings) -> Mapping[str, Runtime]:
@@ -59,7 +61,7 @@ def build_context(
         runtimes=build_runtime_set(project, settings=settings, script=script).runtimes(names),
         clock=SystemClock(),
         environ=dict(os.environ),
-        read_config=project.read_config,
+        read_config=partial(read_trusted_config, project),
         make_runtimes=make_runtimes,
         find_tools=cache(
             partial(find_toolchains, os.environ, repo_root=project.repo.root, home=Path.home(), ours=True)
@@ -73,6 +75,7 @@ def build_context(
 
 def build_command_context(project: Project) -> SessionContext:
     """Build what commands need that belong to no session: no agent can be started with it."""
+    require_trust(project)
     return SessionContext(
         settings=project.settings,
         repo=project.repo,
@@ -109,6 +112,7 @@ def build_engine(project: Project) -> LocalEngine:
 def build_runtime_set(
     project: Project, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
 ) -> RuntimeSet:
+    require_trust(project, settings)
     return RuntimeSet(
         settings=settings or project.settings,
         config=project.config,
@@ -157,4 +161,5 @@ def open_memory(project: Project) -> BuiltInMemory:
 
 def find_memory_problem(project: Project) -> str:
     """Why the configured memory cannot be used; "" when it can."""
+    require_trust(project)
     return describe_memory_problem(project.settings, project.paths, os.environ)

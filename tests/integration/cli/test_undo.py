@@ -9,7 +9,7 @@ import pytest
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import LandingUndone
 from blueflame.orchestrator.lifecycle import lock_project
-from support.command_line import at_terminal, here
+from support.command_line import at_terminal, here, trust
 from support.repositories import make_repository
 from support.sessions import Stage, find_stage, make_stage, task, writes
 from support.snapshots import Snapshots
@@ -19,7 +19,9 @@ from support.snapshots import Snapshots
 def landed(snapshots: Snapshots) -> Stage:
     """The stage after its session, whose landings were merges."""
     folder = snapshots.open("undo", lambda new: land(make_stage(make_repository(new / "мой repo"))))
-    return find_stage(folder / "мой repo")
+    stage = find_stage(folder / "мой repo")
+    trust(stage.config)
+    return stage
 
 
 def land(stage: Stage) -> None:

@@ -11,6 +11,7 @@ import click
 
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.trust import open_trusted_project
 from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def cleanup(dry_run: bool, drop_unmerged: bool, verbose: bool, config: Path | No
     from blueflame.system.clock import SystemClock
     from blueflame.system.flock import read_lock_holder
 
-    project = open_project(config)
+    project = open_project(config) if dry_run else open_trusted_project(config, can_ask=not as_json)
     with open_journal(project) as journal:
         age, at_work = project.settings.cleanup.log_max_age, read_lock_holder(project.state.lock) is not None
         found = find_leftovers(

@@ -40,10 +40,12 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
     from blueflame.documents.decisions import load_decisions
     from blueflame.orchestrator.lifecycle import lock_project, open_session
     from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.trust import list_needed, revoke_trust, trust_settings
 
     sample = create_demo(folder.resolve())
     _disable_sandbox_if_unavailable(sample.repo / "blueflame.yaml", quiet=as_json or quiet)
     project = open_project(sample.repo / "blueflame.yaml")
+    trust_settings(project, list_needed(project))  # our own file: it asks for something only without a sandbox
     decisions = None if ask else load_decisions(sample.decisions)
     options = RunOptions(script=sample.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
@@ -51,6 +53,8 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
     with lock_project(project) as journal:
         session = open_session(project, journal, request=REQUEST, workflow=workflow, scripted=True)
         code = run_session(project, journal, session, options, also={"log": lambda: _read_git_log(sample.repo)})
+    if not kept:
+        revoke_trust(project)
     if not as_json:
         _print_history(sample.repo, kept=kept)
     return code

@@ -11,6 +11,7 @@ import click
 
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
+from blueflame.cli.trust import ensure_trust
 from blueflame.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def doctor(config: Path | None, is_tried: bool, as_json: bool) -> int:
     try:
         project = open_project(config)
         project.check()
+        ensure_trust(project, can_ask=not as_json)
     except BlueFlameError as error:
         project = error
     found = list(_examine_project(project))

@@ -11,6 +11,7 @@ import click
 
 from blueflame.cli.options import PATH, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.trust import ensure_trust
 from blueflame.model.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
     path = (config or found.repo / "blueflame.yaml").absolute()
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file with --config, such as {path / 'blueflame.yaml'}")
+    if config is None and path.is_symlink() and not path.resolve().is_relative_to(found.repo.resolve()):
+        raise UsageError(f"{path} is a link to {path.resolve()}; remove it, or name that file with --config")
     kept = path.exists() and not force and not dry_run
     repo = os.path.relpath(found.repo, path.parent.resolve())
     text = build_config_text(found, repo=repo)
@@ -52,6 +55,7 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
         text = text if isinstance(proof, str) else build_config_text(found, repo=repo, proof=proof)
     if not kept and not dry_run:
         write_atomically(path.resolve(), text)
+        _trust_written(Project(path))
         if not isinstance(proof, str):
             _record_proof(Project(path.resolve()), proof)
     if as_json:
@@ -62,12 +66,22 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
         print_text("\n".join(_format_lines(path, found, proof, kept=kept)))
 
 
+def _trust_written(project: Project) -> None:
+    """What is written here is the person's own. Nothing else is: a file that is kept, or .worktreeinclude."""
+    from blueflame.orchestrator.trust import trust_settings
+    from blueflame.policy.trust import list_outside_settings
+
+    trust_settings(project, list_outside_settings(project.settings))
+
+
 def _try_commands(project: Project, found: Survey, *, quiet: bool) -> Proof | str:
     """Return what worked, or why nothing could be tried."""
     from blueflame.cli.render.trial import TrialProgress
     from blueflame.orchestrator.trial import try_projects
 
+    _trust_written(project)
     try:
+        ensure_trust(project, can_ask=not quiet)
         return try_projects(project, found.projects, TrialProgress(quiet=quiet).report)
     except Refused as error:
         return f"not tried: {error}"

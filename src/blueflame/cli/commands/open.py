@@ -11,6 +11,7 @@ import click
 from blueflame.cli.completers import complete_item
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.trust import ensure_trust
 from blueflame.model.errors import Refused
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
         print_text(f"{record.attempt.agent_id} is working here: what you change becomes part of its work.", err=True)
     if editor:
         return _run_editor(checkout)
-    site = find_site(project.config, checkout)
+    site = find_site(project.config, checkout, check=ensure_trust)
     return run_in_sandbox(site, [os.environ.get("SHELL") or "/bin/sh"])
 
 

@@ -11,6 +11,7 @@ import click
 from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.overrides import Overrides, list_overrides, override_options
+from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
 
@@ -117,10 +118,9 @@ def resume(
     """Continue an unfinished session: running agents are adopted, nothing is done twice."""
     from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
-    project = open_project(options.config)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
@@ -137,9 +137,7 @@ def resume(
 
 
 def _open_project(options: RunOptions, overrides: Overrides, workflow: str | None) -> Project:
-    from blueflame.orchestrator.project import open_project
-
-    project = open_project(options.config)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     return project.override(list_overrides(overrides, project.settings, workflow))
 
 
@@ -268,12 +266,15 @@ def refuse_unfinished(left: SessionInfo | None) -> None:
 
 def _should_resume(project: Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool) -> bool:
     """Whether to resume the unfinished session; `fresh` (or the answer) abandons it instead."""
+    from blueflame.cli.foreground import ensure_session_trust
     from blueflame.orchestrator.lifecycle import abandon_session
+    from blueflame.orchestrator.sessions import load_session
 
     choice = "fresh" if fresh else _ask_about_unfinished(journal, left, options)
     if choice == "quit":
         raise Refused(f"{left.id} is still unfinished: continue it with 'blueflame resume'")
     if choice == "fresh":
+        ensure_session_trust(project, load_session(journal, left.id), options)
         abandon_session(project, journal, left.id)
     return choice == "resume"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,13 @@ import click
 
 from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_text
+from blueflame.cli.trust import ensure_trust
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from blueflame.model.settings import Settings
+    from blueflame.config.load import LoadedConfig
     from blueflame.orchestrator.foreground_sandbox import CommandSite
+    from blueflame.orchestrator.project import Project
     from blueflame.sandbox.person_checkout import PersonCheckout
 
 sandbox_app = CommandGroup("sandbox", help="Run a command in the agents' sandbox, or show its limits.")
@@ -43,7 +45,7 @@ def run(command: tuple[str, ...], config: Path | None, worktree: Path | None, ho
     """
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
-    site = find_site(config, worktree)
+    site = find_site(config, worktree, check=ensure_trust)
     if site.sandbox.level == "off":
         print_text("blueflame: sandbox.level is off: the command runs without a sandbox", err=True)
     return run_in_sandbox(site, command, hosts=_check_hosts(host))
@@ -75,23 +77,29 @@ def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_j
     return 0
 
 
-def find_site(config: Path | None, worktree: Path | None) -> CommandSite:
+def find_site(
+    config: Path | None, worktree: Path | None, *, check: Callable[[Project], None] = lambda _project: None
+) -> CommandSite:
+    """`check` is called with the project before its settings are used."""
     from blueflame.orchestrator.foreground_sandbox import build_site
+    from blueflame.orchestrator.project import Project
     from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 
     here = Path(os.path.realpath(Path.cwd()))
     if worktree is not None and not worktree.is_dir():
         raise UsageError(f"--worktree {worktree} is not a folder: pass the folder that the command may write to")
     checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else find_checkout(here)
-    settings, main = _find_settings(config, checkout)
-    return build_site(checkout, here, settings, main)
+    loaded = _find_settings(config, checkout)
+    if loaded is None:
+        return build_site(checkout, here, None, None)
+    check(Project.from_loaded(loaded))
+    return build_site(checkout, here, loaded.settings, read_checkout(Path(os.path.realpath(loaded.repo))))
 
 
-def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Settings | None, PersonCheckout | None]:
+def _find_settings(config: Path | None, checkout: PersonCheckout) -> LoadedConfig | None:
     """Find the settings. For an agent's checkout they are those of its repository: the agent can write its own copy."""
     from blueflame.config.load import load_config
     from blueflame.config.locate import CONFIG_NAME
-    from blueflame.sandbox.person_checkout import read_checkout
 
     here = (checkout.root, Path.cwd(), *Path.cwd().parents)
     near = next((folder / CONFIG_NAME for folder in here if (folder / CONFIG_NAME).is_file()), None)
@@ -101,8 +109,8 @@ def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Setti
         repo = Path(os.path.realpath(loaded.repo))
         worktrees = Path(os.path.normpath(repo / Path(loaded.settings.project.worktree_dir).expanduser()))
         if path in (config, near) or checkout.root.is_relative_to(worktrees):
-            return loaded.settings, read_checkout(repo)
-    return None, None
+            return loaded
+    return None
 
 
 def _check_hosts(names: Sequence[str]) -> list[str]:

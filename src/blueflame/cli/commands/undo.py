@@ -11,6 +11,7 @@ import click
 from blueflame.cli.completers import complete_landing
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.trust import open_trusted_project
 
 if TYPE_CHECKING:
     from blueflame.model.event import LandingUndone
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
 def undo(changeset: str, session: str | None, yes: bool, config: Path | None, as_json: bool) -> int:
     """Revert one landing with a new commit on the base branch. History is kept."""
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.orchestrator.undo import plan_undo, undo_landing
     from blueflame.system.clock import SystemClock
 
-    project = open_project(config)
+    project = open_trusted_project(config, can_ask=not as_json)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
