@@ -69,7 +69,21 @@ class Result:
     commit: bool = True  # add and commit everything with a good message afterwards
 
 
-Deed: TypeAlias = Ask | Probe | Poison | Result
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A repository that a person has just cloned: what its blueflame.yaml adds, and shell that makes the rest of it.
+
+    In both, `$RUN` is a program that leaves the canary when it runs, `$OUT` a folder outside, `$PORT` a port that the
+    test listens on; tools/run is the program in the repository.
+    """
+
+    settings: Mapping[str, Any]
+    code: str = ""
+    config: str = "blueflame.yaml"
+    bites: str = ""  # doctor or session: it succeeds there once a person has trusted it
+
+
+Deed: TypeAlias = Ask | Probe | Poison | Result | Clone
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,20 @@ def python(
 
 def poison(id: str, group: Group, says: str, held: str, code: str, *, takes: bool | None = False) -> Attack:
     return Attack(id, group, "orchestrator", says, held, Poison(code, takes))
+
+
+def clone(
+    id: str,
+    group: Group,
+    says: str,
+    held: str,
+    settings: Mapping[str, Any],
+    *,
+    code: str = "",
+    config: str = "blueflame.yaml",
+    bites: str = "",
+) -> Attack:
+    return Attack(id, group, "orchestrator", says, held, Clone(settings, code, config, bites))
 
 
 def result(id: str, group: Group, says: str, rule: str, code: str, *, commit: bool = True) -> Attack:

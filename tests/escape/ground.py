@@ -18,6 +18,7 @@ CONFIG: Mapping[str, Any] = {
     "project": {"name": "sample"},
     "permissions": {
         "allowed_paths": ["src/**", "tests/**", "docs/**"],
+        "blocked_paths": [".env*", "*.secret", "*.key", "go.mod", "go.sum", "package-lock.json"],
         "bash_rules": {
             "allowed_commands": [
                 *("make", "pytest", "python -m pytest", "npm test", "npm run test", "go test", "go build", "go vet"),
@@ -31,7 +32,8 @@ CONFIG: Mapping[str, Any] = {
     },
     "validation": {"validator_diagnostics": {"commands": ["make test"]}},
 }
-"""Generous on purpose: what is refused under it is refused for what it does, not for its name."""
+"""Generous on purpose: what is refused under it is refused for what it does, not for its name. Its own list of blocked
+paths names no file that steers Blue Flame, agents or editors: those are blocked always."""
 
 EVERYDAY_CONFIG: Mapping[str, Any] = {
     **CONFIG,

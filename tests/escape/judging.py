@@ -16,13 +16,23 @@ from blueflame.git.results import NoResult, collect_result, list_changes, list_s
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, list_notes, take_fingerprint
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.settings.permissions import PermissionSettings, SecretSettings
+from blueflame.model.settings.permissions import PermissionSettings, SecretSettings, ValidationSettings
 from blueflame.model.verdict import Violation
+from blueflame.policy.compile import compile_policy
 from escape import forging
 from escape.attack import Attack, Poison, Result
 from support.commit_format import COMMIT_PATTERN
 
 PATIENCE = 60
+POLICY = compile_policy(
+    permissions=PermissionSettings(blocked_paths=(".env*", "*.secret", "*.key")),
+    validation=ValidationSettings(),
+    role="worker",
+    role_settings=None,
+    worktree="/repo",
+    scope=("src/",),
+)
+"""With a person's own list of blocked paths: files that steer Blue Flame, agents and editors are blocked always."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +119,13 @@ class Bench:
             )
             if isinstance(found, NoResult):
                 return Judged(taken=False, refused=found.reason)
-            tip, permissions = found.tip, PermissionSettings()
+            tip, policy = found.tip, POLICY
             read_diff(self.repo, self.repo.base_sha, tip, 100_000)
             broken = check_result(
                 list_changes(self.repo, self.repo.base_sha, tip),
                 found.commits,
-                allowed_paths=permissions.allowed_paths,
-                blocked_paths=permissions.blocked_paths,
+                allowed_paths=policy.allowed_paths.written,
+                blocked_paths=policy.blocked_paths.written,
                 file_locks=("src/",),
                 commit_pattern=COMMIT_PATTERN,
                 naming_style="snake_case",

@@ -26,6 +26,16 @@ SETTINGS: tuple[Attack, ...] = (
     setting("git-poison-pack-objects-hook", "uploadpack.packObjectsHook in the checkout", "uploadpack.packObjectsHook=@"),
     setting("git-poison-ssh-command", "core.sshCommand and a remote", "core.sshCommand=@", "remote.origin.url=ssh://x/y",
             "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*"),
+    *(
+        poison(f"git-main-{name}", "git", says, "only files are fetched", code + ' "$MAIN/"')
+        for name, says, code in (
+            ("ssh-command", "core.sshCommand and insteadOf in the repository itself", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.ssh://x/.insteadOf'),
+            ("ssh-short", "the same with a short address", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.x:.insteadOf'),
+            ("helper", "insteadOf with a remote helper", 'git -C "$MAIN" config protocol.ext.allow always; git -C "$MAIN" config "url.ext::$RUN .insteadOf"'),
+            ("git-proxy", "core.gitProxy and insteadOf", 'git -C "$MAIN" config core.gitProxy "$RUN"; git -C "$MAIN" config url.git://x/.insteadOf'),
+            ("allowed", "ssh allowed by name", 'git -C "$MAIN" config protocol.ssh.allow always; git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.ssh://x/.insteadOf'),
+        )
+    ),
     setting("git-poison-pager", "core.pager and pager.*", "core.pager=@", "pager.log=@", "pager.diff=@"),
     setting("git-poison-editor", "core.editor and sequence.editor", "core.editor=@", "sequence.editor=@"),
     setting("git-poison-gpg", "gpg.program with signatures demanded", "gpg.program=@", "commit.gpgSign=true", "log.showSignature=true"),
@@ -175,6 +185,20 @@ RESULTS: tuple[Attack, ...] = (
     result("result-env", "secrets", "a .env", "blocked_path_modified", "echo x > src/.env"),
     result("result-env-upper", "secrets", "a .ENV", "blocked_path_modified", "echo x > src/.ENV"),
     result("result-config", "tampering", "Blue Flame's configuration", "blocked_path_modified", "echo x > blueflame.yaml"),
+    *(
+        result(f"result-control-{name}", "tampering", f"a result with {path}", "blocked_path_modified", f"mkdir -p $(dirname {path}); echo x > {path}")
+        for name, path in {
+            "config-below": "src/blueflame.yaml",
+            "include": "src/.worktreeinclude",
+            "state": "src/.blueflame/memory.db",
+            "claude-below": "src/sub/.claude/settings.json",
+            "case": "src/.CLAUDE/settings.json",
+            "mcp": "src/.mcp.json",
+            "vscode": "src/.vscode/tasks.json",
+            "devcontainer": "src/.devcontainer/devcontainer.json",
+            "envrc": "src/.envrc",
+        }.items()
+    ),
     result("result-agent-settings", "tampering", "settings of the next agent", "blocked_path_modified", "mkdir .claude; echo '{}' > .claude/settings.json"),
     result("result-secrets-file", "tampering", "the file that lets secrets pass", "blocked_path_modified", "echo '*' > .blueflame-secrets"),
     result("result-rename-away", "paths", "a file moved out of a folder of another task", "outside_file_scope", "mkdir -p src; git mv README.md src/README.md"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from escape import poisons, probes_kernel, probes_places, watcher_git, watcher_paths, watcher_shell
+from escape import clones, poisons, probes_kernel, probes_places, watcher_git, watcher_paths, watcher_shell
 from escape.attack import GROUPS, Attack, Wall
 from escape.probes_resources import RESOURCES
 
@@ -27,6 +27,7 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     probes_kernel.SECRETS,
     probes_kernel.LEFT,
     RESOURCES,
+    clones.CLONES,
     poisons.SETTINGS,
     poisons.FOLDERS,
     poisons.REFS,

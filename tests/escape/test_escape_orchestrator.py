@@ -33,7 +33,10 @@ def no_longer_than(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("attack", behind("orchestrator"), ids=lambda attack: attack.id)
+POISONS = [attack for attack in behind("orchestrator") if isinstance(attack.deed, Poison)]
+
+
+@pytest.mark.parametrize("attack", POISONS, ids=lambda attack: attack.id)
 def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     assert isinstance(attack.deed, Poison)
     at = bench(repo.parent, attack)
