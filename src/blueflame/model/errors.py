@@ -5,7 +5,7 @@ BlueFlameError
 │   ├── ConfigError       blueflame.yaml: carries every problem, not the first
 │   ├── PlanError         a plan (planner's or person's) breaks the rules: carries every problem
 │   └── ScriptError       a script for scripted agents is wrong
-├── Refused               will not start: repository unfit, another orchestrator, missing guard              exit 3
+├── Refused               will not start: repository unfit, not trusted, another orchestrator, missing guard  exit 3
 ├── WorldError            git, the disk, a process or the journal failed                                    exit 4
 │   ├── GitFailed
 │   ├── ProcessFailed

@@ -23,7 +23,7 @@ EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.OK: "Success: everything requested has landed, or the command has done its work.",
     ExitCode.NOT_LANDED: "The session ended with work that has not landed.",
     ExitCode.USAGE: "The command line, the configuration or a file given to it is wrong; nothing was changed.",
-    ExitCode.REFUSED: "Refused to start: repository unfit, another orchestrator is running, or a guard is missing.",
+    ExitCode.REFUSED: "Refused: repository unfit or not trusted, another orchestrator runs, or a guard is missing.",
     ExitCode.WORLD: "Git, the disk, a process or the journal failed.",
     ExitCode.PLAN_REJECTED: "The plan was rejected; nothing was changed.",
     ExitCode.STOPPED: "Stopped with work left; `blueflame resume` continues.",
