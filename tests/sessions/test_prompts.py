@@ -259,7 +259,7 @@ def test_every_prompt_has_the_instructions_of_the_repository_marked_as_such(rend
     prompt = render()
     assert blocks(prompt)["repository-instructions"] == "from src/вход форма/AGENTS.md:\nSay вход, not login.\n"
     assert blocks(prompt)["more-instructions"] == "- api/AGENTS.md\n"
-    assert "this prompt counts" in outside(prompt)
+    assert "follow this prompt" in outside(prompt)
 
 
 def test_an_undefined_variable_is_an_error() -> None:
@@ -371,6 +371,16 @@ def test_the_validator_hears_task_diff_checks_audit_and_five_criteria() -> None:
     ]
 
 
+def test_the_validator_passes_a_check_that_was_red_before() -> None:
+    known = Check(name="make test", exit_code=1, seconds=3, red_before=True)
+    prompt = render_validator(replace(VALIDATOR, checks=(known,)), NONCE)
+    assert "exit code: 1 (red before: it fails on the base" in blocks(prompt)["check"]
+    assert "(red before" not in PROMPTS["validator"]()
+    rules = [line for line in outside(prompt).splitlines() if "means `fail`" in line]
+    assert len(rules) == 2
+    assert all("marked as red before" in rule for rule in rules)
+
+
 def test_a_diff_over_its_budget_is_cut_at_a_line_and_says_so() -> None:
     diff = "+first\n" + "+ещё\n" * 1000
     prompt = render_validator(replace(VALIDATOR, diff=diff, diff_bytes=50), NONCE)
@@ -393,7 +403,7 @@ def test_the_merger_hears_of_groups_in_order_conflicts_and_six_instructions() ->
     prompt = PROMPTS["merger"]()
     groups = [content for name, content in DATA.findall(prompt) if name == "group"]
     assert [group.splitlines()[0] for group in groups] == ["group: core", "group: auth"]
-    assert "goes after: core\n" in groups[1]
+    assert "lands after: core\n" in groups[1]
     assert "commit: " + "d" * 40 in groups[1]
     assert blocks(prompt)["conflicts"] == "- src/вход форма/a.py\n"
     assert blocks(prompt)["diff"] == MERGER.conflict_text

@@ -25,7 +25,7 @@ PLAN_SCHEMA: Mapping[str, Any] = {
                     "priority": {"type": "integer", "description": "1 is the highest"},
                     "cohesion_group": {
                         "type": "string",
-                        "description": "tasks of one group land together; none: alone",
+                        "description": "tasks of one group land together; left out: it lands alone",
                     },
                     "dependencies": {**_TEXTS, "description": "ids of the tasks whose results this one needs"},
                     "file_locks": {**_TEXTS, "description": "files and folders that only this task may change"},
