@@ -6,27 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.model.exit_codes import EXIT_CODE_MEANINGS, EXIT_CODES_BY_OUTCOME
-from blueflame.model.gate import OPTIONS, GateKind, Option
+from blueflame.model.gate import OPTIONS, WHEN_OPENED, GateKind, Option
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.session.gates.questions import SAFE_ANSWERS
 
 MADE = "made from the code by `make docs-write`; do not edit by hand."
-
-ASKED: Mapping[GateKind, str] = {
-    GateKind.PLAN: "A plan is there to be judged, or the planner could not give one.",
-    GateKind.CHANGESET: "A changeset is built on the newest base and its checks are green.",
-    GateKind.SESSION: "A cycle is over and work is left.",
-    GateKind.VALIDATION: "A check or a reviewer said that a result does not pass.",
-    GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
-    GateKind.BUDGET: "The session's limit is reached, or the day's, and more would have to be spent.",
-    GateKind.RATE_LIMIT: "A model is unavailable, and `gates.on_rate_limit` is `ask` or waiting takes too long.",
-    GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
-    GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
-    GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",
-    GateKind.TASKS: "You changed the exported tasks file, a new cycle begins, and the file cannot be used.",
-    GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
-    GateKind.STALE: "Checkouts of earlier sessions were found, and `cleanup.stale_worktrees` is `ask`.",
-}
 
 
 def build_exit_codes_reference() -> str:
@@ -68,7 +52,7 @@ def build_gates_reference() -> str:
 
 
 def _format_gate(kind: GateKind) -> Iterator[str]:
-    yield from ("", f"## {kind.value}", "", ASKED[kind], "")
+    yield from ("", f"## {kind.value}", "", WHEN_OPENED[kind], "")
     yield from ("| choice | key | meaning | needs a note | in a decisions file |", "|---|---|---|---|---|")
     yield from (_format_choice(kind, option) for option in OPTIONS[kind])
     yield from ("", f"Safe answer: `{SAFE_ANSWERS[kind]}`.")

@@ -120,7 +120,7 @@ def _format_validation(survey: Survey, proof: Proof) -> Iterator[str]:
     yield from ("", "validation:")
     yield from _format_tests(survey)
     commands = proof.commands.checks
-    yield "  validator_diagnostics:        # run on every result; each must end with exit code 0"
+    yield "  validator_diagnostics:        # run on every result; none may fail that passed before"
     if not commands:
         yield "    commands: []                # name the command that runs your tests"
     else:

@@ -126,3 +126,20 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
     ),
 }
 """All gates with their options. Keys are the first letters, so they must differ within a gate."""
+
+WHEN_OPENED: Mapping[GateKind, str] = {
+    GateKind.PLAN: "A plan waits for approval, or the planner could not give one.",
+    GateKind.CHANGESET: "A changeset is built on the newest base and each of its checks passes or was red before.",
+    GateKind.SESSION: "A cycle is over and work is left.",
+    GateKind.VALIDATION: "A check or a reviewer said that a result does not pass.",
+    GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
+    GateKind.BUDGET: "The session's limit is reached, or the day's, and more would have to be spent.",
+    GateKind.RATE_LIMIT: "A model is unavailable, and `gates.on_rate_limit` is `ask` or waiting takes too long.",
+    GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
+    GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
+    GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",
+    GateKind.TASKS: "You changed the exported tasks file, a new cycle begins, and the file cannot be used.",
+    GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
+    GateKind.STALE: "Checkouts of earlier sessions were found, and `cleanup.stale_worktrees` is `ask`.",
+}
+"""When each gate is opened. Its question is in session/gates/questions, its evidence in views/gates."""

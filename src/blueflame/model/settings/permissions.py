@@ -1,4 +1,4 @@
-"""What agents may touch, run and hand in: permissions, sandbox and validation."""
+"""What agents may touch and run, and what a result must keep: permissions, sandbox and validation."""
 
 from __future__ import annotations
 
@@ -182,7 +182,8 @@ class ValidatorDiagnostics(Section):
     enabled: bool = True
     """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
     commands: tuple[Command, ...] = build_tuple_field()
-    """Commands that must end with exit code 0, run one after the other in a fresh checkout."""
+    """Run one after the other on every result, in a fresh checkout. Each must end with exit code 0, or fail on the base,
+    too, with no new failures."""
     timeout: Duration = 900.0
     """Limit for each command."""
 
