@@ -25,6 +25,16 @@ def keys_in(value: object) -> Iterator[str]:
 
 def section(title: str) -> set[str]:
     """The words set as code in one section of the page."""
+    return set(re.findall(r"`([a-z0-9_]+)`", read_section(title)))
+
+
+def table_keys(title: str) -> set[str]:
+    """The keys in the first column of a section's first table."""
+    table = read_section(title).partition("| --- |")[2].partition("\n\n")[0]
+    return set(re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|(.*?)\|", table, re.M))))
+
+
+def read_section(title: str) -> str:
     found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.S | re.M)
     assert found, title
-    return set(re.findall(r"`([a-z0-9_]+)`", found[1]))
+    return found[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import YES, configure, here, task, write
-from support.json_page import keys_in, section
+from support.json_page import keys_in, section, table_keys
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.
     assert {key for row in dry["would_spawn"] for key in row} <= section("run --dry-run")
     waiting = here(capsys, "run", "--plan", plan, "-w", "flow", "--decisions-file", few, "--json")
     assert set(keys_in(waiting.json)) <= known
-    assert set(keys_in(here(capsys, "status", "--json").json)) <= known
+    status = here(capsys, "status", "--json").json
+    assert set(keys_in(status)) <= known
+    assert set(waiting.json) | set(status) | {"log"} == table_keys("run, plan, resume, demo, status")
     assert set(keys_in(here(capsys, "gates", "--json").json)) <= section("gates")
     shown = [here(capsys, "show", name, "--json").json for name in ("task-001", "task-001.w", "changeset-cs-001")]
     assert {key for each in shown for key in keys_in(each)} <= section("show") | section("gates") | session
@@ -48,6 +50,26 @@ def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.
     assert {key for event in events for key in event} <= section("log")
     assert set(keys_in(here(capsys, "cleanup", "--json").json)) <= section("cleanup")
     assert set(keys_in(here(capsys, "doctor", "--json").json)) <= section("doctor")
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [
+        ("policy explain", "policy check, explain"),
+        ("policy explain Bash ls", "policy check, explain"),
+        ("sandbox show", "sandbox show"),
+        ("memory list", "memory list, show, forget, export, import"),
+        ("help", "help"),
+        ("help gates", "help"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_the_first_keys_of_a_command_are_on_the_page(
+    command: str, title: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = here(capsys, *command.split(), "--json").json
+    assert printed
+    assert set(printed) <= section(title)
 
 
 def test_the_keys_of_the_configuration_verbs_are_on_the_page(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from blueflame.session.estimate import CostRange, EstimatedRoleCost, estimate_co
 from blueflame.text.format import format_dollars
 from blueflame.views.cost import CostView, build_cost_json
 from support.command_line import configure, here
-from support.json_page import keys_in, section
+from support.json_page import keys_in, section, table_keys
 from support.recorded_session import ID, TASKS, Story
 
 LINE = {
@@ -185,6 +185,7 @@ def test_machines_get_what_the_page_says(project: Path, capsys: pytest.CaptureFi
     models = {"claude-opus-5-5", "strange", "not known"}
     roles = {"planner", "worker", "validator", "merger"}
     assert set(keys_in(reported)) <= section("cost") | models | roles
+    assert set(reported) >= table_keys("cost")
     assert set(reported["by"]) == {"role", "task", "model", "agent"}
     assert reported["cost_usd"] == sum(each["cost_usd"] for each in reported["attempts"]) == 0.430004
     assert [each["live"] for each in reported["attempts"]] == [False, True]

@@ -14,6 +14,7 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from blueflame.views.activity import build_activity_json, describe_activity, format_tokens, format_usage
+from support.json_page import table_keys
 from support.recorded_session import ID, Story
 
 WORKING = AgentStatus(state=AgentState.WORKING)
@@ -222,6 +223,7 @@ def test_an_activity_as_a_line_and_as_json() -> None:
         "00:00:00  ▸ worker-0a1b2c3d  t #1  Edit a␛.py  (7 tokens, 2 calls)"
     )
     result = build_activity_json(activity, AttemptRecord(attempt=activity.attempt, intended_at=1.0), now=11.0)
+    assert set(result) == table_keys("watch")
     assert result["budgets"] == [
         {"name": "attempt", "unit": "usd", "limit": 1.5}, {"name": "day", "unit": "tokens", "limit": 9},
     ]  # fmt: skip

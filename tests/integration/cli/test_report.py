@@ -19,7 +19,7 @@ from blueflame.testing.simulated_outcomes import hash_to_fraction
 from support import hostile_session as hostile_story
 from support.command_line import configure, here
 from support.hostile_session import HOSTILE, RAN
-from support.json_page import keys_in, section
+from support.json_page import keys_in, section, table_keys
 from support.recorded_session import ID, Story
 from support.session_examples import Outcomes, reported, task
 from support.sessions import git
@@ -97,6 +97,7 @@ def test_the_short_report_tells_what_came_of_it(project: Path, capsys: pytest.Ca
 
 def test_every_key_of_the_json_is_on_its_page(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reported = here(capsys, "report", "--json").json
+    assert set(reported) == table_keys("report")
     reported["audit"]["refused"] = sorted(reported["audit"]["refused"])
     reported["costs"] = list(reported["costs"].values())
     assert reported.pop("changesets")[0]["id"] == "cs-001"  # they are as in status
