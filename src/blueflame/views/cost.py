@@ -71,7 +71,10 @@ def _list_notes(entries: Sequence[CostEntry]) -> Iterator[str]:
         yield f"no price known for {names}: counted at the highest price; set it under `prices` (prices of {AS_OF})"
     broken = sum(entry.incomplete for entry in entries)
     if broken:
-        yield f"{format_count(broken, 'call')} ended before the model reported its usage: their cost may be too low"
+        yield (
+            f"{format_count(broken, 'call')} ended before the model reported its usage: counted at the most they can "
+            "have used, which may be too high"
+        )
     damaged = sum(entry.damaged for entry in entries)
     if damaged:
         yield f"{format_count(damaged, 'line')} of the meters unreadable: not counted"
