@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture repositories bench changelog clean
+.PHONY: help demo quick test full setup sandbox fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture repositories bench changelog clean
 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
@@ -27,6 +27,9 @@ full: test contracts test-agents torture  ## test, then what takes long and chan
 setup:  ## make .venv with all that development needs
 	@scripts/setup.sh dev
 
+sandbox:  # the same for targets that start agents
+	@scripts/setup.sh test
+
 fix: setup  ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
@@ -53,39 +56,39 @@ docs-write: setup  ## write the generated pages
 	$(BIN)/python scripts/attacks.py
 	$(BIN)/python scripts/verification.py --write
 
-picture: setup  ## run the demo and draw it for the README
+picture: sandbox  ## run the demo and draw it for the README
 	$(BIN)/python scripts/picture.py
 
 unit: setup
 	$(PYTEST) -n 2 tests/unit $(ARGS)  # these do not wait
 
-tests: setup
+tests: sandbox
 	$(PYTEST) $(ARGS)
 
 build: setup  ## wheel and source distribution in dist/, by python -m build
 	rm -rf dist && $(BIN)/python -m build --quiet --no-isolation
 
-contracts: setup  ## every fact about the claude binary that we rely on; needed when its runtime or its pin changed
+contracts: sandbox  ## every fact about the claude binary that we rely on; needed when its runtime or its pin changed
 	$(PYTEST) tests/contracts/claude $(ARGS)
 	$(PYTEST) -m real_claude $(ARGS)
 	$(BIN)/python scripts/contracts.py
 
-verification: setup  ## the 58 verification tests: a table of what each proves, and whether it passed
+verification: sandbox  ## the 58 verification tests: a table of what each proves, and whether it passed
 	@$(BIN)/python scripts/verification.py -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against our own model server (npm installs them)
+test-agents: sandbox  ## Codex, Gemini CLI, opencode and an ACP agent for real, against our own model server (npm installs them)
 	@scripts/agents.sh
 	$(BIN)/pytest tests/contracts/agents -p no:xdist $(ARGS)
 
-torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/evidence/reliability.md
+torture: sandbox  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/evidence/reliability.md
 	@mkdir -p $(dir $(TORTURED))
 	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/crash -p no:xdist; \
 	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/evidence/reliability.md; exit $$code
 
-repositories: setup  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md
+repositories: sandbox  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md
 	$(BIN)/python tests/repositories/run.py $(ARGS)
 
-bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/
+bench: sandbox  ## benchmarks: a table, and JSON in benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 changelog: setup  ## move the fragments of changes/ into CHANGELOG.md, under the version of the package

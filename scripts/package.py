@@ -1,4 +1,4 @@
-"""What hatchling adds to the package: the commit, the documentation and the addresses of the project."""
+"""What hatchling adds to the package: the commit, the documentation, and the addresses of the project."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+LINK = re.compile(r"(!?)(\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)")  # to a file of the repository
+CLONE_ADDRESS = "<this repository>"
 REMOTE = re.compile(r"(?:git@|https://)([\w.-]+)[:/]([\w./-]+?)(?:\.git)?")
 
 
@@ -22,14 +24,19 @@ class BuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":  # a source tree has its own docs and its own git
             return
+        is_wheel = self.target_name == "wheel"
         included = build_data["force_include"]
-        docs = Path(self.root) / "docs"
-        included[str(docs)] = "blueflame/docs"
-        build_data["shared_data"][str(docs / "reference" / "blueflame.1")] = "share/man/man1/blueflame.1"
+        if is_wheel:
+            docs = Path(self.root) / "docs"
+            included[str(docs)] = "blueflame/docs"
+            build_data["shared_data"][str(docs / "reference" / "blueflame.1")] = "share/man/man1/blueflame.1"
         if commit := _run_git(self.root, "rev-parse", "--short=10", "HEAD"):
-            self.note = Path(tempfile.mkstemp(prefix="commit-")[1])
-            self.note.write_text(f"{commit}\n", encoding="ascii")
-            included[str(self.note)] = "blueflame/commit.txt"
+            descriptor, name = tempfile.mkstemp(prefix="commit-")
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{commit}\n")
+            self.note = Path(name)
+            # a wheel is built from the source distribution, which has no git: it finds the file among the sources
+            included[name] = "blueflame/commit.txt" if is_wheel else "src/blueflame/commit.txt"
 
     def finalize(self, _version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
         if self.note is not None:
@@ -41,13 +48,24 @@ class MetadataHook(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Where it is built says where it comes from; a copy without a remote has no addresses."""
-        if found := _find_address(self.root):
+        found = _find_address(self.root)
+        metadata["readme"] = {"content-type": "text/markdown", "text": _read_readme(self.root, found)}
+        if found:
             metadata["urls"] = {
                 "Repository": found,
                 "Documentation": f"{found}/blob/main/docs/index.md",
                 "Changelog": f"{found}/blob/main/CHANGELOG.md",
                 "Issues": f"{found}/issues",
             }
+
+
+def _read_readme(root: str, address: str) -> str:
+    """The README as a package index shows it: outside of the repository, so its links name the address."""
+    text = (Path(root) / "README.md").read_text(encoding="utf-8")
+    if not address:
+        return text
+    text = text.replace(CLONE_ADDRESS, address)
+    return LINK.sub(lambda link: f"{link[1]}{link[2]}({address}/{'raw' if link[1] else 'blob'}/main/{link[3]})", text)
 
 
 def _find_address(root: str) -> str:

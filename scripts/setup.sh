@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv with everything that `make demo` (run) or `make test` (dev) needs, on a machine that has only Python, git and make.
+# Make .venv with everything that `make demo` (run), `make quick` (dev) or `make test` (test) needs, on a machine that has only Python, git and make.
 # Missing system packages are installed with apt-get when that is possible, otherwise the exact command is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,11 +70,11 @@ install() {
 }
 
 check_git
-check_sandbox
+[ "$kind" = dev ] || check_sandbox
 python=$(find_python)
 make_venv
 case $kind in
     run) [ -f "$venv/.installed-dev" ] || install run . ;;
-    dev) install dev '.[dev]' ;;
-    *)   say "unknown kind '$kind': run or dev"; exit 2 ;;
+    dev | test) install dev '.[dev]' ;;
+    *)   say "unknown kind '$kind': run, dev or test"; exit 2 ;;
 esac

@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def install_wheel(folder: Path) -> Path:
-    """Build the wheel and install it, as pipx would, with the dependencies of this environment; return the command."""
+    """Build the wheel as a release does, install it with the dependencies of this environment, return the command."""
     run = partial(subprocess.run, check=True, capture_output=True, cwd=ROOT)
-    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)])
+    run([sys.executable, "-m", "build", "--no-isolation", "-o", str(folder)])  # from the source distribution
     venv = folder / "venv"
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
     pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--no-deps", "--no-index"]

@@ -24,6 +24,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/blueflame/*/README.md"))
     if "sample" not in page.parts
 )
+FRAGMENTS = sorted(page for page in ROOT.glob("changes/*.md") if page.name != "README.md")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
@@ -45,13 +46,14 @@ def headings(page: Path) -> set[str]:
 
 
 def links(page: Path) -> Iterator[tuple[Path, str]]:
+    folder = ROOT if page in FRAGMENTS else page.parent  # fragments become a part of CHANGELOG.md
     for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
         if "://" not in target:
             path, _, anchor = target.partition("#")
-            yield (page.parent / path if path else page), anchor
+            yield (folder / path if path else page), anchor
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *FRAGMENTS], ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     broken = [
         f"{path}#{anchor}"

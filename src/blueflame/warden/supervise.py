@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 WARNED_SHARE = 0.2  # of the time, when this much is left
 MIN_WARNED_TIMEOUT = 60.0  # a shorter limit leaves no time to act on a warning
 WHAT_TO_DO = (
-    "This is a warning and no refusal of this call: commit what works, or prepare your answer, then continue; repeat the"
-    " call if you still need it."
+    "This is a warning and no refusal of this call: commit what works, or prepare your answer, then continue; repeat"
+    " the call if you still need it."
 )
 POLL_SECONDS = 0.25  # seconds between two checks of output, clock and cancel file
 LEFTOVER_GRACE = 2.0  # for processes that an agent left behind

@@ -67,6 +67,11 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(rf"blueflame {re.escape(__version__)}( \([0-9a-f]{{10,}}\))?\n", capsys.readouterr().out)
 
 
+def test_the_package_can_be_run_as_a_module() -> None:
+    asked = subprocess.run([sys.executable, "-m", "blueflame", "--version"], capture_output=True, text=True, check=True)
+    assert asked.stdout.startswith(f"blueflame {__version__}")
+
+
 @pytest.mark.parametrize("argv", [[], ["-h"], ["--help"]])
 def test_help_lists_the_verbs_by_panel_and_imports_none(
     argv: list[str], verbs: Path, capsys: pytest.CaptureFixture[str]

@@ -182,8 +182,8 @@ class ValidatorDiagnostics(Section):
     enabled: bool = True
     """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
     commands: tuple[Command, ...] = build_tuple_field()
-    """Run one after the other on every result, in a fresh checkout. Each must end with exit code 0, or fail on the base,
-    too, with no new failures."""
+    """Run one after the other on every result, in a fresh checkout. Each must end with exit code 0, or fail on the
+    base, too, with no new failures."""
     timeout: Duration = 900.0
     """Limit for each command."""
 

@@ -59,7 +59,7 @@ class RuntimeSettings(Section):
     env: Mapping[VariableName, str] = Field(default_factory=dict)
     """Environment variables for the agent. No secrets: this file is committed."""
     script: Text | None = None
-    """Only for `scripted`: the file that says what the agents do, relative to this file. `--script` goes before it."""
+    """Only for `scripted`: the file that says what the agents do, relative to this file. `--script` overrides it."""
     kind: SelectableRuntime | None = None
     """For a runtime with a name of your own: which built-in one drives it."""
     credential: Literal["auto", "environment", "login", "none"] = "auto"
