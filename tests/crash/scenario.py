@@ -161,9 +161,7 @@ def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
     return {
         "schema_version": 2,
         "project": {"name": "sample", "base_branch": "main"},
-        "roles": {
-            name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")
-        },
+        "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "lead")},
         "concurrency": {"adaptive": False, "development": 3, "validation": 2},
         # Lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice. Players
         # append: one that continued the work of a killed one would leave another tree than without kills.

@@ -160,10 +160,7 @@ class Stage:
         settings: dict[str, Any] = {
             "schema_version": 2,
             "project": {"name": "sample", "repo": os.path.relpath(self.root, self.config.parent)},
-            "roles": {
-                name: {"runtime": "scripted"}
-                for name in ("planner", "worker", "validator", "merger", "triager", "lead")
-            },
+            "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "lead")},
             "concurrency": {"adaptive": False},
             "limits": {"kill_grace": "1s"},
             "permissions": {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
     from blueflame.model.settings.roles import RoleSettings
 
-SCHEMA_ROLES = (PLANNER, VALIDATOR, "triager")
+SCHEMA_ROLES = (PLANNER, VALIDATOR)
 """Built-in roles that answer in a schema and make no commits."""
 
 READ_COMMANDS = (

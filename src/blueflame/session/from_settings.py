@@ -95,7 +95,6 @@ def find_runtime_kind(settings: Settings, name: str) -> str:
 ROLE_SKILLS: Mapping[str, tuple[str, ...]] = {
     "planner": ("brainstorming", "writing-plans"),
     "validator": ("requesting-code-review",),
-    "triager": (),
 }
 """Which of the general skills these roles get; all other roles get the rest."""
 

@@ -298,7 +298,7 @@ class Settings(Section):
     roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(add_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
-    """Who works: planner, worker, validator, merger, triager and lead are built in; others get a worker's defaults."""
+    """The agents: planner, worker, validator, merger and lead are built in; others get a worker's defaults."""
     workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(add_built_in_workflows)] = Field(
         default_factory=dict, validate_default=True
     )

@@ -80,7 +80,7 @@ class BashRules(Section):
         (EVERYDAY, "make", "git diff", "git status", "git log", "git add", "git commit")
     )
     """Commands an agent may run, by their first words. "@everyday", in the sandbox: toolchains with any arguments, file
-    commands within the scope, git on the own checkout, programs of the repository; with level off it allows nothing."""
+    commands within the scope, git on its own checkout, programs of the repository; with level off it allows nothing."""
     blocked_patterns: tuple[Regex, ...] = build_tuple_field(tuple(BLOCKED_PATTERNS))
     """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed. Where @everyday
     holds, the default ones do not apply: it refuses by itself what leaves the checkout or the machine."""

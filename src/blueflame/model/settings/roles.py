@@ -23,7 +23,7 @@ from blueflame.model.settings.fields import (
 from blueflame.model.settings.notifications import URL_HINT, find_url_problem
 from blueflame.model.suggestions import find_closest, suggest
 
-TRIAGER, LEAD = "triager", "lead"
+LEAD = "lead"
 STAGES = ("plan", "work", "check", "validate", "merge")
 NEEDS_WORK = ("check", "validate", "merge")
 
@@ -39,7 +39,6 @@ BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
     WORKER: {"model": "sonnet", "budget_usd": 5.00},
     VALIDATOR: {"model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
     MERGER: {"model": "sonnet", "budget_usd": 2.00},
-    TRIAGER: {"model": "haiku", "budget_usd": 0.05, "tools": list(READ_ONLY_TOOLS)},
     LEAD: {"model": "sonnet", "budget_usd": 5.00},
 }
 
@@ -136,7 +135,7 @@ class WorkflowSettings(Section):
         if "plan" in stages[1:]:
             raise InvalidValue("does not begin with plan", "put plan first: the other stages work on its tasks")
         if "merge" in stages[:-1]:
-            raise InvalidValue("goes on after merge", "put merge last: it lands what the other stages made")
+            raise InvalidValue("has stages after merge", "put merge last: it lands what the other stages made")
         if stages[0] in NEEDS_WORK:
             raise InvalidValue(f"begins with {stages[0]}, when there is no result yet", "put work or a role before it")
         if stages[0] == "plan" and (len(stages) == 1 or stages[1] in NEEDS_WORK):
