@@ -104,7 +104,7 @@ def test_a_wave_goes_on_with_what_is_done(project: Path, capsys: pytest.CaptureF
     with at_work(project, parts, agents=1, decisions={**YES, "session": ["stop"]}) as process:
         until(lambda: found_in(project)["tasks"][0]["state"] == "done", what="the first task done")
         said = here(capsys, "proceed", "--kill")
-        assert (said.code, said.out) == (0, "going on with what is done\n")
+        assert (said.code, said.out) == (0, "continuing with what is done\n")
         done = finish(process)
     assert done.code == 1  # the second task has not landed
     assert [each["state"] for each in done.json["tasks"]] == ["merged", "requeued"]

@@ -187,7 +187,7 @@ def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
 EVERYDAY_COMMANDS = f"""\
   bash_rules:
     allowed_commands:           # by their first words
-      - "{EVERYDAY}"             # in the sandbox: toolchains, file commands in scope, git on the own checkout
+      - "{EVERYDAY}"             # in the sandbox: toolchains, file commands in scope, git on its own checkout
                                 # (`blueflame policy explain` lists it); without a sandbox only these:""".splitlines()
 
 HEAD = """\

@@ -441,7 +441,7 @@ SANDBOX_GUARDS = (
     GuardCheck("history", "the repository cannot be changed", "history", _judge_history),
     GuardCheck("home", "your home and its secrets are not there", "home", _judge_home),
     GuardCheck("environment", "no secrets in environment variables", "environment", _judge_environment),
-    GuardCheck("handed-down files", "no open file of ours gets inside", "inherited", _judge_inherited_files),
+    GuardCheck("inherited files", "no open file of ours gets inside", "inherited", _judge_inherited_files),
     GuardCheck("other processes", "can be neither seen nor signalled", "processes", _judge_other_processes),
     GuardCheck("daemons", "all ends with the agent and its warden", "daemon", _judge_daemons),
     GuardCheck("network", "no network, no services of the machine", "network", _judge_network),

@@ -241,7 +241,7 @@ class Journal:
         except (OSError, sqlite3.Error) as error:
             return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
         command = shlex.join(["mv", str(copy), str(self.path)])
-        return f"Its events were saved to {copy}. To go on: {command} and `blueflame resume`"
+        return f"Its events were saved to {copy}. To continue: {command} and `blueflame resume`"
 
 
 def _find_free_name(path: Path) -> Path:

@@ -76,7 +76,7 @@ class SessionSummary:
     key: str
     origin: Origin
     request: str
-    outcome: str = ""  # empty while it can go on
+    outcome: str = ""  # empty while it can continue
     reason: str = ""
     tasks: int = 0
     merged: int = 0

@@ -14,7 +14,7 @@ EVERYDAY = "@everyday"
 
 BLOCKED_PATTERNS: Mapping[str, str] = {
     r"rm\s+-rf": "remove files by name, without -r or -f",
-    r"git\s+push": "your commits are collected and landed for you; commit and go on",
+    r"git\s+push": "your commits are collected and landed for you; commit and continue",
     r"git\s+checkout\s+main": "stay on your branch; git show main:FILE reads a file of another one",
     r"git\s+merge": "results are merged for you; commit on your branch",
     r"curl|wget": "there is no network; work with what is in the checkout",

@@ -69,7 +69,7 @@ def _decide_proceed(session: Session, body: Mapping[str, Any]) -> MessageDecisio
     left = [attempt.id for attempt in session.live.values() if kill and attempt.role == WORKER]
     cancels = tuple(AttemptCancelled(attempt=name, reason=f"left behind by {by}") for name in left)
     events: tuple[Event, ...] = (ProceedRequested(by=by, kill=kill), *cancels)
-    return MessageDecision(reply="going on with what is done", events=events)
+    return MessageDecision(reply="continuing with what is done", events=events)
 
 
 def _decide_kill(session: Session, body: Mapping[str, Any]) -> MessageDecision:

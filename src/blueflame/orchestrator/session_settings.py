@@ -23,12 +23,12 @@ def load_settings(state: StatePaths, session: str, digest: str) -> Settings | No
     try:
         text = path.read_text(encoding="utf-8")
         if compute_resolved_digest(text) != digest:
-            raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
+            raise WorldError(f"{path} is not the session's configuration: it was changed; remove it to continue")
         return Settings.model_validate_json(text)
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
+        raise WorldError(f"{path} is not the session's configuration ({error}); remove it to continue") from error
 
 
 def find_settings(project: Project, session: Session) -> Settings:

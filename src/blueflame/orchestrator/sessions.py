@@ -73,7 +73,7 @@ def find_running_pid(project: Project) -> int | None:
 
 
 def find_orchestrator(project: Project, session: Session) -> OrchestratorPresence | None:
-    """Return the orchestrator that runs in this repository, with its last sign of life."""
+    """Return the orchestrator that runs in this repository, with its last heartbeat."""
     if flock.read_lock_holder(project.state.lock) is None:
         return None
     from blueflame.orchestrator.engine.presence import read_presence

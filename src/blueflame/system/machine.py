@@ -34,7 +34,7 @@ class FreeResources:
 
 
 def measure_capacity(settings: Settings, running: int, room: FreeResources, checkout_bytes: int = 0) -> Capacity:
-    """Count running agents plus those that fit; at least one, so that work goes on."""
+    """Count running agents plus those that fit; at least one, so that work continues."""
     concurrency = settings.concurrency
     if not concurrency.adaptive:
         return Capacity(agents=UNLIMITED_AGENTS)

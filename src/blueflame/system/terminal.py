@@ -91,7 +91,7 @@ def find_editor() -> list[str]:
 
 
 async def run_in_terminal(argv: Sequence[str], *, cwd: Path) -> int:
-    """Run a program in the terminal while the session goes on; return its exit code.
+    """Run a program in the terminal while the session continues; return its exit code.
 
     When cancelled it still waits: an editor in use cannot be taken away.
     """

@@ -30,7 +30,7 @@ MESSAGE_VERSION = 1
 class Notification:
     topic: str
     words: str
-    answer: str = ""  # the command with which to answer or to go on
+    answer: str = ""  # the command with which to answer or to continue
     gate: str = ""
     project: str = ""
     session: str = ""

@@ -23,10 +23,10 @@ def describe_orchestrator(
     silent = format_duration(now - holder.last_sign)
     if holder.is_late(now):
         return (
-            f"Blue Flame holds this repository ({pid}{since}) but has given no sign of life for {silent}: "
+            f"Blue Flame holds this repository ({pid}{since}) but has not reported for {silent}: "
             "it may hang. Its agents keep running. Kill it and run 'blueflame resume'."
         )
-    return f"Blue Flame is running this session ({pid}{since}; last sign of life {silent} ago)."
+    return f"Blue Flame is running this session ({pid}{since}; last heartbeat {silent} ago)."
 
 
 def _describe_absence(session: Session, checkups: Mapping[str, HealthReport]) -> str:

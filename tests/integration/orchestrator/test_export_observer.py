@@ -175,7 +175,7 @@ def test_a_full_disk_is_reported_once_and_tried_again(places: ProjectPaths) -> N
             assert len(warnings) == 2, "a new failure is reported again"
 
     asyncio.run(story())
-    assert "the journal is safe, the session goes on" in warnings[0]
+    assert "the journal is safe, the session continues" in warnings[0]
     assert "tasks.yaml" in warnings[1]
 
 

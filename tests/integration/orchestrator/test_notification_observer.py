@@ -148,7 +148,7 @@ def test_a_notifier_that_fails_is_warned_of_once() -> None:
         await delivering(queue, during)
 
     asyncio.run(story())
-    assert warnings == ["notifications.desk could not send (the session goes on): no"]
+    assert warnings == ["notifications.desk could not send (the session continues): no"]
 
 
 def test_a_notifier_that_hangs_delays_nothing(tmp_path: Path) -> None:

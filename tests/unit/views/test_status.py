@@ -21,16 +21,16 @@ def line(holder: OrchestratorPresence | None, **checkups: HealthReport) -> str:
     return describe_orchestrator(holder, Story().working().session, checkups, now=NOW)
 
 
-def test_who_is_at_work_is_named_with_its_last_sign_of_life() -> None:
+def test_who_is_at_work_is_named_with_its_last_heartbeat() -> None:
     assert line(holder(12)) == (
-        "Blue Flame is running this session (pid 4711, for 1 h 00 min; last sign of life 12 s ago)."
+        "Blue Flame is running this session (pid 4711, for 1 h 00 min; last heartbeat 12 s ago)."
     )
 
 
 @pytest.mark.parametrize("pid", [4711, None])
 def test_one_that_has_given_no_sign_for_long_is_not_said_to_be_at_work(pid: int | None) -> None:
     said = line(holder(300, pid))
-    assert "no sign of life for 5 min" in said
+    assert "has not reported for 5 min" in said
     assert "is running" not in said
 
 

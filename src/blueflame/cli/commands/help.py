@@ -40,7 +40,8 @@ def help_(context: click.Context, topic: str | None, as_json: bool) -> int:
         return _print_command(context, command, topic, found, as_json=as_json)
     if not found:
         known = [*pages, *(name.rpartition("/")[2] for name in pages)]
-        raise UsageError(f"no page about {topic!r}{suggest(topic, known, before='; ')} See 'blueflame help'")
+        hint = suggest(topic, known) or "'blueflame help' lists them"
+        raise UsageError(f"no page about {topic!r}: {hint}")
     if len(found) > 1:
         return _print_list({name: pages[name] for name in found}, as_json=as_json)
     return _print_page(manual, found[0], pages[found[0]], as_json=as_json)

@@ -40,9 +40,8 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
     from blueflame.views.memory import build_records_json
 
     if kind is not None and kind not in RECORD_TYPES:
-        raise UsageError(
-            f"--kind: unknown kind {kind!r}. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
-        )
+        hint = suggest(kind, RECORD_TYPES) or f"use one of {', '.join(RECORD_TYPES)}"
+        raise UsageError(f"--kind: unknown kind {kind!r}: {hint}")
     project = open_project(config)
     records = [
         each for each in _sort_newest_first(open_memory(project).list_records()) if kind in (None, _get_kind(each))

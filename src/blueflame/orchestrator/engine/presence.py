@@ -15,7 +15,7 @@ MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorPresence:
-    """The process that holds the repository's lock, since when, and its last sign of life."""
+    """The process that holds the repository's lock, since when, and its last heartbeat."""
 
     pid: int | None  # None: the lock has no note yet
     since: float | None

@@ -51,7 +51,7 @@ class LimitMonitor:
             self._emit(events)
 
     def _is_new_day(self, now: float) -> bool:
-        """On a new day, work that waits for the daily budget goes on."""
+        """On a new day, work that waits for the daily budget continues."""
         before, self._day = self._day, find_local_day(now).date
         return before not in ("", self._day)
 

@@ -2,7 +2,8 @@
 
 Changes that arrive during a write are written together afterwards, so a large plan never blocks the session. A failed
 write (a full disk) is reported once and repeated with the next change; the journal has everything. The list of agents
-is also rewritten when an agent changes its state, and at every heartbeat: its age is the orchestrator's sign of life.
+is also rewritten when an agent changes its state, and at every heartbeat: its age shows whether the orchestrator
+is alive.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Exporter:
         except WorldError as error:
             self._lines, self._recorded = lines + self._lines, True
             if not self._warned:
-                self._warn(f"could not write the exports (the journal is safe, the session goes on): {error}")
+                self._warn(f"could not write the exports (the journal is safe, the session continues): {error}")
             self._warned = True
 
     async def _export(self, session: Session, lines: Sequence[str], *, tasks_changed: bool) -> None:

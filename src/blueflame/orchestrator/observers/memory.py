@@ -81,7 +81,7 @@ class MemoryWriter:
         await self._try(remember)
 
     async def catch_up(self) -> None:
-        """Save sessions that an earlier process did not, before this one goes on: its planner should know of them."""
+        """Save sessions that an earlier process did not, before this one continues: its planner should know of them."""
         await self._try(self._catch_up)
 
     async def _try(self, act: Callable[[], str]) -> None:

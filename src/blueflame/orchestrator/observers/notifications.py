@@ -83,7 +83,7 @@ class NotificationQueue:
         except WorldError as error:
             if not self._warned:
                 self._warned = True
-                self._warn(f"notifications.{self._name} could not send (the session goes on): {error}")
+                self._warn(f"notifications.{self._name} could not send (the session continues): {error}")
 
 
 class NotificationSender:

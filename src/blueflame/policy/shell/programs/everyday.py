@@ -50,14 +50,14 @@ EVERYDAY_PROGRAMS: Mapping[str, str] = {
     " shards forge solc",
     "localhost": "curl wget",
 }
-"""Programs by what they are for; with them every program in the checkout, and git on the own checkout."""
+"""Programs by what they are for; with them every program in the checkout, and git on the agent's own checkout."""
 
 EVERYDAY_SUMMARY = (
     "toolchain programs with any arguments: python, pytest, pip, uv, node, npm, npx, tsc, go, cargo, mvn, gradle, ruby,"
     " bundle, php, composer, dotnet, make, cmake, gcc and the like",
     "programs and scripts of the repository, such as ./scripts/check.sh, .venv/bin/pytest and node_modules/.bin/jest",
     "rm, mv, cp, mkdir, touch, ln, chmod, sed -i and the like on the files of the task, on build output and in /tmp",
-    "git that reads or changes the own checkout: status, diff, log, show, blame, grep, add, commit, restore, stash,"
+    "git that reads or changes its own checkout: status, diff, log, show, blame, grep, add, commit, restore, stash,"
     " reset, cherry-pick, checkout of files",
     "ls, cat, grep, find, sed, awk, jq and other readers; curl and wget to localhost",
     "pipes, here-documents, loops, cd, variables, timeout",
@@ -69,7 +69,7 @@ EVERYDAY_REFUSED = (
     " installing system packages, curl to other hosts"
 )
 
-_LANDED = "your commits are collected and landed for you; commit and go on"
+_LANDED = "your commits are collected and landed for you; commit and continue"
 _PUBLISHED = "publishing is left to a person; finish the change and say what should be published"
 _OFFLINE = "only localhost can be reached; work with what is in the checkout"
 _RIGHTS = "there are no other rights here; do it without, in your checkout"
@@ -184,7 +184,7 @@ def is_everyday_git(call: GitCall) -> bool:
 
 
 def find_git_objection(call: GitCall, parsed: ParsedArguments) -> str | None:
-    """Return what to do instead of a git command that reaches outside of the own checkout or leaves its branch."""
+    """Return what to do instead of a git command that reaches outside of its own checkout or leaves its branch."""
     if call.subcommand in _GIT_REFUSED:
         return _GIT_REFUSED[call.subcommand]
     if call.subcommand == "checkout" and not _takes_files(call, parsed):
