@@ -27,7 +27,6 @@ class HealthReport:
     why: str = ""
     warden_pid: int | None = None
     agent_pid: int | None = None
-    warden_since: float | None = None
     last_output: float | None = None
     said: str = ""
     spend: Spend = NO_SPEND

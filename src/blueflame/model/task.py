@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 DEFAULT_GROUP = "main"  # of a journal without groups; a plan gives a task without one its own
 
@@ -83,6 +84,19 @@ class Result:
     built_on: tuple[TaskCommit, ...] = ()
     attempt: str = ""
     subject: str = ""  # of its last commit
+
+
+def dump_task(task: Task) -> dict[str, Any]:
+    """Return what a plan says about it, as JSON: for hooks and `--json`."""
+    return {
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "priority": task.priority,
+        "cohesion_group": task.cohesion_group,
+        "dependencies": list(task.dependencies),
+        "file_locks": list(task.file_locks),
+    }
 
 
 class HistoryResult(StrEnum):

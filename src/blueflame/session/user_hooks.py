@@ -9,7 +9,7 @@ from typing import Any
 
 from blueflame.model.attempt import AttemptOutcome
 from blueflame.model.changeset import Changeset, FileChange
-from blueflame.model.task import Task, TaskRecord
+from blueflame.model.task import Task, TaskRecord, dump_task
 
 PAYLOAD_VERSION = 1
 
@@ -39,7 +39,7 @@ def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
 
 
 def build_post_plan_payload(context: HookContext, tasks: Sequence[Task]) -> dict[str, Any]:
-    return _build_payload(Hook.POST_PLAN, context, tasks=[_dump_task(task) for task in tasks])
+    return _build_payload(Hook.POST_PLAN, context, tasks=[dump_task(task) for task in tasks])
 
 
 def build_pre_validation_payload(context: HookContext, records: Sequence[TaskRecord]) -> dict[str, Any]:
@@ -73,21 +73,9 @@ def _build_payload(hook: Hook, context: HookContext, **about: Any) -> dict[str, 
     return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(context), **about}
 
 
-def _dump_task(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "priority": task.priority,
-        "cohesion_group": task.cohesion_group,
-        "dependencies": list(task.dependencies),
-        "file_locks": list(task.file_locks),
-    }
-
-
 def _dump_record(record: TaskRecord) -> dict[str, Any]:
     return {
-        **_dump_task(record.task),
+        **dump_task(record.task),
         "state": record.state.value,
         "reason": record.reason,
         "attempts": record.attempts,

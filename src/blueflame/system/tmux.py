@@ -39,9 +39,8 @@ def find_problems() -> tuple[str, ...]:
     return tuple(found)
 
 
-def format_session_name(name: str, *, adhoc: bool = False) -> str:
-    """`cc-<name>`, or `cc-adhoc-<name>` for an agent outside a plan."""
-    return f"cc-{'adhoc-' if adhoc else ''}{UNSAFE_CHARACTERS.sub('-', name).strip('-') or 'agent'}"
+def format_session_name(role: str) -> str:
+    return f"cc-{UNSAFE_CHARACTERS.sub('-', role).strip('-') or 'agent'}"
 
 
 def open_window(wanted: str, argv: Sequence[str], *, cwd: Path) -> TmuxWindow:

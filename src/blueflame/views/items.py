@@ -12,7 +12,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
-from blueflame.model.task import TaskRecord
+from blueflame.model.task import TaskRecord, dump_task
 from blueflame.session.state import Session
 from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
@@ -23,7 +23,6 @@ from blueflame.views.plan import (
     PlanView,
     build_plan_json,
     build_plan_view,
-    build_task_json,
     list_plan_changes,
     list_planned_tasks,
 )
@@ -248,7 +247,7 @@ def build_item_json(session: Session, item: Item, *, now: float) -> dict[str, An
 
 def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     result = record.result
-    return build_task_json(record.task) | {
+    return dump_task(record.task) | {
         "state": record.state.value,
         "reason": record.reason,
         "base": result.base if result else None,

@@ -9,7 +9,7 @@ from typing import Any
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.task import Task
+from blueflame.model.task import Task, dump_task
 from blueflame.session.estimate import CostRange, estimate_cost, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
@@ -79,7 +79,7 @@ def list_plan_changes(before: Sequence[Task], after: Sequence[Task]) -> Iterator
         if name not in old:
             yield f"{name} was added: {task.title}"
             continue
-        one, other = build_task_json(old[name]), build_task_json(task)
+        one, other = dump_task(old[name]), dump_task(task)
         for field in (field for field in one if one[field] != other[field]):
             yield f"{name}: {_describe_field_change(field, one[field], other[field])}"
 
@@ -135,7 +135,7 @@ def _list_planned_agents(tasks: int, flow: Workflow, limits: Limits) -> list[Pla
 def build_plan_json(view: PlanView) -> dict[str, Any]:
     return {
         "session": view.session,
-        "tasks": [build_task_json(task) for task in view.tasks],
+        "tasks": [dump_task(task) for task in view.tasks],
         "batches": [list(batch) for batch in view.batches],
         "cost_usd": _build_range_json(view.cost),
         "problems": list(view.problems),
@@ -161,18 +161,6 @@ def build_dry_run_json(view: DryRunView) -> dict[str, Any]:
             }
             for each in view.agents
         ],
-    }
-
-
-def build_task_json(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "priority": task.priority,
-        "cohesion_group": task.cohesion_group,
-        "dependencies": list(task.dependencies),
-        "file_locks": list(task.file_locks),
     }
 
 

@@ -27,16 +27,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("name", "adhoc", "session"),
-    [
-        ("worker", False, "cc-worker"),
-        ("fixer", True, "cc-adhoc-fixer"),
-        ("review.git:1", False, "cc-review-git-1"),
-        ("Полли", False, "cc-agent"),
-    ],
+    ("role", "session"), [("worker", "cc-worker"), ("review.git:1", "cc-review-git-1"), ("Полли", "cc-agent")]
 )
-def test_a_session_is_named_for_its_role(name: str, adhoc: bool, session: str) -> None:
-    assert format_session_name(name, adhoc=adhoc) == session
+def test_a_session_is_named_for_its_role(role: str, session: str) -> None:
+    assert format_session_name(role) == session
 
 
 @pytest.mark.usefixtures("server")

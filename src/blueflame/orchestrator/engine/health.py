@@ -81,7 +81,6 @@ def _assess_running(record: AttemptRecord, running: Running, limits: LimitSettin
         why=why,
         warden_pid=running.pid,
         agent_pid=running.agent_pid if running.state != "ended" else None,
-        warden_since=running.since,
         last_output=running.last_output,
     )
 
