@@ -1,6 +1,6 @@
 """Choose the engine, runtimes, memory and observers of a session.
 
-The only module that names them: a second engine or another observer is a module of its own and a line here.
+A second engine or another observer is a module of its own and a line here.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from blueflame.model.settings import Settings
 from blueflame.orchestrator.baseline import BaselineFile
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.engine.health import HealthMonitor
+from blueflame.orchestrator.engine.interface import AttemptEngine
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.engine.presence import RunningCommand, find_running_commands
 from blueflame.orchestrator.loop import Observer
@@ -80,7 +81,7 @@ def build_command_context(project: Project) -> SessionContext:
         settings=project.settings,
         repo=project.repo,
         paths=project.paths,
-        engine=LocalEngine(project.paths.state),
+        engine=build_engine(project),
         runtimes={},
         clock=SystemClock(),
         environ=dict(os.environ),
@@ -105,7 +106,7 @@ async def run_observers(
         yield exporter, memory, notifications
 
 
-def build_engine(project: Project) -> LocalEngine:
+def build_engine(project: Project) -> AttemptEngine:
     return LocalEngine(project.state.state)
 
 
