@@ -82,7 +82,7 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
         },
     ),
 }
-"""Every runtime there is: the only list of them."""
+"""Every runtime there is. Pages and settings that list them are compared with it by tests."""
 
 
 def find_enforcement(kind: str, what: str) -> Enforcement:

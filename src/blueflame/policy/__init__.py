@@ -1,4 +1,4 @@
-"""The first wall: decide whether an agent may make a tool call.
+"""The rules of the first wall: whether an agent may make a tool call. `watcher/` serves them.
 
 `decide` is the entry; `tool_calls` parses what a hook sends, `dialects/` translates the calls of other agents,
 `access` checks paths and `shell/` shell commands. `compile` makes the policy from the configuration.
