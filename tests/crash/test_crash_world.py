@@ -34,7 +34,7 @@ def umount(path: Path) -> None:
     subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def told_clearly(scenario: Scenario, code: int, *words: str) -> None:
+def reported_clearly(scenario: Scenario, code: int, *words: str) -> None:
     said = scenario.log.read_text()
     assert code not in (0, OUR_OWN_BUG, KILLED), said[-3000:]
     assert "Traceback" not in said
@@ -59,7 +59,7 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_done(harness: Harness, tall
         wait_until(lambda: at_work(scenario), "the agent that waits is at work")
         fill(filler)
         go.touch()
-        told_clearly(scenario, orchestrator.end(), "disk is full", "No space left")
+        reported_clearly(scenario, orchestrator.end(), "disk is full", "No space left")
         filler.unlink()
         finish_session(harness.fork_server, scenario)
         row.add(scenario, expected, world=True)
@@ -94,7 +94,7 @@ def test_files_that_may_not_grow_cost_nothing_that_was_done(harness: Harness, ta
     scenario, expected = harness.stage("short", size=2)
     refusals, size = 0, 40_000
     while (code := harness.fork_server.run(scenario, start_or_resume(scenario), {"largest_file": size})) != 0:
-        told_clearly(scenario, code, "the disk failed or is full")
+        reported_clearly(scenario, code, "the disk failed or is full")
         refusals, size = refusals + 1, size + 20_000
     assert refusals > 1
     finish_session(harness.fork_server, scenario)
@@ -140,7 +140,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_and_loses_nothing(
     row.kills += orchestrator.kill()
     with read_only(scenario.root / ".blueflame"):
         before = len(read_result(scenario).events)
-        told_clearly(scenario, harness.fork_server.run(scenario, "resume"), "cannot")
+        reported_clearly(scenario, harness.fork_server.run(scenario, "resume"), "cannot")
         assert len(read_result(scenario).events) == before
         go.touch()
         wait_until(lambda: "task-002.worker.1" in scenario.ends(), "the agent has come to its end")

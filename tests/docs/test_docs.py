@@ -112,7 +112,7 @@ def test_the_references_are_what_the_code_says(references: ModuleType) -> None:
     assert "\n".join(references.find_differences()) == ""
 
 
-def test_a_stale_reference_is_told_and_then_written(references: ModuleType, tmp_path: Path) -> None:
+def test_a_stale_reference_is_reported_and_then_written(references: ModuleType, tmp_path: Path) -> None:
     references.write_pages(tmp_path)
     (tmp_path / "gates.md").write_text("# Gates\n\nThere are none.\n", encoding="utf-8")
     assert "-There are none." in list(references.find_differences(tmp_path))

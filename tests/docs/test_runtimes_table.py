@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "runtimes.md").read_text(encoding="utf-8")
 
 
-def test_what_each_runtime_can_be_held_to_is_told_as_it_is() -> None:
+def test_the_table_of_enforcement_is_the_one_in_the_code() -> None:
     names = list(RUNTIMES)
     rows = [
         f"| {words} | {' | '.join(RUNTIMES[name].enforcement[what] for name in names)} |"
@@ -54,7 +54,7 @@ def test_the_short_names_of_models_are_on_the_page() -> None:
     assert ", ".join(f"`{name}`" for name in CLAUDE_MODELS) in PAGE
 
 
-def test_the_versions_that_are_told_are_the_ones_that_are_asked_for_and_installed() -> None:
+def test_the_versions_on_the_page_are_those_that_are_required_and_installed() -> None:
     script = (ROOT / "scripts" / "agents.sh").read_text(encoding="utf-8")
     wanted = tuple(
         f"{runtime.package.package}@{runtime.package.min_version}"

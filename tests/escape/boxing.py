@@ -24,7 +24,7 @@ from support.command_line import MAIN
 
 PATIENCE = 120
 SYSTEM_PYTHON = "/usr/bin/python3"
-NOBODY_SPECIAL = 54321
+ORDINARY_UID = 54321
 CONFIG: Mapping[str, Any] = {"schema_version": 2, "project": {"name": "sample"}}
 
 
@@ -38,7 +38,7 @@ def ordinary_user() -> int | None:
     if os.geteuid() != 0:
         return None
     users = [user.pw_uid for user in pwd.getpwall() if 1000 <= user.pw_uid < 60000]
-    return min(users, default=NOBODY_SPECIAL)
+    return min(users, default=ORDINARY_UID)
 
 
 @lru_cache

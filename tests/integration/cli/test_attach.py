@@ -67,7 +67,7 @@ def test_an_agent_is_known_by_its_name_its_beginning_or_its_task(
         ),
     ],
 )
-def test_who_cannot_be_meant_is_told_who_is_there(wanted: str | None, open_ones: list[Attempt], words: str) -> None:
+def test_an_unknown_agent_gets_the_list_of_agents(wanted: str | None, open_ones: list[Attempt], words: str) -> None:
     with pytest.raises(BlueFlameError, match=re.escape(words)):
         choose_agent(wanted, ALL, open_ones)
 
@@ -91,7 +91,7 @@ def test_an_agent_without_a_terminal_cannot_be_connected_to(
         here(capsys, "stop", "--now")
 
 
-def test_where_nothing_was_run_there_is_nobody(
+def test_where_nothing_was_run_there_is_no_agent(
     repo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(repo)

@@ -82,7 +82,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_near_miss_is_told_what_was_probably_meant(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_near_miss_gets_a_suggestion(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = here(capsys, *line.split())
     assert said.code == 2
     assert WRONG[line] in said.err

@@ -271,7 +271,7 @@ def test_log_tells_every_event(at_gate: Bench) -> None:
     assert [json.loads(line)["seq"] for line in at_gate("log", "--json", "-n", "1").out.splitlines()] == [len(events)]
 
 
-def test_there_is_nothing_to_stop_when_nobody_is_at_work(at_gate: Bench) -> None:
+def test_there_is_nothing_to_stop_without_an_orchestrator(at_gate: Bench) -> None:
     for verb in (["stop"], ["proceed"], ["kill", "task-001"], ["retry", "task-001"], ["add", "x"]):
         said = at_gate(*verb)
         assert said.code == 3

@@ -90,7 +90,7 @@ def test_migrate_shows_a_difference_and_writes_nothing(here: Path) -> None:
 
 
 @pytest.mark.verification(3)
-def test_migrate_writes_when_told_and_refuses_a_second_time(here: Path) -> None:
+def test_migrate_writes_when_asked_and_refuses_a_second_time(here: Path) -> None:
     (here / "blueflame.yaml").write_text(OLD)
     before = load_config(here / "blueflame.yaml").settings
     assert "models.worker -> roles.worker.model" in call(config_app, "migrate", "--write")

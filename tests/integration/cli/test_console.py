@@ -73,7 +73,7 @@ def test_durations_are_as_exact_as_is_useful(seconds: float, said: str) -> None:
     assert format_duration(seconds) == said
 
 
-def test_a_running_time_is_told_like_a_clock() -> None:
+def test_a_running_time_is_shown_like_a_clock() -> None:
     assert [format_clock(seconds) for seconds in (-1, 7.9, 66, 7265)] == ["0:00", "0:07", "1:06", "2:01:05"]
 
 

@@ -129,7 +129,7 @@ def test_an_empty_line_asks_again_and_takes_no_default() -> None:
     assert screen.count("(c)ontinue / (r)e-plan / (s)top? ") == 2
 
 
-def test_an_unknown_choice_is_told_what_there_is() -> None:
+def test_an_unknown_choice_gets_the_list_of_choices() -> None:
     answer, _ = converse(
         GateKind.PLAN,
         [(PLAN_CHOICES, "yes"), ("Unknown choice 'yes'. Type one of a, e, r, q", ""), (PLAN_CHOICES, "q")],
@@ -268,7 +268,7 @@ def test_an_edit_is_read_back_as_tasks(editor: Callable[..., None]) -> None:
     ]
 
 
-def test_a_broken_edit_can_be_mended(editor: Callable[..., None]) -> None:
+def test_a_broken_edit_can_be_corrected(editor: Callable[..., None]) -> None:
     editor(
         "text = text.replace('priority: 1', 'priority: high')", "text = text.replace('priority: high', 'priority: 7')"
     )
@@ -303,7 +303,7 @@ def test_an_edit_that_did_nothing_returns_to_the_choices(editor: Callable[..., N
     assert answer.choice == "approve"
 
 
-def test_a_missing_editor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "/nowhere/ed")
     answer, _ = converse(GateKind.PLAN, [(PLAN_CHOICES, "e"), ("cannot start '/nowhere/ed'", ""), (PLAN_CHOICES, "a")])
     assert answer.choice == "approve"
@@ -344,7 +344,7 @@ def test_a_session_is_answered_from_decisions(tmp_path: Path) -> None:
         asyncio.run(answerer.ask(plan, story.session, ""))
 
 
-def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_person_the_gate_is_named_and_waits(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story().planned()
 
     async def wait() -> None:
@@ -361,7 +361,7 @@ def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixt
     assert "blueflame answer plan approve|edit|replan|quit" in capsys.readouterr().out
 
 
-def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_person_a_session_without_money_stops(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story().planned()
     gate = open_budget_gate(story.session).gate
     answer = asyncio.run(WaitingAnswerer(make_console()).ask(gate, story.session, ""))

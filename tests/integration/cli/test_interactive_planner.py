@@ -60,7 +60,7 @@ def test_where_no_planner_could_talk_it_does_not_and_nothing_is_said(
         (RunOptions(cassette=Cassette(record=Path("x"))), "a cassette"),
     ],
 )
-def test_who_asked_for_a_talk_is_told_why_there_is_none(
+def test_a_conversation_that_cannot_be_held_is_explained(
     repo: Path, options: RunOptions, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not asked(repo, options, planning={"interactive": True})

@@ -61,11 +61,11 @@ def drawn(view: RenderableType) -> str:
         (RuntimeResumed(runtime="claude", reason="the rest is over"), "claude is available again: the rest is over"),
     ],
 )
-def test_what_happens_to_money_and_models_is_told(event: Event, words: str) -> None:
+def test_what_happens_to_money_and_models_is_reported(event: Event, words: str) -> None:
     assert words in describe_parked(event)
 
 
-def test_a_runtime_that_is_parked_is_told_once_for_all_in_one_harmless_line() -> None:
+def test_a_runtime_that_is_parked_is_reported_once_for_all_in_one_harmless_line() -> None:
     line = describe_parked(PARKED)
     assert "claude: rate-limited by the provider; 3 agents wait until 20" in line
     assert "429: Slow" in line

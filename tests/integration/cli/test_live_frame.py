@@ -92,7 +92,7 @@ def test_a_narrow_terminal_keeps_what_counts() -> None:
     assert "▸ task-001 #1  Edit …/jwt.go" in at_30
 
 
-def test_what_has_ended_and_what_runs_are_told_apart_in_the_cost() -> None:
+def test_what_has_ended_and_what_runs_are_separate_in_the_cost() -> None:
     story = Story().working().ends("task-003")
     text = shown(story, activities(story, spend=Spend(micro_usd=1_580_000)), width=80)
     assert "cost   ╍╍╍╍────────────────  ~$2.00 / $10.00 USD limit" in text.replace("━", "╍")

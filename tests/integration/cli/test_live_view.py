@@ -133,7 +133,7 @@ def test_the_view_suits_who_is_watching(monkeypatch: pytest.MonkeyPatch) -> None
     assert type(choose_view(screen()[0])) is EventLines
 
 
-def test_every_event_can_be_told() -> None:
+def test_every_event_has_a_sentence() -> None:
     result = {type(each.event) for each in Story().reviewing().recorded}
     assert set(SHORT_FORMS) <= set(get_args(Event))
     assert result <= set(get_args(Event))

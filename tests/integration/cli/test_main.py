@@ -62,7 +62,7 @@ def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert re.fullmatch(rf"blueflame {re.escape(__version__)}( \([0-9a-f]{{10,}}\))?\n", capsys.readouterr().out)
 
@@ -144,7 +144,7 @@ def test_without_a_session_the_crash_log_is_a_temporary_file(
         (["--wat"], "No such option '--wat'"),
     ],
 )
-def test_a_wrong_command_line_is_told_what_is_possible(
+def test_a_wrong_command_line_gets_what_is_possible(
     argv: list[str], said: str, verbs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(argv) == 2

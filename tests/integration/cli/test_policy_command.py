@@ -157,14 +157,14 @@ def test_a_private_folder_is_one_when_it_is_named(tmp_path: Path) -> None:
         (("--config", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )
-def test_a_wrong_flag_is_told(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], word: str) -> None:
+def test_a_wrong_flag_is_reported(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], word: str) -> None:
     for verb in ("check", "explain"):
         said = here(capsys, "policy", verb, *argv)
         assert (said.code, said.out) == (2, "")
         assert word in said.err
 
 
-def test_people_are_told_what_a_role_may_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_what_a_role_may_do(capsys: pytest.CaptureFixture[str]) -> None:
     said = here(capsys, "policy", "explain", "--scope", "src/a b")
     for word in ("worker", "src/**", "src/a b", ".env*", "git commit", "mcp__*"):
         assert word in said.out
@@ -172,7 +172,7 @@ def test_people_are_told_what_a_role_may_do(capsys: pytest.CaptureFixture[str]) 
     assert "nothing: this role only reads" in said.out and "StructuredOutput" in said.out
 
 
-def test_people_are_told_what_becomes_of_a_call_and_how_to_allow_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_how_a_call_is_judged_and_how_to_allow_it(capsys: pytest.CaptureFixture[str]) -> None:
     said = here(capsys, "policy", "explain", "Write", "src/x.py")
     assert said.code == 0 and "is allowed" in said.out
     said = here(capsys, "policy", "explain", "Write", ".env\x1b[2J")

@@ -171,7 +171,7 @@ def test_why_a_task_was_wanted_what_its_reviewer_said_and_what_it_cost_stand_wit
     assert "Cost: $1.25" in text
 
 
-def test_the_gate_of_a_changeset_has_its_evidence_for_whoever_cannot_see_the_screen() -> None:
+def test_the_gate_of_a_changeset_has_its_evidence_for_those_without_the_screen() -> None:
     story = Story().reviewing()
     (gate,) = story.session.open_gates.values()
     record = story.session.changesets[gate.subject]

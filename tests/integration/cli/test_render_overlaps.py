@@ -16,7 +16,7 @@ def overlapping() -> Story:
     return story.tell(OverlapSeen(tasks=tasks, attempts=(first, second), paths=("src/a b.py",), kind="lines"))
 
 
-def test_an_overlap_is_told_and_stays_on_the_screen_while_both_are_at_work() -> None:
+def test_an_overlap_is_reported_and_stays_on_the_screen_while_both_run() -> None:
     story = overlapping()
     one, other = (attempt.subject for attempt in list(story.session.live.values())[:2])
     words = f"{one} and {other} both change the same lines of src/a b.py"

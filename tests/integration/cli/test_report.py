@@ -161,9 +161,7 @@ def test_nothing_of_it_runs_in_a_browser(hostile: Path, tmp_path: Path, capsys: 
     assert f"{RAN}=" not in dom.partition("<body>")[0]
 
 
-def test_a_session_that_nobody_has_planned_yet_has_a_page(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_without_a_plan_has_a_page(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(project, Story().recorded)
     _, page = page_of(capsys, tmp_path / "r.html")
     shown = "".join(page.texts)
@@ -200,14 +198,14 @@ def test_two_hundred_tasks_make_a_page_that_can_be_used(
     assert sum((given.get("class") or "").startswith("card") for _tag, given in page.tags) == 200
 
 
-def test_a_page_that_cannot_be_written_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_cannot_be_written_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(project, Story().recorded)
     said = here(capsys, "report", "--html", project / "README.md" / "r.html")
     assert said.code not in (0, 70)
     assert "README.md" in said.err
 
 
-def test_a_session_that_does_not_exist_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_that_does_not_exist_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(project, Story().recorded)
     said = here(capsys, "report", "ses-1999")
     assert (said.code, "ses-1999" in said.err) == (2, True)

@@ -61,7 +61,7 @@ def test_show_changes_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.parametrize("argv", [("run",), ("run", "--"), ("run", "--worktree", "нет", "--", "true")])
-def test_a_wrong_command_line_is_told(
+def test_a_wrong_command_line_is_reported(
     argv: tuple[str, ...], repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(repo)
@@ -86,7 +86,7 @@ def test_at_a_terminal_the_command_reads_and_writes_and_hears_ctrl_c(repo: Path)
         assert terminal.end() == 9
 
 
-def test_nobody_inside_can_type_into_the_terminal(repo: Path) -> None:
+def test_no_process_inside_can_type_into_the_terminal(repo: Path) -> None:
     script = (
         "import fcntl, termios\n"
         "for letter in b'echo canary':\n"

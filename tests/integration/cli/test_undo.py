@@ -68,7 +68,7 @@ def it_is_reverted_and_the_rest_stays(stage: Stage, capsys: pytest.CaptureFixtur
     assert session.outcome == "completed"
 
 
-def test_a_landing_is_taken_back_once_and_what_was_taken_back_can_be_told(
+def test_a_landing_is_taken_back_once_and_what_was_taken_back_is_shown(
     landed: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = here(capsys, "undo", "cs-002", "--yes", "--json", "--config", landed.config)
@@ -89,7 +89,7 @@ def test_what_later_work_stands_on_is_not_taken_back(landed: Stage, capsys: pyte
     assert landed.head() == head
 
 
-def test_a_dirty_checkout_is_not_touched_and_nobody_is_asked_without_a_terminal(
+def test_a_dirty_checkout_is_not_touched_and_nothing_is_asked_without_a_terminal(
     landed: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = landed.head()
@@ -113,7 +113,7 @@ def test_at_a_terminal_it_asks_first(landed: Stage) -> None:
         assert (landed.head() == head) is (typed == "n")
 
 
-def test_while_somebody_is_at_work_nothing_is_taken_back(landed: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_while_an_orchestrator_runs_nothing_is_taken_back(landed: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     head = landed.head()
     with lock_project(landed.project()):
         said = here(capsys, "undo", "cs-001", "--yes", "--config", landed.config)

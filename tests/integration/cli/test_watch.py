@@ -70,7 +70,7 @@ def documented(title: str) -> set[str]:
     return set(re.findall(r"`([a-z_]+)`", found[1]))
 
 
-def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: Path, verb: Verb) -> None:
+def test_what_each_agent_does_and_what_one_of_them_did_is_shown_at_once(project: Path, verb: Verb) -> None:
     with at_work(project, verb):
         (row,) = rows(verb)
         assert set(row) | {key for each in row["budgets"] for key in each} <= documented("watch")
@@ -103,7 +103,7 @@ def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: 
         assert f"{agent} (task-001)" in wrong.err
 
 
-def test_views_end_without_the_session_and_when_nobody_is_at_work(project: Path, verb: Verb) -> None:
+def test_views_end_without_the_session_and_without_an_orchestrator(project: Path, verb: Verb) -> None:
     with at_work(project, verb) as session:
         with at_terminal("watch", cwd=project) as screen:
             screen.expect("▸ task-001 #1")

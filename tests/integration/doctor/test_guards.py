@@ -38,7 +38,7 @@ from support.command_line import MAIN
 from support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
-WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
+WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can
 
 
 def examine(
@@ -143,7 +143,7 @@ def test_what_the_kernel_says_of_those_inside_counts(evidence: TrialEvidence) ->
         assert judge(name, other)[0] is GuardState.IMPOSSIBLE, change
 
 
-def test_limits_that_only_end_somebody_are_told_as_detected(evidence: TrialEvidence) -> None:
+def test_limits_that_only_end_a_process_are_reported_as_detected(evidence: TrialEvidence) -> None:
     trial, outcome = evidence.memory
     assert outcome is not None
     watched = replace(outcome, detail="memory limit 64 MB reached: it used 100 MB of memory")
@@ -153,7 +153,7 @@ def test_limits_that_only_end_somebody_are_told_as_detected(evidence: TrialEvide
     assert judge("processes", replace(evidence, many=(evidence.many[0], unheld)))[0] is GuardState.IMPOSSIBLE
 
 
-def test_what_is_switched_off_is_told_as_off(evidence: TrialEvidence) -> None:
+def test_what_is_switched_off_is_reported_as_off(evidence: TrialEvidence) -> None:
     off = ValidationSettings(secrets=SecretSettings(enabled=False), file_scope=FileScope(enforce=False))
     for name in ("secrets", "file scope"):
         assert judge(name, evidence)[0] is GuardState.ENFORCED
@@ -202,7 +202,7 @@ def test_without_walls_nothing_is_tried_that_needs_them() -> None:
     assert examine_level(guards).state is FindingState.WARNING
 
 
-def test_a_network_that_was_opened_is_told_as_off_and_nothing_stays_behind(
+def test_a_network_that_was_opened_is_reported_as_off_and_nothing_stays_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

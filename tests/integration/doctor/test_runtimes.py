@@ -27,14 +27,14 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_program_is_told_by_version_and_place(program: Path, tmp_path: Path) -> None:
+def test_a_program_is_reported_with_version_and_place(program: Path, tmp_path: Path) -> None:
     (finding,) = examine_runtimes({"claude": build_runtime({"command": str(program)}, tmp_path)})
 
     assert finding.state is FindingState.OK
     assert finding.words == f"claude 2.1.300 at {program}"
 
 
-def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
     wrong = build_runtime(
         {"command": "no-such-claude", "env": {"CLAUDE_CODE_SIMPLE": "1"}, "args": ["--bare"]}, tmp_path
     )

@@ -104,7 +104,7 @@ def saying(*lines: Mapping[str, object], then: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", f"import time, os\n{words}{then}")
 
 
-UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.01)"
+UNTIL_ASKED = "while not os.path.exists('go'): time.sleep(0.01)"
 
 
 async def looked_at(rounds: HealthMonitor, wanted: Callable[[HealthReport], bool]) -> HealthReport:
@@ -139,7 +139,7 @@ def order(tmp_path: Path, *argv: str, **more: object) -> AttemptSpec:
 
 def test_a_running_agent_has_a_pid_a_text_and_a_cost(tmp_path: Path) -> None:
     usage = {"type": "usage", "cost_usd": 0.25, "input_tokens": 10}
-    argv = saying({"type": "say", "text": "раз"}, usage, usage, {"type": "say", "text": "два"}, then=UNTIL_TOLD)
+    argv = saying({"type": "say", "text": "раз"}, usage, usage, {"type": "say", "text": "два"}, then=UNTIL_ASKED)
 
     async def story(engine: LocalEngine, rounds: HealthMonitor) -> None:
         seen = await looked_at(rounds, lambda c: c.said == "два" and c.state is Health.WORKING)

@@ -200,7 +200,7 @@ def _launch(cwd: Path, **more: object) -> LaunchFile:
 def groups() -> tuple[bool, bool]:
     found = cgroup.probe_cgroups()
     if not any(found):
-        pytest.skip("no control groups can be had here")
+        pytest.skip("control groups are not available here")
     return found
 
 

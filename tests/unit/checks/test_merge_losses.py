@@ -55,7 +55,7 @@ def test_a_line_that_another_task_changed_is_reported_with_its_name() -> None:
     assert found == ["1 line of task-001 in src/a.py is not in the result (changed by task-002): mine"]
 
 
-def test_silent_losses_come_before_those_that_somebody_accounts_for() -> None:
+def test_silent_losses_come_before_those_that_are_accounted_for() -> None:
     explained = case(
         text("a"), text("a", "mine"), text("a", "theirs"), ("task-002", text("a", "mine"), text("a", "theirs"))
     )

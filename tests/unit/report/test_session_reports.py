@@ -41,7 +41,7 @@ def report(world: Simulation) -> Report:
     return build_report(world.journal, session, account(session), now=session.last_at + 60)
 
 
-def test_failures_decisions_and_landings_are_told() -> None:
+def test_failures_decisions_and_landings_are_reported() -> None:
     endings = {"task-001.worker.1": Ending.TIMEOUT}
     spends = {"worker": Spend(micro_usd=100_000), "validator": Spend(micro_usd=10_000)}
     made = report(reported(Outcomes(task(1), task(2, 1), endings=endings, spends=spends)))

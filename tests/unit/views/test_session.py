@@ -40,7 +40,7 @@ def cycle_over() -> Story:
         (Budget(Unit.TOKENS, 0), "12,450 tokens (no limit)"),
     ],
 )
-def test_the_budget_is_told_in_its_unit(budget: Budget, line: str) -> None:
+def test_the_budget_is_shown_in_its_unit(budget: Budget, line: str) -> None:
     assert format_budget(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
 
 

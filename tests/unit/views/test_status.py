@@ -34,7 +34,7 @@ def test_one_that_has_given_no_sign_for_long_is_not_said_to_be_at_work(pid: int 
     assert "is running" not in said
 
 
-def test_agents_without_an_orchestrator_are_told_only_while_they_are_seen() -> None:
+def test_agents_without_an_orchestrator_are_reported_only_while_they_are_seen() -> None:
     assert "The orchestrator is not running, its agents are" in line(None, a=LOST, b=WORKING)
     assert line(None, a=LOST) == "Not running. Continue with 'blueflame resume'."
 

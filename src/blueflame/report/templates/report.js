@@ -6,15 +6,15 @@
   tip.hidden = true;
   tip.setAttribute("role", "status");
   document.body.append(tip);
-  const told = new WeakMap();
+  const titles = new WeakMap();
   const words = (bar) => {
     const title = bar.querySelector("title");
     if (title) {
-      told.set(bar, title.textContent);
+      titles.set(bar, title.textContent);
       bar.setAttribute("aria-label", title.textContent);
       title.remove();
     }
-    return told.get(bar);
+    return titles.get(bar);
   };
   const show = (event) => {
     const bar = event.target.closest ? event.target.closest(".bar") : null;
