@@ -93,7 +93,6 @@ def test_a_person_may_end_a_stalled_agent_and_its_task_is_tried_again(stage: Sta
 
 
 WAIT = Answer(choice="wait", by="test")
-NO_ANSWER = "wait"
 
 
 def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:

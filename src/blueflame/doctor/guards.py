@@ -68,9 +68,9 @@ class GuardReport:
         return not self.problems and not any(guard.state is GuardState.IMPOSSIBLE for guard in self.table)
 
 
-Verdict: TypeAlias = tuple[GuardState, str]
-UNSEEN: Verdict = (GuardState.IMPOSSIBLE, "the kernel gives no information about the process inside")
-Judge: TypeAlias = Callable[[TrialEvidence], Verdict]
+GuardFinding: TypeAlias = tuple[GuardState, str]
+UNSEEN: GuardFinding = (GuardState.IMPOSSIBLE, "the kernel gives no information about the process inside")
+Judge: TypeAlias = Callable[[TrialEvidence], GuardFinding]
 
 
 class GuardCheck(NamedTuple):
@@ -115,20 +115,20 @@ def list_probes(*, is_sandboxed: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check.probe for check in checks if check.probe))
 
 
-def _explain_unavailable(asked: SandboxLevel, problems: tuple[SandboxProblem, ...]) -> Verdict:
+def _explain_unavailable(asked: SandboxLevel, problems: tuple[SandboxProblem, ...]) -> GuardFinding:
     if asked is SandboxLevel.OFF:
         return GuardState.OFF, "sandbox.level is off: agents run as you"
     return GuardState.IMPOSSIBLE, "; ".join(problem.words for problem in problems) or "the sandbox is unavailable"
 
 
-def _examine_guard(check: GuardCheck, evidence: TrialEvidence, verdict: Verdict | None) -> Guard:
+def _examine_guard(check: GuardCheck, evidence: TrialEvidence, verdict: GuardFinding | None) -> Guard:
     if verdict is None and check.probe and not evidence.has_tried(check.probe):
         verdict = GuardState.IMPOSSIBLE, f"it could not be tried: {evidence.explain_untried()}"
     state, seen = verdict or check.judge(evidence)
     return Guard(name=check.name, holds=check.holds, state=state, seen=seen)
 
 
-def _judge(breaches: list[str], seen: str) -> Verdict:
+def _judge(breaches: list[str], seen: str) -> GuardFinding:
     if breaches:
         return GuardState.IMPOSSIBLE, f"NOT HELD: {'; '.join(breaches)}"
     return GuardState.ENFORCED, seen
@@ -137,7 +137,7 @@ def _judge(breaches: list[str], seen: str) -> Verdict:
 # --- walls of the sandbox
 
 
-def _judge_outside_reads(evidence: TrialEvidence) -> Verdict:
+def _judge_outside_reads(evidence: TrialEvidence) -> GuardFinding:
     listed = ["its folder was listed"] if "secret.txt" in evidence.main.read_captured("outside") else []
     return _judge(
         [*evidence.find_stolen("outside", "a file beside the checkout"), *listed],
@@ -145,7 +145,7 @@ def _judge_outside_reads(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_outside_writes(evidence: TrialEvidence) -> Verdict:
+def _judge_outside_writes(evidence: TrialEvidence) -> GuardFinding:
     made = ["a file was made"] if (evidence.fixture.outside / "new").exists() else []
     return _judge(
         [*evidence.find_changed("written.txt"), *evidence.find_changed("victim.txt"), *made],
@@ -153,14 +153,14 @@ def _judge_outside_writes(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_system_folders(evidence: TrialEvidence) -> Verdict:
+def _judge_system_folders(evidence: TrialEvidence) -> GuardFinding:
     marked = [folder for folder in SYSTEM_FOLDERS if os.path.lexists(Path(folder, evidence.fixture.mark))]
     return _judge(
         [f"a file was made in {folder}" for folder in marked], "new files in /, /usr, /etc, /tmp...: none came"
     )
 
 
-def _judge_history(evidence: TrialEvidence) -> Verdict:
+def _judge_history(evidence: TrialEvidence) -> GuardFinding:
     git = evidence.fixture.git
     breaches = [f"{name} was made" for name in NEW_IN_HISTORY if os.path.lexists(git / name)]
     breaches += [] if _read_text(git / "objects/shown") == "shown" else ["an object was changed"]
@@ -174,7 +174,7 @@ def _judge_history(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_home(evidence: TrialEvidence) -> Verdict:
+def _judge_home(evidence: TrialEvidence) -> GuardFinding:
     """Judge the home; what the configuration itself makes visible inside is not a breach."""
     shown = [mount.source for mount in evidence.main.box.mounts if mount.why.startswith("sandbox.")]
     known = [path for path in evidence.fixture.list_credentials() if not _is_in(path, shown)]
@@ -186,17 +186,17 @@ def _judge_home(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_environment(evidence: TrialEvidence) -> Verdict:
+def _judge_environment(evidence: TrialEvidence) -> GuardFinding:
     seen = "secrets planted in four variables, in every environment there is inside: not found"
     return _judge(evidence.find_stolen("environ", "a planted secret"), seen)
 
 
-def _judge_inherited_files(evidence: TrialEvidence) -> Verdict:
+def _judge_inherited_files(evidence: TrialEvidence) -> GuardFinding:
     breaches = [*evidence.find_stolen("inherited", "a file that we had open"), *evidence.find_changed("inherited.txt")]
     return _judge(breaches, "a file left open on purpose, by every number: closed")
 
 
-def _judge_other_processes(evidence: TrialEvidence) -> Verdict:
+def _judge_other_processes(evidence: TrialEvidence) -> GuardFinding:
     victim = evidence.fixture.victim
     killed = ["a process of ours was killed"] if victim is None or not victim.is_running else []
     return _judge(
@@ -205,7 +205,7 @@ def _judge_other_processes(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_daemons(evidence: TrialEvidence) -> Verdict:
+def _judge_daemons(evidence: TrialEvidence) -> GuardFinding:
     outlived = {"a daemon outlived its agent": evidence.gone_at_end}
     outlived["a daemon outlived its killed warden"] = bool(evidence.gone_with_warden)
     return _judge(
@@ -214,7 +214,7 @@ def _judge_daemons(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_network(evidence: TrialEvidence) -> Verdict:
+def _judge_network(evidence: TrialEvidence) -> GuardFinding:
     reached = evidence.fixture.find_reached("tcp", "udp")
     if reached and evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: a service of this machine was reached"
@@ -222,7 +222,7 @@ def _judge_network(evidence: TrialEvidence) -> Verdict:
     return _judge(breaches, "services of ours on 127.0.0.1, TCP and UDP: not reached")
 
 
-def _judge_sockets(evidence: TrialEvidence) -> Verdict:
+def _judge_sockets(evidence: TrialEvidence) -> GuardFinding:
     reached = evidence.fixture.find_reached("unix", "abstract")
     if reached == ["abstract"] and evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: an abstract socket of this machine was reached"
@@ -233,7 +233,7 @@ def _judge_sockets(evidence: TrialEvidence) -> Verdict:
     return _judge(breaches, f"sockets of ours ({' and '.join(ours)}): not reached")
 
 
-def _judge_gateway(evidence: TrialEvidence) -> Verdict:
+def _judge_gateway(evidence: TrialEvidence) -> GuardFinding:
     if evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: the gateway is not needed"
     lines = _read_gateway_log(evidence.main.folder / "gateway.jsonl")
@@ -245,7 +245,7 @@ def _judge_gateway(evidence: TrialEvidence) -> Verdict:
     return _judge(breaches, f"127.0.0.1 and a host that is not listed: refused ({lines[-1].get('rule', '')})")
 
 
-def _judge_capabilities(evidence: TrialEvidence) -> Verdict:
+def _judge_capabilities(evidence: TrialEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -257,7 +257,7 @@ def _judge_capabilities(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_namespaces(evidence: TrialEvidence) -> Verdict:
+def _judge_namespaces(evidence: TrialEvidence) -> GuardFinding:
     views = evidence.kernel_views
     if not {"everything", "nested"} <= views.keys():
         return UNSEEN
@@ -266,7 +266,7 @@ def _judge_namespaces(evidence: TrialEvidence) -> Verdict:
     return _judge([*evidence.find_escaped("unshare"), *apart], "a new user namespace: refused")
 
 
-def _judge_system_calls(evidence: TrialEvidence) -> Verdict:
+def _judge_system_calls(evidence: TrialEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -278,7 +278,7 @@ def _judge_system_calls(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_kernel_settings(evidence: TrialEvidence) -> Verdict:
+def _judge_kernel_settings(evidence: TrialEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -290,7 +290,7 @@ def _judge_kernel_settings(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_audit_log(evidence: TrialEvidence) -> Verdict:
+def _judge_audit_log(evidence: TrialEvidence) -> GuardFinding:
     watch = evidence.watch
     breaches = [*evidence.audit.findings, *([str(watch["problem"])] if watch.get("problem") else [])]
     breaches += ["its chain ends elsewhere"] if watch.get("last") != evidence.audit.last else []
@@ -303,7 +303,7 @@ def _judge_audit_log(evidence: TrialEvidence) -> Verdict:
 # --- limits, the watcher, and the checks of results
 
 
-def _judge_memory(evidence: TrialEvidence) -> Verdict:
+def _judge_memory(evidence: TrialEvidence) -> GuardFinding:
     trial, outcome = evidence.memory
     if outcome is None or not trial.read_captured("memory"):
         return GuardState.IMPOSSIBLE, NOT_RUN
@@ -317,7 +317,7 @@ def _judge_memory(evidence: TrialEvidence) -> Verdict:
     return GuardState.DETECTED, f"{sandbox} was ended on its way to more: it is watched"
 
 
-def _judge_processes(evidence: TrialEvidence) -> Verdict:
+def _judge_processes(evidence: TrialEvidence) -> GuardFinding:
     trial, outcome = evidence.many
     started, limit = len(trial.list_marks("children")), TINY_LIMITS["max_processes"]
     if outcome is None or not started:
@@ -331,7 +331,7 @@ def _judge_processes(evidence: TrialEvidence) -> Verdict:
     return GuardState.ENFORCED, f"a sandbox for {limit}: the kernel let {started} come up, and it was ended"
 
 
-def _judge_file_size(evidence: TrialEvidence) -> Verdict:
+def _judge_file_size(evidence: TrialEvidence) -> GuardFinding:
     with suppress(OSError):
         size = (evidence.main.checkout / "large").stat().st_size
         is_large = size > TINY_LIMITS["max_file_size_mb"] * MB
@@ -340,20 +340,20 @@ def _judge_file_size(evidence: TrialEvidence) -> Verdict:
     return GuardState.IMPOSSIBLE, "it could not be tried: no file was written"
 
 
-def _judge_open_files(evidence: TrialEvidence) -> Verdict:
+def _judge_open_files(evidence: TrialEvidence) -> GuardFinding:
     opened, limit = len(evidence.main.list_marks("open")), TINY_LIMITS["max_open_files"]
     breaches = [f"{opened} files were open at once"] if opened > limit else []
     return _judge(breaches, f"128 at once where {limit} are allowed: {opened} came up")
 
 
-def _judge_cpu(evidence: TrialEvidence) -> Verdict:
+def _judge_cpu(evidence: TrialEvidence) -> GuardFinding:
     view, limit = evidence.kernel_views.get("everything"), str(TINY_LIMITS["max_cpu_seconds"])
     breaches = evidence.find_escaped("cpu")
     breaches += [f"the kernel says {view.cpu_seconds}"] if view is not None and view.cpu_seconds != limit else []
     return _judge(breaches, f"2 s of computing where {limit} s is allowed: the kernel ended it")
 
 
-def _judge_disk(evidence: TrialEvidence) -> Verdict:
+def _judge_disk(evidence: TrialEvidence) -> GuardFinding:
     if evidence.disk is None or evidence.disk.reason is not ExitReason.DISK:
         return GuardState.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than required"
     return (
@@ -362,7 +362,7 @@ def _judge_disk(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_watcher(evidence: TrialEvidence) -> Verdict:
+def _judge_watcher(evidence: TrialEvidence) -> GuardFinding:
     breaches = _find_wrong_decisions(evidence, {CANARY: "block", "forbidden": "block", "honest": "allow"})
     return _judge(
         breaches + ([] if evidence.watch.get("proven") else ["the canary was not refused"]),
@@ -370,7 +370,7 @@ def _judge_watcher(evidence: TrialEvidence) -> Verdict:
     )
 
 
-def _judge_shell(evidence: TrialEvidence) -> Verdict:
+def _judge_shell(evidence: TrialEvidence) -> GuardFinding:
     try:
         find_shfmt()
     except Refused as e:
@@ -385,13 +385,13 @@ def _find_wrong_decisions(evidence: TrialEvidence, expected: dict[str, str]) -> 
     return [f"its log says {word} of the {name} call" for name, word in found.items() if word != expected[name]]
 
 
-def _judge_dead_watcher(evidence: TrialEvidence) -> Verdict:
+def _judge_dead_watcher(evidence: TrialEvidence) -> GuardFinding:
     code = evidence.dead_watcher
     breaches = [] if code == REFUSED_EXIT_CODE else [f"the hook ended with {code}, not {REFUSED_EXIT_CODE}"]
     return _judge(breaches, "the hook without a watcher: refused")
 
 
-def _judge_secrets(evidence: TrialEvidence) -> Verdict:
+def _judge_secrets(evidence: TrialEvidence) -> GuardFinding:
     if not evidence.validation.secrets.enabled:
         return GuardState.OFF, "validation.secrets.enabled is false"
     token = "ghp_" + "".join(choice(ascii_letters + digits) for _ in range(36))
@@ -401,7 +401,7 @@ def _judge_secrets(evidence: TrialEvidence) -> Verdict:
     return _judge(breaches, "a token made up just now, in an added line: found")
 
 
-def _judge_scope(evidence: TrialEvidence) -> Verdict:
+def _judge_scope(evidence: TrialEvidence) -> GuardFinding:
     if not evidence.validation.file_scope.enforce:
         return GuardState.OFF, "validation.file_scope.enforce is false"
     changes = [Change(status="M", path="src/mine.py"), Change(status="M", path="src/others.py")]

@@ -42,8 +42,8 @@ from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.replay import replay
-from blueflame.session.runtime_support import find_ignored_settings
 from blueflame.session.state import Session
+from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
 from blueflame.system.files import remove_drafts, write_atomically
@@ -151,7 +151,7 @@ class NoAnswerer:
 
 def check_runtimes(project: Project, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
     """Refuse when agents could not be started, also when a session is resumed."""
-    raise_refusal(project.repo, build_runtime_set(project, script=script, replay=replay).reasons(flow))
+    raise_refusal(project.repo, build_runtime_set(project, script=script, replay=replay).find_reasons(flow))
 
 
 def check_prerequisites(
@@ -167,7 +167,7 @@ def check_prerequisites(
         project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config
     )
     runtimes = build_runtime_set(project, script=script, replay=replay)
-    raise_refusal(project.repo, (*blockers, *runtimes.reasons(flow)))
+    raise_refusal(project.repo, (*blockers, *runtimes.find_reasons(flow)))
 
 
 def list_warnings(project: Project) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
+from blueflame.orchestrator.attempts.check_commit import run_diagnostics
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
-from blueflame.orchestrator.attempts.validator import run_diagnostics
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message

@@ -27,7 +27,7 @@ from blueflame.session.from_settings import (
     list_required_roles,
     list_stages,
 )
-from blueflame.session.runtime_support import find_unsupported_settings
+from blueflame.session.unsupported_settings import find_unsupported_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +40,22 @@ class RuntimeSet:
     script: Path | None = None
     replay: Path | None = None
 
-    def runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
+    def build_runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
         """Build each runtime that a role uses; raise Refused for one that this version lacks."""
         scripted, roles = self.script is not None, self.settings.roles.values()
         return self._build({choose_runtime(self.settings, role, scripted=scripted) for role in roles} | set(also))
 
-    def usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
+    def build_usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
         """As above; raise Refused with every reason why agents of this workflow could not be started."""
-        reasons = self.reasons(workflow)
+        reasons = self.find_reasons(workflow)
         if reasons:
             raise Refused("agents cannot be started: " + "; ".join(reasons))
-        return self.runtimes()
+        return self.build_runtimes()
 
-    def reasons(self, workflow: Workflow) -> tuple[str, ...]:
+    def find_reasons(self, workflow: Workflow) -> tuple[str, ...]:
         """Programs that are missing or too old, unsupported walls, missing credentials."""
         try:
-            made = self.runtimes()
+            made = self.build_runtimes()
         except Refused as reason:
             return (str(reason),)
         by_role = self._choose_runtimes(workflow)
@@ -77,7 +77,7 @@ class RuntimeSet:
                 except Refused as reason:
                     yield str(reason)
 
-    def at_work(self) -> Mapping[str, Runtime | None]:
+    def build_default(self) -> Mapping[str, Runtime | None]:
         """The runtimes of the default workflow; None for one that this version lacks."""
         name = self.settings.planning.workflow
         names = sorted(
@@ -91,7 +91,7 @@ class RuntimeSet:
         paths = self.settings.permissions.allowed_paths
         if not workflow.has_stage("plan"):
             return (build_single_task(request, paths),)
-        planner = self.runtimes().get(self._choose_runtimes(workflow)[PLANNER])
+        planner = self.build_runtimes().get(self._choose_runtimes(workflow)[PLANNER])
         if not isinstance(planner, ScriptedRuntime):
             return None
         brief = AgentBrief(

@@ -52,14 +52,14 @@ def build_context(
 
     def make_runtimes(changed: Settings) -> Mapping[str, Runtime]:
         runtimes = build_runtime_set(project, settings=changed, script=script, replay=cassette.replay)
-        return runtimes.usable(session.workflow)
+        return runtimes.build_usable(session.workflow)
 
     return SessionContext(
         settings=settings,
         repo=project.repo,
         paths=project.paths,
         engine=build_engine(project),
-        runtimes=build_runtime_set(project, settings=settings, script=script).runtimes(names),
+        runtimes=build_runtime_set(project, settings=settings, script=script).build_runtimes(names),
         clock=SystemClock(),
         environ=dict(os.environ),
         read_config=partial(read_trusted_config, project),

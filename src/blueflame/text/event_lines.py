@@ -34,7 +34,7 @@ class EventLine(NamedTuple):
 
 def describe_event(recorded: JournalEntry) -> EventLine:
     event = recorded.event
-    agent = AGENTS[type(event)](event) if type(event) in AGENTS else ORCHESTRATOR
+    agent = ACTORS[type(event)](event) if type(event) in ACTORS else ORCHESTRATOR
     name = f"Task_{event.cause}" if isinstance(event, happened.TaskMoved) else type(event).__name__
     action = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
     return EventLine(clean_line(agent), action, shorten_line(LONG_FORMS[type(event)](event), MAX_DETAIL_CHARS))
@@ -132,7 +132,7 @@ MOVED: Mapping[Cause, str] = {
 
 _H = happened
 
-AGENTS: Mapping[type, Callable[[Any], str]] = {
+ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.ProceedRequested: lambda e: e.by,
     _H.BudgetRaised: lambda e: e.by,
     _H.AttemptIntended: lambda e: e.attempt.agent_id,

@@ -18,9 +18,9 @@ from blueflame.doctor.fixtures import Machine, open_fixture
 from blueflame.doctor.guards import (
     OTHER_GUARDS,
     SANDBOX_GUARDS,
+    GuardFinding,
     GuardReport,
     GuardState,
-    Verdict,
     examine_guards,
     list_probes,
 )
@@ -50,7 +50,7 @@ def examine(
 TABLE = (*SANDBOX_GUARDS, *OTHER_GUARDS)
 
 
-def judge(name: str, evidence: TrialEvidence) -> Verdict:
+def judge(name: str, evidence: TrialEvidence) -> GuardFinding:
     return next(check.judge for check in TABLE if check.name == name)(evidence)
 
 

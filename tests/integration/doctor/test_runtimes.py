@@ -57,10 +57,10 @@ def test_a_runtime_without_a_program_is_ready_and_an_unknown_one_is_bad() -> Non
 def test_only_runtimes_that_the_workflow_uses_are_looked_at(repo: Path) -> None:
     roles = {"worker": {"runtime": "scripted"}, "planner": {"runtime": "claude"}, "validator": {"runtime": "mine"}}
     changes = {"roles": roles, "runtimes": {"mine": {"kind": "tmux"}}, "planning": {"workflow": "single"}}
-    assert list(build_runtime_set(open_project(configure(repo, changes))).at_work()) == ["scripted"]
+    assert list(build_runtime_set(open_project(configure(repo, changes))).build_default()) == ["scripted"]
 
     ground = open_project(configure(repo, {**changes, "planning": {"workflow": "waves"}}))
-    assert list(build_runtime_set(ground).at_work()) == ["claude", "mine", "scripted"]
+    assert list(build_runtime_set(ground).build_default()) == ["claude", "mine", "scripted"]
 
 
 def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: Path, program: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: 
             "roles": {role: {"runtime": "claude"} for role in ("planner", "worker", "validator")},
             "superpowers": {"plugin": plugin, "enabled": enabled},
         }
-        made = build_runtime_set(open_project(configure(repo, changes))).at_work()["claude"]
+        made = build_runtime_set(open_project(configure(repo, changes))).build_default()["claude"]
         assert isinstance(made, ClaudeRuntime)
         return made
 

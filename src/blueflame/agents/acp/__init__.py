@@ -29,7 +29,7 @@ from blueflame.agents.runtime import (
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
-from blueflame.session.runtime_support import is_program_named
+from blueflame.session.unsupported_settings import is_program_named
 from blueflame.system.files import write_atomically
 
 LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")

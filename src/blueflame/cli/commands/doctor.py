@@ -110,7 +110,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
             project.settings,
             config=project.loaded.path,
             now=SystemClock().now(),
-            runtimes=(runtimes := runtime_set.at_work()),
+            runtimes=(runtimes := runtime_set.build_default()),
         )
         yield from (
             DoctorFinding("credential", FindingState.WARNING, reason)

@@ -21,19 +21,19 @@ NO_TESTS = re.compile(r"no test specified|^\s*(exit 0|true|echo [^&|;]*)?\s*$")
 OWN_PREFIX = "~/.local"  # in the sandbox's own home: for package managers that this machine lacks
 
 
-class Manager(NamedTuple):
+class NodeManager(NamedTuple):
     program: str
     install: str
     run_all: str  # a script in every package of a workspace
     version: str = ""  # what to install where the program is missing
 
 
-NPM = Manager("npm", "install --no-package-lock --no-audit --no-fund", "run {} --workspaces --if-present")
+NPM = NodeManager("npm", "install --no-package-lock --no-audit --no-fund", "run {} --workspaces --if-present")
 NPM_LOCKED = NPM._replace(install="ci --no-audit --no-fund")
-PNPM = Manager("pnpm", "install --frozen-lockfile", "--recursive --if-present run {}", "9")
-YARN = Manager("yarn", "install --frozen-lockfile", "--silent workspaces run {}", "1")
-YARN_BERRY = Manager("yarn", "install --immutable", "workspaces foreach --all run {}")
-BUN = Manager("bun", "install --frozen-lockfile", "run --filter '*' {}", "1")
+PNPM = NodeManager("pnpm", "install --frozen-lockfile", "--recursive --if-present run {}", "9")
+YARN = NodeManager("yarn", "install --frozen-lockfile", "--silent workspaces run {}", "1")
+YARN_BERRY = NodeManager("yarn", "install --immutable", "workspaces foreach --all run {}")
+BUN = NodeManager("bun", "install --frozen-lockfile", "run --filter '*' {}", "1")
 
 
 def detect_node(files: ProjectFiles) -> ProjectCommands | None:
@@ -55,7 +55,7 @@ def detect_node(files: ProjectFiles) -> ProjectCommands | None:
     )
 
 
-def _choose_manager(files: ProjectFiles, package: Mapping[str, object]) -> tuple[Manager, tuple[str, ...]]:
+def _choose_manager(files: ProjectFiles, package: Mapping[str, object]) -> tuple[NodeManager, tuple[str, ...]]:
     """The manager of the lock file, and the commands that install it where this machine lacks it."""
     manager = _find_manager(files, package)
     if manager.program == "npm":
@@ -75,7 +75,7 @@ def _choose_manager(files: ProjectFiles, package: Mapping[str, object]) -> tuple
     )
 
 
-def _find_manager(files: ProjectFiles, package: Mapping[str, object]) -> Manager:
+def _find_manager(files: ProjectFiles, package: Mapping[str, object]) -> NodeManager:
     if files.has("pnpm-lock.yaml"):
         return PNPM._replace(version=_find_pnpm_version(files))
     if files.has("yarn.lock"):

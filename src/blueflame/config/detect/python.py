@@ -28,7 +28,7 @@ OTHER_WORDS = frozenset(  # requirements that the tests can do without, or that 
 MAX_READ = 50  # test files that are read to find the runner
 
 
-class Manager(NamedTuple):
+class PythonManager(NamedTuple):
     """A package manager that keeps its environment in .venv."""
 
     program: str
@@ -37,10 +37,10 @@ class Manager(NamedTuple):
 
 
 MANAGERS = (
-    Manager("uv", ("uv.lock",), "UV_PYTHON_DOWNLOADS=never {} sync --frozen"),
-    Manager("poetry", ("poetry.lock",), "POETRY_VIRTUALENVS_IN_PROJECT=true {} install"),
-    Manager("pdm", ("pdm.lock",), "{} install --frozen-lockfile"),
-    Manager("pipenv", ("Pipfile.lock",), "PIPENV_VENV_IN_PROJECT=1 {} sync --dev"),
+    PythonManager("uv", ("uv.lock",), "UV_PYTHON_DOWNLOADS=never {} sync --frozen"),
+    PythonManager("poetry", ("poetry.lock",), "POETRY_VIRTUALENVS_IN_PROJECT=true {} install"),
+    PythonManager("pdm", ("pdm.lock",), "{} install --frozen-lockfile"),
+    PythonManager("pipenv", ("Pipfile.lock",), "PIPENV_VENV_IN_PROJECT=1 {} sync --dev"),
 )
 
 
@@ -145,7 +145,7 @@ def _install_tool(program: str) -> tuple[str, ...]:
     return (f"python3 -m venv {TOOLS} && {TOOLS}/bin/pip install {program}",)
 
 
-def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager: Manager) -> Iterator[str]:
+def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager: PythonManager) -> Iterator[str]:
     program = manager.program
     if not files.is_installed(program):
         yield from _install_tool(program)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from blueflame.checks.failed_tests import mark_red_before
 from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
 from blueflame.git.merging import find_tree
 from blueflame.git.seed_checkout import seed_checkout
+from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_installed, restore_kept
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
-from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
+from blueflame.session.effects import DiagnoseTask
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
 
@@ -37,6 +40,17 @@ class CheckOrder:
     subject: str
     again: bool = False  # new names for commands that have run already, so that they run once more
     report: ReportCheck = lambda _line, _check: None
+
+
+async def run_diagnostics(
+    context: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
+) -> Sequence[Event]:
+    checks = await check_commit(context, session, effect.sha, effect.task)
+    result = session.tasks[effect.task].result
+    if checks and result is not None and not all(check.passed for check in checks):
+        on_base = await check_base(context, session, result.base)
+        checks = None if on_base is None else mark_red_before(checks, on_base)
+    return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
 async def check_commit(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.checks.failed_tests import mark_red_before
 from blueflame.checks.leftovers import find_validator_changes
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.repository import Repository
@@ -16,9 +15,8 @@ from blueflame.git.untrusted import read_checkout_head
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import GitFailed
-from blueflame.model.event import Checked, Event, VerdictGiven
+from blueflame.model.event import Event, VerdictGiven
 from blueflame.model.verdict import Violation
-from blueflame.orchestrator.attempts.check_commit import check_base, check_commit
 from blueflame.orchestrator.attempts.inspect_result import (
     find_audit_gaps,
     judge_output,
@@ -26,22 +24,10 @@ from blueflame.orchestrator.attempts.inspect_result import (
     summarize_audit,
 )
 from blueflame.orchestrator.attempts.instructions import gather_instructions
-from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.paths.locks import split_path
-from blueflame.session.effects import DiagnoseTask
 from blueflame.session.state import Session
-
-
-async def run_diagnostics(
-    context: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
-) -> Sequence[Event]:
-    checks = await check_commit(context, session, effect.sha, effect.task)
-    result = session.tasks[effect.task].result
-    if checks and result is not None and not all(check.passed for check in checks):
-        on_base = await check_base(context, session, result.base)
-        checks = None if on_base is None else mark_red_before(checks, on_base)
-    return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
 def build_validator_prompt(context: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:

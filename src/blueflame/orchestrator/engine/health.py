@@ -43,7 +43,7 @@ class HealthMonitor:
         }
         return await asyncio.to_thread(self._add_progress, live, reports)
 
-    def hints(self) -> AsyncIterator[str]:
+    def iterate_hints(self) -> AsyncIterator[str]:
         """Ids of attempts to which something happened."""
         return self._engine.events()
 

@@ -58,7 +58,7 @@ def assemble_changeset(inputs: MergeInputs, mode: str) -> MergeCommit | Conflict
     return commit if isinstance(commit, CannotRebase) else MergeCommit(commit, folded.tree)
 
 
-def trial_merge(inputs: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
+def merge_some(inputs: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
     """Merge only these tasks of a changeset onto the base, to check them; None where they conflict.
 
     The same trial gives the same commit every time, so its checks are found after a crash.

@@ -9,7 +9,7 @@ from blueflame.checks.failed_tests import mark_red_before
 from blueflame.git.merging import find_tree
 from blueflame.model.event import ChangesetJudged, Event
 from blueflame.orchestrator.check_runner import CheckRunner, Checks, list_blamed, list_failed
-from blueflame.orchestrator.merging.assemble import MergeInputs, trial_merge
+from blueflame.orchestrator.merging.assemble import MergeInputs, merge_some
 from blueflame.session.consequences import build_failed_verdict
 from blueflame.session.merging.queue import trim_changeset
 
@@ -46,7 +46,7 @@ async def _bisect_tasks(
     shown: Checks = ()
     while bad - green > 1:
         middle = (green + bad) // 2
-        made = await asyncio.to_thread(trial_merge, inputs, tasks[:middle])
+        made = await asyncio.to_thread(merge_some, inputs, tasks[:middle])
         if made is None:
             return None
         checks = mark_red_before(await runner.examine(made.commit, made.tree, on_base), on_base)

@@ -99,7 +99,7 @@ class Exporter:
         """Export when an agent starts or ends; without hints the next heartbeat does."""
         await self._begun.wait()
         with suppress(WorldError):
-            async for _hint in self._monitor.hints():
+            async for _hint in self._monitor.iterate_hints():
                 self._changed.set()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.model.runtime_support import CAPABILITIES, RUNTIMES, Enforcement
 from blueflame.model.settings import Settings
-from blueflame.session.runtime_support import find_ignored_settings, find_unsupported_settings
+from blueflame.session.unsupported_settings import find_ignored_settings, find_unsupported_settings
 
 
 def settings(**sections: object) -> Settings:
