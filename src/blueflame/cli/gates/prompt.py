@@ -84,7 +84,7 @@ class GatePrompt:
         if gate.kind is not GateKind.CHANGESET or not context.view:  # its view has the title already
             self._console.print(Text(clean_line(gate.title), "head"))
         try:
-            while (answer := await self._once(gate, context)) is None:
+            while (answer := await self._ask_once(gate, context)) is None:
                 pass
         except asyncio.CancelledError:
             self._keyboard.discard_typed()  # half an answer must not answer the next gate
@@ -98,13 +98,13 @@ class GatePrompt:
             Text(f"Answered elsewhere: {clean_text(answer.choice)}, by {clean_line(answer.by)}.", "quiet")
         )
 
-    async def _once(self, gate: Gate, context: GateContext) -> Answer | None:
+    async def _ask_once(self, gate: Gate, context: GateContext) -> Answer | None:
         """Ask once; None asks again."""
         offered = list_offers(gate, context)
         typed = await self._prompt(format_choices(offered) + "? ")
         option = find_choice(typed, offered)
         if typed.lower() in HELP:
-            self._help(offered)
+            self._print_help(offered)
         elif option is None:
             self._complain(typed, offered)
         elif option is VIEW:
@@ -112,7 +112,7 @@ class GatePrompt:
         elif option.name in EDIT_CHOICES:
             return await self._edit(gate, context, option.name)
         elif option.needs_note:
-            return await self._noted(gate, option)
+            return await self._ask_note(gate, option)
         else:
             return Answer(choice=option.name)
         return None
@@ -122,7 +122,7 @@ class GatePrompt:
         self._console.file.flush()
         return await self._keyboard.read_line()
 
-    def _help(self, offered: Sequence[Option]) -> None:
+    def _print_help(self, offered: Sequence[Option]) -> None:
         rows = [(Text(_format_choice(option), "key"), option.label) for option in offered]
         self._console.print(build_columns(rows))
         self._console.print(
@@ -139,7 +139,7 @@ class GatePrompt:
         diff = await asyncio.to_thread(context.diff)
         await show_in_pager(render_diff(diff or "(no difference)"), self._console)
 
-    async def _noted(self, gate: Gate, option: Option) -> Answer | None:
+    async def _ask_note(self, gate: Gate, option: Option) -> Answer | None:
         question = NOTE_QUESTIONS.get((gate.kind, option.name), "Why")
         while (typed := await self._prompt(f"{question}: > ")) != BACK:
             if (problem := _check_note(gate, option, typed)) is None:
@@ -161,7 +161,7 @@ class GatePrompt:
                     return Answer(choice=choice, payload=build_edit_payload(read_plan(copy)))
                 self._console.print(Text("The edited plan is invalid:", "bad"))
                 self._console.print(build_columns([(Text(BAD, "bad"), clean_text(problem)) for problem in problems]))
-                if not await self._again():
+                if not await self._ask_again():
                     self._console.print(Text("Given up: the plan is unchanged.", "quiet"))
                     return None
 
@@ -184,7 +184,7 @@ class GatePrompt:
             return None
         return [*find_edit_problems(gate, tasks), *context.problems_of(tasks)]
 
-    async def _again(self) -> bool:
+    async def _ask_again(self) -> bool:
         while True:
             typed = (await self._prompt("(e)dit again / (g)ive up? ")).lower()
             if typed in ("e", "edit", "g", "give up"):

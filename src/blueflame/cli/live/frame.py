@@ -51,9 +51,10 @@ class SessionFrame:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        head = [*self._head(width), *self._parked(), *self._overlaps()]
-        gates = [line for gate in [*self.session.open_gates.values()][:MAX_QUESTIONS] for line in self._question(gate)]
-        rows = self._rows()
+        head = [*self._draw_head(width), *self._draw_parked(), *self._draw_overlaps()]
+        asked = [*self.session.open_gates.values()][:MAX_QUESTIONS]
+        gates = [line for gate in asked for line in self._draw_question(gate)]
+        rows = self._build_rows()
         left = self.height - 1 - _count_head_lines(head, width) - _count_with_gap(gates)
         most = max(left - 1, 1)
         left -= _count_with_gap(rows[:most])
@@ -64,7 +65,7 @@ class SessionFrame:
         for part in (agents, gates, recent):
             yield from [Text(), *part] if part else []
 
-    def _head(self, width: int) -> list[RenderableType]:
+    def _draw_head(self, width: int) -> list[RenderableType]:
         session = self.session
         stage = f"cycle {session.cycle}" if session.cycle else ""
         name = session.id if width > NARROWEST else ""
@@ -73,7 +74,7 @@ class SessionFrame:
         title = Heading("Blue Flame", stage, doing.replace("_", " "), format_clock(age), name)
         return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
 
-    def _parked(self) -> list[RenderableType]:
+    def _draw_parked(self) -> list[RenderableType]:
         """One line per runtime."""
         waits = {name: _build_parked_status(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.status
@@ -85,19 +86,19 @@ class SessionFrame:
             for name in sorted(waits)
         ]
 
-    def _overlaps(self) -> list[RenderableType]:
+    def _draw_overlaps(self) -> list[RenderableType]:
         return [
             _keep_on_one_line(Text(f"! {clean_line(describe_overlap(each))}", "warn"))
             for each in list_current_overlaps(self.session)[:MAX_QUESTIONS]
         ]
 
-    def _question(self, gate: Gate) -> list[Text]:
+    def _draw_question(self, gate: Gate) -> list[Text]:
         title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), clean_line(gate.title))
         choices = "|".join(option.name for option in gate.options)
         how = [Text(f"  blueflame answer {gate.id} {choices}", "quiet")] if self.asked_elsewhere else []
         return [_keep_on_one_line(line) for line in (title, *how)]
 
-    def _rows(self) -> list[AgentRow]:
+    def _build_rows(self) -> list[AgentRow]:
         records = [self.session.attempts[name] for name in self.session.live]
         ordered = sorted(records, key=lambda record: (record.intended_at, record.attempt.id))
         return [

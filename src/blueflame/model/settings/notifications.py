@@ -53,17 +53,17 @@ class NotifierSettings(Section):
         if self.kind == "command" and not self.command:
             raise InvalidValue("is missing, and kind: command needs it", "write the command", at=("command",), got=None)
         if self.kind != "command" and self.command is not None:
-            raise self._odd("command", "command")
+            raise self._build_error("command", "command")
         given = [name for name in ("url", "url_from") if getattr(self, name) is not None]
         if self.kind == "webhook" and len(given) != 1:
             wrong = "is there, and url_from too" if given else "is missing, and so is url_from"
             raise InvalidValue(wrong, "write one of url and url_from", at=("url",), got=self.url)
         if self.kind != "webhook" and given:
-            raise self._odd(given[0], "webhook")
+            raise self._build_error(given[0], "webhook")
         if self.url is not None and (fault := find_url_problem(self.url)):
             raise InvalidValue(fault, URL_HINT, at=("url",), got=self.url)
         return self
 
-    def _odd(self, name: str, kind: str) -> InvalidValue:
+    def _build_error(self, name: str, kind: str) -> InvalidValue:
         right = f"remove it, or write kind: {kind}"
         return InvalidValue(f"does not go with kind: {self.kind}", right, at=(name,), got=getattr(self, name))
