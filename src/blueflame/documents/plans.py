@@ -22,7 +22,7 @@ from blueflame.documents.yaml import (
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.ids import is_task_id
 from blueflame.model.suggestions import suggest
-from blueflame.model.task import HistoryEntry, Task, TaskRecord
+from blueflame.model.task import HistoryEntry, Task, TaskRecord, dump_task
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
@@ -134,16 +134,7 @@ def _build_task_fields(task: Task) -> dict[str, YamlValue]:
         "validator_model": task.validator_model,
         "estimate_minutes": task.estimate_minutes,
     }
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "priority": task.priority,
-        "cohesion_group": task.cohesion_group,
-        "dependencies": task.dependencies,
-        "file_locks": task.file_locks,
-        **{name: value for name, value in optional.items() if value is not None},
-    }
+    return {**dump_task(task), **{name: value for name, value in optional.items() if value is not None}}
 
 
 def _build_record_fields(record: TaskRecord) -> dict[str, YamlValue]:
