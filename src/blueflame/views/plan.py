@@ -110,7 +110,7 @@ def build_dry_run_view(
         problems=tuple(found),
         warnings=tuple(find_plan_warnings(known)) if known else (),
     )
-    agents = tuple(_list_planned_agents(len(known), flow, limits))
+    agents = tuple(_list_planned_agents(None if tasks is None else len(tasks), flow, limits))
     return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=agents)
 
 
@@ -118,13 +118,14 @@ def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...
     return tuple(tuple(batch) for batch in plan_batches(tasks, limits.workers))
 
 
-def _list_planned_agents(tasks: int, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
+def _list_planned_agents(tasks: int | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
+    """`tasks` is None before there is a plan: then as many at once as there may be."""
     counts = {PLANNER: (1, 1), WORKER: (tasks, limits.workers), VALIDATOR: (tasks, limits.validators)}
     return [
         PlannedAgents(
             role=role,
-            agents=counts[role][0],
-            at_once=min(counts[role][1], max(counts[role][0], 1)),
+            agents=counts[role][0] or 0,
+            at_once=counts[role][1] if counts[role][0] is None else min(counts[role][1], max(counts[role][0] or 0, 1)),
             runtime=limits.get_runtime(role),
             model=limits.get_model(role),
         )
