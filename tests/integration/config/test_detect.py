@@ -138,6 +138,83 @@ def test_each_ecosystem_has_its_checks_and_registries(tmp_path: Path, skeleton: 
     assert set(found.registries) == set(skeleton.registries)
 
 
+def write_scripts(**scripts: str) -> str:
+    return json.dumps({"scripts": {name.replace("__", ":"): text for name, text in scripts.items()}})
+
+
+SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a browser that another script starts": (
+        write_scripts(test="npm run unit && npm run browser", unit="mocha test", browser="playwright test"),
+        ("npm run unit",),
+    ),
+    "a browser behind a pattern of scripts": (
+        write_scripts(test="run-s lint test-*", **{"test-node": "mocha test", "test-e2e": "vitest run -c e2e.ts"}),
+        ("npm run test-node",),
+    ),
+    "a folder named like a script": (
+        write_scripts(test="karma start", test__unit="mocha test"),
+        ("npm run test:unit",),
+    ),
+    "a linter that writes": (
+        write_scripts(test="jest", lint="biome lint --write .", lint__check="biome lint ."),
+        ("npm test", "npm run lint:check"),
+    ),
+    "only a linter that writes": (write_scripts(test="jest", lint="eslint --fix ."), ("npm test",)),
+    "types by another name": (
+        write_scripts(test="jest", check__lint="eslint .", check__type="tsc"),
+        ("npm test", "npm run check:lint", "npm run check:type"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_that_need_a_browser_or_write_are_not_checks(tmp_path: Path, name: str) -> None:
+    package, checks = SCRIPTS[name]
+    made = repository(tmp_path / "r", {"package.json": package, "index.js": ""})
+    assert survey_repository(made).commands.checks == checks
+
+
+def test_a_linter_at_the_start_of_the_test_script_does_not_hide_the_tests(tmp_path: Path) -> None:
+    package = write_scripts(test="xo && NODE_ENV=test ava && npm run more && tsd", more="node more.js")
+    (project,) = survey_repository(repository(tmp_path / "r", {"package.json": package, "a.js": ""})).projects
+    assert [candidate.tests for candidate in project.candidates] == [
+        ("npm test",),
+        ("NODE_ENV=test npm exec --no -- ava", "npm run more"),
+    ]
+
+
+def test_a_pinned_package_manager_with_its_digest_is_installed(tmp_path: Path) -> None:
+    package = json.dumps({"packageManager": "pnpm@11.1.0+sha512.0a-b_c", "scripts": {"test": "vitest run"}})
+    made = repository(tmp_path / "r", {"package.json": package, "pnpm-lock.yaml": "lockfileVersion: '9.0'\n"})
+    assert survey_repository(made, lambda _program: False).commands.setup[0].endswith(" pnpm@11.1.0")
+
+
+TOP_MAKEFILE = "test: all\n\t@true\n"
+
+
+def test_scripts_of_another_language_beside_the_tests_are_no_tests(tmp_path: Path) -> None:
+    files = {
+        "Makefile": TOP_MAKEFILE,
+        "lib/a.c": "",
+        "tests/unity/report_summary.py": "import unittest\n",
+        "tests/test-speed.py": "import unittest\n",
+    }
+    assert survey_repository(repository(tmp_path / "r", files)).commands.checks == ("make test",)
+
+
+def test_the_tests_of_the_whole_go_before_those_of_one_folder(tmp_path: Path) -> None:
+    files = {"Makefile": TOP_MAKEFILE, "lib/a.c": "", "build/meson/meson.build": "", "build/cmake/CMakeLists.txt": ""}
+    found = survey_repository(repository(tmp_path / "r", files)).commands
+    assert found.checks == ("make test",)
+
+
+def test_a_build_without_tests_is_a_check_but_no_reason_to_skip_the_makefile(tmp_path: Path) -> None:
+    files = {"Makefile": TOP_MAKEFILE, "a.c": "", "CMakeLists.txt": "add_executable(a a.c)\n"}
+    found = survey_repository(repository(tmp_path / "r", files)).commands
+    assert found.tests == ("make test",)
+    assert found.lints == ("cmake -S . -B /tmp/build && cmake --build /tmp/build -j2",)
+
+
 def test_a_surveyed_repository_is_left_untouched(repo: Path) -> None:
     before = subprocess.run(
         ["git", "status", "--porcelain", "--ignored"], cwd=repo, capture_output=True, check=True

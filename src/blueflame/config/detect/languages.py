@@ -114,8 +114,11 @@ def detect_cmake(files: ProjectFiles) -> ProjectCommands | None:
     tested = re.search(r"\b(enable_testing|add_test|include\s*\(\s*CTest)", text, re.IGNORECASE)
     folder = "build" if files.is_ignored("build/") else "/tmp/build"  # noqa: S108 - the sandbox's own; never committed
     build = f"cmake -S . -B {folder} && cmake --build {folder} -j2"
-    test = f"{build} && ctest --test-dir {folder} --output-on-failure" if tested else build
-    return ProjectCommands(candidates=(Candidate(tests=(test,)),))
+    if not tested:
+        return ProjectCommands(lints=(build,))
+    return ProjectCommands(
+        candidates=(Candidate(tests=(f"{build} && ctest --test-dir {folder} --output-on-failure",)),)
+    )
 
 
 SINGLE_FILES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from blueflame.config.detect.commands import Candidate, ProjectCommands
@@ -11,10 +12,17 @@ from blueflame.config.detect.project_files import ProjectFiles, as_dict
 
 MANIFESTS = ("package.json",)
 UNIT_SCRIPTS = ("test:unit", "test-unit", "unit", "test:node", "test-node", "test:ci", "test-ci")
-LINT_SCRIPTS = ("lint", "typecheck", "type-check")
+LINT_SCRIPTS = (  # of each row the first that only looks
+    ("lint:check", "check:lint", "lint"),
+    ("typecheck", "type-check", "check:type", "check:types", "check-types", "types:check"),
+)
+RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "run-s", "run-p", "npm-run-all"})  # of other scripts
+LINTS = re.compile(r"\b(\w*lint\w*|xo|standard|prettier|biome|tsd|tsc|format|check|type-?check)\b")
+PROGRAM = re.compile(r"^((?:\w+=\S*\s+)*)(\S+)")  # after variables
+WRITES = re.compile(r"--(fix|write)\b")
 NEEDS_A_BROWSER = re.compile(
     r"playwright|cypress|karma|wtr\b|web-test-runner|testcafe|nightwatch|wdio|selenium|puppeteer|airtap|testem"
-    r"|ng test|grunt test"
+    r"|ng test|grunt test|\be2e\b"
 )
 WATCHES = re.compile(r"\b(react-scripts test|vitest(?! run)|jest --watch|ng test|vue-cli-service test)")
 NO_TESTS = re.compile(r"no test specified|^\s*(exit 0|true|echo [^&|;]*)?\s*$")
@@ -25,15 +33,18 @@ class NodeManager(NamedTuple):
     program: str
     install: str
     run_all: str  # a script in every package of a workspace
+    run_program: str  # a program that was installed
     version: str = ""  # what to install where the program is missing
 
 
-NPM = NodeManager("npm", "install --no-package-lock --no-audit --no-fund", "run {} --workspaces --if-present")
+NPM = NodeManager(
+    "npm", "install --no-package-lock --no-audit --no-fund", "run {} --workspaces --if-present", "exec --no --"
+)
 NPM_LOCKED = NPM._replace(install="ci --no-audit --no-fund")
-PNPM = NodeManager("pnpm", "install --frozen-lockfile", "--recursive --if-present run {}", "9")
-YARN = NodeManager("yarn", "install --frozen-lockfile", "--silent workspaces run {}", "1")
-YARN_BERRY = NodeManager("yarn", "install --immutable", "workspaces foreach --all run {}")
-BUN = NodeManager("bun", "install --frozen-lockfile", "run --filter '*' {}", "1")
+PNPM = NodeManager("pnpm", "install --frozen-lockfile", "--recursive --if-present run {}", "exec", "9")
+YARN = NodeManager("yarn", "install --frozen-lockfile", "--silent workspaces run {}", "run", "1")
+YARN_BERRY = NodeManager("yarn", "install --immutable", "workspaces foreach --all run {}", "run")
+BUN = NodeManager("bun", "install --frozen-lockfile", "run --filter '*' {}", "x", "1")
 
 
 def detect_node(files: ProjectFiles) -> ProjectCommands | None:
@@ -48,9 +59,11 @@ def detect_node(files: ProjectFiles) -> ProjectCommands | None:
         tests = (f"{manager.program} {manager.run_all.format(shared)}",)
     install = (*before, f"{manager.program} {manager.install}")
     built = (*install, f"{manager.program} run build") if "build" in scripts else ()
+    whole = [Candidate(setup=setup, tests=tests) for setup in (install, built) if setup]
+    parts = tuple(_list_test_parts(manager, scripts[test])) if test else ()
     return ProjectCommands(
-        candidates=tuple(Candidate(setup=setup, tests=tests) for setup in (install, built) if setup),
-        lints=tuple(f"{manager.program} run {name}" for name in LINT_SCRIPTS if scripts.get(name)),
+        candidates=(*whole, *([Candidate(setup=install, tests=parts)] if parts else [])),
+        lints=tuple(f"{manager.program} run {name}" for name in _list_lint_scripts(scripts)),
         registries=("npm",),
     )
 
@@ -65,7 +78,7 @@ def _choose_manager(files: ProjectFiles, package: Mapping[str, object]) -> tuple
         return manager._replace(program=f"node {own[0]}"), ()
     if files.is_installed(manager.program):
         return manager, ()
-    pinned = re.fullmatch(rf"{manager.program}@([\w.-]+)(\+\w+)?", str(package.get("packageManager", "")))
+    pinned = re.fullmatch(rf"{manager.program}@([\w.-]+)(\+[\w.-]+)?", str(package.get("packageManager", "")))
     version = pinned[1] if pinned else manager.version
     name = "@yarnpkg/cli-dist" if manager is YARN_BERRY else manager.program
     wanted = f"{name}@{version}" if version else name
@@ -99,15 +112,55 @@ def _find_pnpm_version(files: ProjectFiles) -> str:
 def _choose_test_script(scripts: Mapping[str, str]) -> str | None:
     """`test`, unless it needs a browser and there is one for the units."""
     usual = scripts.get("test", "")
-    units = [name for name in UNIT_SCRIPTS if scripts.get(name) and not NEEDS_A_BROWSER.search(scripts[name])]
-    if usual and not NO_TESTS.search(usual) and not (units and NEEDS_A_BROWSER.search(usual)):
+    units = [name for name in UNIT_SCRIPTS if scripts.get(name) and not _needs_a_browser(scripts, name)]
+    if usual and not NO_TESTS.search(usual) and not (units and _needs_a_browser(scripts, "test")):
         return "test"
     return units[0] if units else None
+
+
+def _needs_a_browser(scripts: Mapping[str, str], name: str) -> bool:
+    return any(NEEDS_A_BROWSER.search(scripts[each]) for each in _list_reached_scripts(scripts, name))
+
+
+def _list_reached_scripts(scripts: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The script and those that it runs by their names: `npm run a`, `run-s a b:*`."""
+    reached = [name]
+    for each in reached:
+        named = tuple(_list_named_scripts(scripts[each]))
+        reached += [other for other in scripts if other not in reached and any(fnmatchcase(other, n) for n in named)]
+    return tuple(reached)
+
+
+def _list_named_scripts(text: str) -> Iterator[str]:
+    for command in re.split(r"[;&|]+", text):
+        program, *words = re.sub(r"[\"']", " ", command).split() or [""]
+        yield from words if program in RUNNERS else ()
+
+
+def _list_lint_scripts(scripts: Mapping[str, str]) -> Iterator[str]:
+    for names in LINT_SCRIPTS:
+        found = [name for name in names if scripts.get(name) and not WRITES.search(scripts[name])]
+        yield from found[:1]
 
 
 def _build_run_line(program: str, script: str, text: str) -> str:
     line = f"{program} test" if script == "test" else f"{program} run {script}"
     return f"CI=true {line}" if WATCHES.search(text) else line
+
+
+def _list_test_parts(manager: Manager, text: str) -> Iterator[str]:
+    """The tests of a script that runs linters first: a linter that is red must not hide them."""
+    parts = [part.strip() for part in text.split("&&")]
+    if len(parts) < 2 or not any(LINTS.search(part) for part in parts):
+        return
+    for part in (part for part in parts if not LINTS.search(part)):
+        yield PROGRAM.sub(lambda found: found[1] + _word_program(manager, found[2]), part)
+
+
+def _word_program(manager: Manager, program: str) -> str:
+    if program in RUNNERS:
+        return manager.program
+    return program if program == "node" else f"{manager.program} {manager.run_program} {program}"
 
 
 def _has_workspaces(files: ProjectFiles, package: Mapping[str, object]) -> bool:

@@ -48,12 +48,13 @@ def detect_projects(files: ProjectFiles) -> tuple[ProjectCommands, ...]:
     runner = fallback[0]
     if not any(project.tests for project in found):
         return (*found, runner)
-    more = [Candidate(setup=found[0].candidates[0].setup, tests=runner.tests)] if runner.tests else []
-    lints = () if any(project.lints for project in found) else runner.lints
     only = [project for project in found if project.tests]
     if len(only) == 1:  # the target tests the whole repository: another way to test its one project
-        at = found.index(only[0])
-        found[at] = replace(found[at], candidates=(*found[at].candidates, *more), lints=found[at].lints or lints)
+        at, own = found.index(only[0]), only[0].candidates
+        more = (Candidate(setup=own[0].setup, tests=runner.tests),) if runner.tests else ()
+        lints = () if any(project.lints for project in found) else runner.lints
+        both = (*more, *own) if only[0].folder else (*own, *more)
+        found[at] = replace(only[0], candidates=both, lints=only[0].lints or lints)
     return tuple(found)
 
 

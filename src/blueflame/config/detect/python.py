@@ -25,6 +25,7 @@ OTHER_WORDS = frozenset(  # requirements that the tests can do without, or that 
         *("mysql", "oracle", "postgres", "postgresql", "gpu"),
     )
 )
+COLLECTED = r"(?:.+/)?(?:test\w*|\w+_tests?|conftest)\.py"  # what runners collect, of the files beside tests
 MAX_READ = 50  # test files that are read to find the runner
 
 
@@ -64,7 +65,7 @@ def detect_python(files: ProjectFiles) -> ProjectCommands | None:
 
 
 def _find_test_command(files: ProjectFiles, tools: dict[str, Any]) -> str | None:
-    tests = [file for file in files.files if file.endswith(".py") and is_test_file(file)]
+    tests = [file for file in files.find(COLLECTED) if is_test_file(file)]
     read = [files.read_text(file) for file in tests[:MAX_READ]]
     if own := files.find(r"(tests?/)?run_?tests\.py"):
         return f"{{python}} {own[0]}"
