@@ -125,6 +125,8 @@ def _format_validation(survey: Survey, proof: Proof) -> Iterator[str]:
         yield "    commands: []                # name the command that runs your tests"
     else:
         yield "    commands:"
+    if left := proof.describe_left_behind():
+        yield f"      # {left}"
     for command in commands:
         if red := proof.describe_red(command):
             yield f"      # red on {survey.base_branch}, {red}"

@@ -19,6 +19,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import CheckOrder, run_order
+from blueflame.orchestrator.attempts.launch import IGNORE_LEFTOVERS
 from blueflame.orchestrator.baseline import BaselineFile, BaselineKey, digest_commands
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.diagnostics import ReportCheck
@@ -29,6 +30,8 @@ from blueflame.orchestrator.wiring import build_command_context
 from blueflame.system.clock import SystemClock
 
 STOP_GRACE = 2.0
+LIST_CHANGES = "git -c core.quotePath=false status --porcelain"
+OWN_LINES = (IGNORE_LEFTOVERS, LIST_CHANGES)
 T = TypeVar("T")
 
 
@@ -47,6 +50,7 @@ def try_settings(project: Project, report: ReportCheck) -> tuple[Check, ...]:
         setup=worktree.setup, registries=worktree.registries, tests=checks.commands if checks.enabled else ()
     )
     ended = asyncio.run(_run_trial(context, owner, partial(_try_commands, context, owner, commands, report)))
+    ended = tuple(check for check in ended if check.name not in OWN_LINES)
     save_baseline(project, project.settings, ended)
     return ended
 
@@ -93,28 +97,52 @@ async def _try_project(
     """The first candidate that is good enough, or else the best of them."""
     tried: list[TriedProject] = []
     for n, candidate in enumerate(project.candidates or (Candidate(),), start=1):
-        commands = Commands(
-            setup=candidate.setup, tests=candidate.tests, lints=project.lints, registries=project.registries
-        )
-        checks = await _try_commands(context, f"{owner}-{n}", commands, report)
-        tried.append(TriedProject(project=project, candidate=candidate, checks=checks))
-        if is_good_enough(tried[-1]) or any(check.timed_out for check in checks):
+        tried.append(await _try_candidate(context, f"{owner}-{n}", project, candidate, report))
+        if is_good_enough(tried[-1]):
+            return await _try_in_copy(context, f"{owner}-{n}-copy", tried[-1], report)
+        if any(check.timed_out for check in tried[-1].checks):
             return tried[-1]
     usable = [each for each in tried if is_usable(each)]
     return min(usable, key=lambda each: len(each.failures), default=tried[0])
 
 
+async def _try_in_copy(context: SessionContext, owner: str, tried: TriedProject, report: ReportCheck) -> TriedProject:
+    """The same in a copy, where the tests change the checkout: agents would commit that. With a setup, it stays."""
+    if not tried.left_behind or tried.candidate.setup:
+        return tried
+    again = await _try_candidate(context, owner, tried.project, tried.candidate.run_in_copy(), report)
+    return again if is_good_enough(again) and not again.left_behind else tried
+
+
+async def _try_candidate(
+    context: SessionContext, owner: str, project: ProjectCommands, candidate: Candidate, report: ReportCheck
+) -> TriedProject:
+    commands = Commands(
+        setup=candidate.setup, tests=candidate.tests, lints=project.lints, registries=project.registries
+    )
+    ended = await _try_commands(context, owner, commands, report)
+    left = [line[3:] for check in ended if check.name == LIST_CHANGES for line in check.output.splitlines()]
+    checks = tuple(check for check in ended if check.name not in OWN_LINES)
+    return TriedProject(project=project, candidate=candidate, checks=checks, left_behind=tuple(left))
+
+
 async def _try_commands(
     context: SessionContext, owner: str, commands: Commands, report: ReportCheck
 ) -> tuple[Check, ...]:
+    """Run setup and checks, with lines of our own that find what the checks leave in the checkout."""
+
+    def report_theirs(line: str, check: Check | None) -> None:
+        if line not in OWN_LINES:
+            report(line, check)
+
     worktree = context.settings.worktree.model_copy(update={"setup": commands.setup, "registries": commands.registries})
     order = CheckOrder(
         owner=owner,
         base_branch=context.repo.base_branch,
-        lines=commands.checks,
+        lines=(IGNORE_LEFTOVERS, *commands.checks, LIST_CHANGES),
         sha=context.repo.base_sha,
         subject="try",
-        report=report,
+        report=report_theirs,
     )
     settings = context.settings.model_copy(update={"worktree": worktree})
     ended = await run_order(replace(context, settings=settings), order)

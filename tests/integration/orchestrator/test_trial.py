@@ -44,6 +44,24 @@ def test_the_first_candidate_that_works_is_chosen_and_nothing_is_left(repo: Path
     assert not (repo / "made").exists()
 
 
+def test_tests_that_change_tracked_files_run_in_a_copy(repo: Path) -> None:
+    project = open_configured(repo)
+    build = "echo x >> README.md && touch built"
+    seen: list[str] = []
+    found = ProjectCommands(candidates=(Candidate(tests=(build,)),))
+    proof = try_projects(project, [found], lambda line, _check: seen.append(line))
+
+    assert proof.commands.tests == (f"rm -rf /tmp/copy && cp -a . /tmp/copy && cd /tmp/copy && {build}",)
+    assert proof.left_behind == ()
+    assert set(seen) == {build, *proof.commands.tests}
+
+
+def test_what_checks_leave_after_a_setup_is_reported(repo: Path) -> None:
+    found = ProjectCommands(candidates=(Candidate(setup=("touch installed",), tests=("touch 'my report'",)),))
+    proof = try_projects(open_configured(repo), [found], lambda _line, _check: None)
+    assert proof.left_behind == ('"my report"',)
+
+
 def test_a_red_base_is_known_from_then_on_and_a_green_one_is_no_reason_to_warn(repo: Path) -> None:
     red = open_configured(repo, "echo 'FAILED tests/test_a.py::test_b'; exit 1")
     assert "never tried" in describe_baseline(red.paths.baseline, red.settings)

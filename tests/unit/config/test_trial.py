@@ -49,11 +49,20 @@ def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
     ]
 
 
-def test_tests_that_did_not_run_or_took_too_long_are_left_out() -> None:
+def test_tests_that_did_not_run_or_took_too_long_are_left_out_and_the_setup_that_worked_stays() -> None:
     for red in (check("npm test", 1, output="Cannot find module"), check("npm test", 1, "a", timed_out=True)):
         ended = tried(red, check("npm run lint"))
         assert not is_usable(ended)
-        assert choose_commands([ended]).commands == Commands()
+        proof = choose_commands([ended])
+        assert proof.commands == Commands(lints=("npm run lint",), setup=("npm ci",), registries=("npm",))
+        assert [(left.command, left.setup) for left in proof.left_out] == [("npm test", False)]
+        assert [each.name for each in proof.checks] == ["npm run lint"]
+
+
+def test_files_that_the_checks_leave_are_a_comment() -> None:
+    ended = TriedProject(project=PROJECT, candidate=CANDIDATE, checks=(check("npm test"),), left_behind=("a.log", "b"))
+    text = build_config_text(build_survey(), proof=choose_commands([ended]))
+    assert "      # the checks change or add files that git does not ignore: a.log, b\n" in text
 
 
 def test_many_failures_are_a_reason_to_try_another_way() -> None:

@@ -144,6 +144,8 @@ def _format_proof(found: Survey, proof: Proof | str) -> Iterator[str]:
     for command in proof.commands.checks:
         if red := proof.describe_red(command):
             yield f"  red          {command}: {red}. It stays: a task is blamed only for what it adds"
+    if changed := proof.describe_left_behind():
+        yield f"  note: {changed}. Add them to .gitignore, or agents may commit them and fail"
     for left in proof.left_out:
         if left.reason:
             yield f"  left out     {left.command}: {left.reason}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands, combine_commands
 from blueflame.model.verdict import Check
@@ -20,6 +20,7 @@ class TriedProject:
     project: ProjectCommands
     candidate: Candidate
     checks: tuple[Check, ...]
+    left_behind: tuple[str, ...] = ()  # files that the checks changed or added, and git does not ignore
 
     @property
     def tests(self) -> tuple[Check, ...]:
@@ -46,6 +47,14 @@ class Proof:
     commands: Commands
     checks: tuple[Check, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    left_behind: tuple[str, ...] = ()
+
+    def describe_left_behind(self) -> str:
+        """What agents would commit by accident; "" when the checks leave the checkout as it was."""
+        if not self.left_behind:
+            return ""
+        named = ", ".join(self.left_behind[:3]) + (" ..." if len(self.left_behind) > 3 else "")
+        return _cut(f"the checks change or add files that git does not ignore: {named}")
 
     def describe_red(self, command: str) -> str:
         """Why a command that is written is not green; "" when it is."""
@@ -64,17 +73,21 @@ def is_good_enough(tried: TriedProject) -> bool:
 
 
 def choose_commands(tried: Iterable[TriedProject]) -> Proof:
-    """Write tests that ran, and linters that are green; the rest is left out with its reason."""
+    """Write setups that worked, tests that ran, and linters that are green; the rest is left out with its reason."""
     results = tuple(tried)
-    good = [each for each in results if is_usable(each)]
-    checks = [check for each in good for check in each.checks]
-    red_lints = {check.name for each in good for check in each.checks if check not in each.tests and not check.passed}
-    chosen = combine_commands((each.project, each.candidate) for each in good)
-    lints = tuple(line for line in chosen.lints if line not in red_lints)
+    ready = [each for each in results if not _find_failed_setup(each)]
+    lost = {left.command for each in ready for left in _list_left_out(each)}
+    chosen = combine_commands((each.project, each.candidate) for each in ready)
+    kept = replace(
+        chosen,
+        tests=tuple(line for line in chosen.tests if line not in lost),
+        lints=tuple(line for line in chosen.lints if line not in lost),
+    )
     return Proof(
-        commands=Commands(tests=chosen.tests, lints=lints, setup=chosen.setup, registries=chosen.registries),
-        checks=tuple(check for check in checks if check.name not in red_lints),
+        commands=kept,
+        checks=tuple(check for each in ready for check in each.checks if check.name not in lost),
         left_out=tuple(left for each in results for left in _list_left_out(each)),
+        left_behind=tuple(name for each in ready for name in each.left_behind),
     )
 
 
@@ -87,15 +100,10 @@ def _list_left_out(tried: TriedProject) -> Iterator[LeftOut]:
         )
         yield from (LeftOut(line, "its setup failed") for line in (*tried.candidate.tests, *tried.project.lints))
         return
-    usable = is_usable(tried)
-    if not usable:
-        yield from (LeftOut(line, "", setup=True) for line in tried.candidate.setup)
+    is_kept = is_usable(tried)
     for check in tried.checks:
-        if check in tried.tests:
-            if not usable:
-                yield LeftOut(check.name, describe_check(check))
-        elif not usable or not check.passed:
-            yield LeftOut(check.name, describe_check(check) or "its project's tests did not run")
+        if not (is_kept if check in tried.tests else check.passed):
+            yield LeftOut(check.name, describe_check(check) or "another test of its project did not run")
 
 
 def _find_failed_setup(tried: TriedProject) -> Check | None:
