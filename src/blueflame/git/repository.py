@@ -189,6 +189,8 @@ def _find_base(root: Path, base_branch: str) -> str:
     if sha is not None:
         return sha
     branches = _list_branches(root, "refs/heads")
+    if not branches and try_git(root, "rev-parse", "-q", "--verify", "HEAD^{commit}").code == 0:
+        raise Refused(f"{root} has no branch: its HEAD is detached; make the base branch: git branch {base_branch}")
     if not branches:
         raise Refused(f"{root} has no commits yet; make a first one: git add -A && git commit -m 'begin'")
     raise Refused(

@@ -160,6 +160,12 @@ def test_a_repository_without_commits_is_refused(tmp_path: Path, git: Git) -> No
     assert "no commits yet" in refusal(tmp_path / "new")
 
 
+def test_a_detached_head_without_branches_is_refused_with_the_fix(repo: Path, git: Git) -> None:
+    git(repo, "checkout", "-q", "--detach")
+    git(repo, "branch", "-q", "-D", "main")
+    assert "its HEAD is detached; make the base branch: git branch main" in refusal(repo)
+
+
 def test_a_misspelt_base_branch_gets_a_suggestion_and_the_list(repo: Path, git: Git) -> None:
     git(repo, "branch", "develop")
     git(repo, "branch", "blueflame/ses-1/task-001/1")

@@ -111,7 +111,7 @@ def find_base_branch(repo: Path) -> str:
 def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     if try_git(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
-        notes.append("the repository has no commit yet: make one before the first session")
+        notes.append("the repository has no commit yet: make one, then `blueflame init --force` tries its checks")
     if not files:
         notes.append("no files are tracked yet: the paths are guesses, check permissions.allowed_paths")
     elif not sources:
