@@ -208,6 +208,12 @@ def test_the_tests_of_the_whole_go_before_those_of_one_folder(tmp_path: Path) ->
     assert found.checks == ("make test",)
 
 
+def test_a_shorter_target_is_tried_where_the_tests_do_not_work(tmp_path: Path) -> None:
+    files = {"Makefile": f"{TOP_MAKEFILE}check:\n\t@true\n", "a.c": ""}
+    (project,) = survey_repository(repository(tmp_path / "r", files)).projects
+    assert [candidate.tests for candidate in project.candidates] == [("make test",), ("make check",)]
+
+
 def test_a_build_without_tests_is_a_check_but_no_reason_to_skip_the_makefile(tmp_path: Path) -> None:
     files = {"Makefile": TOP_MAKEFILE, "a.c": "", "CMakeLists.txt": "add_executable(a a.c)\n"}
     found = survey_repository(repository(tmp_path / "r", files)).commands

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
 from blueflame.config.detect.repository import Survey
-from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, is_good_enough, is_usable
+from blueflame.config.detect.trial import (
+    Proof,
+    TriedProject,
+    choose_commands,
+    describe_check,
+    is_good_enough,
+    is_usable,
+)
 from blueflame.config.load import parse_config
 from blueflame.config.scaffold import build_config_text
 from blueflame.model.verdict import Check
@@ -37,6 +44,13 @@ def test_tests_that_ran_and_are_red_stay_and_a_red_linter_does_not() -> None:
     assert proof.describe_red("npm test") == "2 tests fail: a, b"
     assert [(left.command, left.reason) for left in proof.left_out] == [("npm run lint", "exit 1: 2 errors")]
     assert [each.name for each in proof.checks] == ["npm test"]
+
+
+def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
+    output = "a.c:1: unknown type\nmake[1]: *** [a.o] Error 1\nmake: *** [Makefile:145: test] Error 2\n"
+    assert describe_check(check("make test", 2, output=output)) == "exit 2: a.c:1: unknown type"
+    assert describe_check(check("make test", 2, output="make: *** No rule\n")) == "exit 2: make: *** No rule"
+    assert describe_check(check("make test", 2)) == "exit 2: no output"
 
 
 def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:

@@ -51,7 +51,7 @@ def detect_projects(files: ProjectFiles) -> tuple[ProjectCommands, ...]:
     only = [project for project in found if project.tests]
     if len(only) == 1:  # the target tests the whole repository: another way to test its one project
         at, own = found.index(only[0]), only[0].candidates
-        more = (Candidate(setup=own[0].setup, tests=runner.tests),) if runner.tests else ()
+        more = tuple(replace(each, setup=own[0].setup) for each in runner.candidates)
         lints = () if any(project.lints for project in found) else runner.lints
         both = (*more, *own) if only[0].folder else (*own, *more)
         found[at] = replace(only[0], candidates=both, lints=only[0].lints or lints)
@@ -118,8 +118,11 @@ def _detect_just(files: ProjectFiles) -> ProjectCommands | None:
 
 
 def _choose_targets(program: str, targets: set[str]) -> ProjectCommands | None:
-    tests = next((name for name in ("test", "tests", "check") if name in targets), None)
+    """`check` is often the short form of `test`: it is what is left where `test` does not work."""
+    usual = [name for name in ("test", "tests") if name in targets][:1]
+    tests = [*usual, *(["check"] if "check" in targets else [])]
     lints = (f"{program} lint",) if "lint" in targets else ()
-    if tests is None and not lints:
+    if not tests and not lints:
         return None
-    return ProjectCommands(candidates=(Candidate(tests=(f"{program} {tests}",) if tests else ()),), lints=lints)
+    candidates = tuple(Candidate(tests=(f"{program} {name}",)) for name in tests)
+    return ProjectCommands(candidates=candidates, lints=lints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,9 @@ from blueflame.model.verdict import Check
 FEW_FAILURES = 5  # more of them are a reason to try another way to set the project up
 MAX_REASON = 160
 EXIT_NOT_FOUND = 127
+RUNNER_LINE = re.compile(  # says only that what it ran has failed
+    r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,8 @@ def describe_check(check: Check) -> str:
         named = ", ".join(check.failures[:3]) + (" ..." if len(check.failures) > 3 else "")
         tests = "1 test fails" if len(check.failures) == 1 else f"{len(check.failures)} tests fail"
         return _cut(f"{tests}: {named}")
-    last = next((line.strip() for line in reversed(check.output.splitlines()) if line.strip()), "no output")
+    lines = [line.strip() for line in check.output.splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if not RUNNER_LINE.match(line)), lines[-1] if lines else "no output")
     missing = "; install the program it needs" if check.exit_code == EXIT_NOT_FOUND else ""
     return f"exit {check.exit_code}: {_cut(last)}{missing}"
 
