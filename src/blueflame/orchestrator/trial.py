@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
-from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, is_good_enough, is_usable
+from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, find_variant, is_good_enough, is_usable
 from blueflame.git.merging import find_tree
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
@@ -97,21 +97,25 @@ async def _try_project(
     """The first candidate that is good enough, or else the best of them."""
     tried: list[TriedProject] = []
     for n, candidate in enumerate(project.candidates or (Candidate(),), start=1):
-        tried.append(await _try_candidate(context, f"{owner}-{n}", project, candidate, report))
-        if is_good_enough(tried[-1]):
-            return await _try_in_copy(context, f"{owner}-{n}-copy", tried[-1], report)
-        if any(check.timed_out for check in tried[-1].checks):
-            return tried[-1]
+        forms = await _try_forms(context, f"{owner}-{n}", project, candidate, report)
+        tried += forms
+        if is_good_enough(forms[-1]) or any(check.timed_out for each in forms for check in each.checks):
+            return forms[-1]
     usable = [each for each in tried if is_usable(each)]
     return min(usable, key=lambda each: len(each.failures), default=tried[0])
 
 
-async def _try_in_copy(context: SessionContext, owner: str, tried: TriedProject, report: ReportCheck) -> TriedProject:
-    """The same in a copy, where the tests change the checkout: agents would commit that. With a setup, it stays."""
-    if not tried.left_behind or tried.candidate.setup:
-        return tried
-    again = await _try_candidate(context, owner, tried.project, tried.candidate.run_in_copy(), report)
-    return again if is_good_enough(again) and not again.left_behind else tried
+async def _try_forms(
+    context: SessionContext, owner: str, project: ProjectCommands, candidate: Candidate, report: ReportCheck
+) -> list[TriedProject]:
+    """The candidate, and the same in another form where that may help; the last is the best of them."""
+    tried = [await _try_candidate(context, owner, project, candidate, report)]
+    while other := find_variant(tried[-1]):
+        again = await _try_candidate(context, f"{owner}-{len(tried)}", project, other, report)
+        if not is_usable(again) or (again.left_behind and is_good_enough(tried[-1])):
+            return [again, *tried]
+        tried.append(again)
+    return tried
 
 
 async def _try_candidate(

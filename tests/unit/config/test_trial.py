@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
@@ -11,6 +12,7 @@ from blueflame.config.detect.trial import (
     TriedProject,
     choose_commands,
     describe_check,
+    find_variant,
     is_good_enough,
     is_usable,
 )
@@ -77,6 +79,30 @@ def test_files_that_the_checks_leave_are_a_comment() -> None:
     ended = TriedProject(project=PROJECT, candidate=CANDIDATE, checks=(check("npm test"),), left_behind=("a.log", "b"))
     text = build_config_text(build_survey(), proof=choose_commands([ended]))
     assert "      # the checks change or add files that git does not ignore: a.log, b\n" in text
+
+
+def test_tests_that_pytest_did_not_run_for_an_import_are_run_without_it() -> None:
+    candidate = Candidate(setup=("setup",), tests=("python -m pytest -q",))
+    output = "ERROR tests/test_a.py\n!!!!! Interrupted: 1 error during collection !!!!!\n"
+    red = check("python -m pytest -q", 2, "tests/test_a.py", output=output)
+    ended = TriedProject(project=ProjectCommands(), candidate=candidate, checks=(red,))
+    assert not is_usable(ended)
+    other = find_variant(ended)
+    assert other == Candidate(setup=("setup",), tests=("python -m pytest -q --continue-on-collection-errors",))
+    still = TriedProject(project=ProjectCommands(), candidate=other, checks=(replace(red, name=other.tests[0]),))
+    assert find_variant(still) is None
+
+
+def test_tests_that_leave_files_are_run_in_a_copy_once_unless_they_need_a_setup() -> None:
+    ended = TriedProject(
+        project=PROJECT, candidate=Candidate(tests=("make",)), checks=(check("make"),), left_behind=("a",)
+    )
+    copied = find_variant(ended)
+    assert copied is not None
+    assert copied.tests[0].endswith(" && make")
+    again = replace(ended, candidate=copied, checks=(check(copied.tests[0]),))
+    assert find_variant(again) is None
+    assert find_variant(replace(ended, candidate=CANDIDATE, checks=(check("npm test"),))) is None
 
 
 def test_many_failures_are_a_reason_to_try_another_way() -> None:

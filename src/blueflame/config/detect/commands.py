@@ -33,7 +33,7 @@ class Candidate:
     def run_in_copy(self) -> Candidate:
         """The same tests in a copy of the checkout, for builds that change what git tracks."""
         start = f"rm -rf {COPY} && cp -a . {COPY} && cd {COPY} && "
-        return replace(self, tests=tuple(start + line for line in self.tests))
+        return replace(self, tests=tuple(line if line.startswith(start) else start + line for line in self.tests))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

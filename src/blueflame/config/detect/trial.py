@@ -11,6 +11,8 @@ from blueflame.model.verdict import Check
 
 FEW_FAILURES = 5  # more of them are a reason to try another way to set the project up
 MAX_REASON = 160
+PYTEST = "-m pytest"
+GO_ON = "--continue-on-collection-errors"
 EXIT_NOT_FOUND = 127
 RUNNER_LINE = re.compile(  # says only that what it ran has failed
     r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
@@ -69,11 +71,24 @@ class Proof:
 def is_usable(tried: TriedProject) -> bool:
     """Whether setup worked and the tests ran: green, or red with the names of what failed."""
     ran = len(tried.tests) == len(tried.candidate.tests) and not _find_failed_setup(tried)
-    return ran and all(check.passed or (check.failures and not check.timed_out) for check in tried.tests)
+    return ran and all(
+        check.passed or (check.failures and not check.timed_out and not _is_interrupted(check)) for check in tried.tests
+    )
 
 
 def is_good_enough(tried: TriedProject) -> bool:
     return is_usable(tried) and len(tried.failures) <= FEW_FAILURES
+
+
+def find_variant(tried: TriedProject) -> Candidate | None:
+    """The same candidate in another form, where this one leaves the checkout changed or was interrupted."""
+    candidate = tried.candidate
+    if any(_is_interrupted(check) for check in tried.tests):
+        lines = (f"{line} {GO_ON}" if PYTEST in line and GO_ON not in line else line for line in candidate.tests)
+        return _differ(candidate, replace(candidate, tests=tuple(lines)))
+    if tried.left_behind and not candidate.setup and is_good_enough(tried):  # with a setup, a copy costs too much
+        return _differ(candidate, candidate.run_in_copy())
+    return None
 
 
 def choose_commands(tried: Iterable[TriedProject]) -> Proof:
@@ -108,6 +123,15 @@ def _list_left_out(tried: TriedProject) -> Iterator[LeftOut]:
     for check in tried.checks:
         if not (is_kept if check in tried.tests else check.passed):
             yield LeftOut(check.name, describe_check(check) or "another test of its project did not run")
+
+
+def _is_interrupted(check: Check) -> bool:
+    """Whether pytest ran no test at all because it could not import some: its names say nothing about the rest."""
+    return not check.passed and PYTEST in check.name and "during collection !" in check.output
+
+
+def _differ(candidate: Candidate, other: Candidate) -> Candidate | None:
+    return other if other != candidate else None
 
 
 def _find_failed_setup(tried: TriedProject) -> Check | None:
