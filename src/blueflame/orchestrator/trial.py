@@ -13,7 +13,15 @@ from functools import partial
 from typing import TypeVar
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
-from blueflame.config.detect.trial import Proof, TriedProject, choose_commands, find_variant, is_good_enough, is_usable
+from blueflame.config.detect.trial import (
+    Proof,
+    TriedProject,
+    choose_commands,
+    choose_tried,
+    find_variant,
+    is_good_enough,
+    is_usable,
+)
 from blueflame.git.merging import find_tree
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
@@ -97,12 +105,12 @@ async def _try_project(
     """The first candidate that is good enough, or else the best of them."""
     tried: list[TriedProject] = []
     for n, candidate in enumerate(project.candidates or (Candidate(),), start=1):
-        forms = await _try_forms(context, f"{owner}-{n}", project, candidate, report)
-        tried += forms
-        if is_good_enough(forms[-1]) or any(check.timed_out for each in forms for check in each.checks):
-            return forms[-1]
-    usable = [each for each in tried if is_usable(each)]
-    return min(usable, key=lambda each: len(each.failures), default=tried[0])
+        tried += await _try_forms(context, f"{owner}-{n}", project, candidate, report)
+        if is_good_enough(tried[-1]):
+            break
+        if any(check.timed_out for each in tried for check in each.checks):
+            return tried[-1]
+    return choose_tried(tried)
 
 
 async def _try_forms(

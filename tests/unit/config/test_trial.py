@@ -11,6 +11,7 @@ from blueflame.config.detect.trial import (
     Proof,
     TriedProject,
     choose_commands,
+    choose_tried,
     describe_check,
     find_variant,
     is_good_enough,
@@ -53,6 +54,8 @@ def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
     assert describe_check(check("make test", 2, output=output)) == "exit 2: a.c:1: unknown type"
     assert describe_check(check("make test", 2, output="make: *** No rule\n")) == "exit 2: make: *** No rule"
     assert describe_check(check("make test", 2)) == "exit 2: no output"
+    large = describe_check(check("make test", 2, output="huge\nmake[1]: *** [Makefile:262: huge] Error 153\n"))
+    assert large == "exit 2: huge; it wrote a larger file than sandbox.max_file_size_mb allows"
 
 
 def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
@@ -103,6 +106,15 @@ def test_tests_that_leave_files_are_run_in_a_copy_once_unless_they_need_a_setup(
     again = replace(ended, candidate=copied, checks=(check(copied.tests[0]),))
     assert find_variant(again) is None
     assert find_variant(replace(ended, candidate=CANDIDATE, checks=(check("npm test"),))) is None
+
+
+def test_tests_that_were_passed_over_are_a_comment_too() -> None:
+    whole = tried(check("npm test", 1, output="lint"))
+    parts = replace(whole, candidate=Candidate(setup=("npm ci",), tests=("npx ava",)), checks=(check("npx ava"),))
+    proof = choose_commands([choose_tried([whole, parts])])
+    assert proof.commands.tests == ("npx ava",)
+    assert [(left.command, left.reason) for left in proof.left_out] == [("npm test", "exit 1: lint")]
+    assert choose_tried([whole, whole]) == whole
 
 
 def test_many_failures_are_a_reason_to_try_another_way() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands, combine_commands
@@ -14,6 +14,7 @@ MAX_REASON = 160
 PYTEST = "-m pytest"
 GO_ON = "--continue-on-collection-errors"
 EXIT_NOT_FOUND = 127
+TOO_LARGE = re.compile(r"\bError 153$|File size limit exceeded|\bEFBIG\b|File too large", re.MULTILINE)
 RUNNER_LINE = re.compile(  # says only that what it ran has failed
     r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
 )
@@ -27,6 +28,7 @@ class TriedProject:
     candidate: Candidate
     checks: tuple[Check, ...]
     left_behind: tuple[str, ...] = ()  # files that the checks changed or added, and git does not ignore
+    passed_over: tuple[Check, ...] = ()  # red tests of a likelier candidate that this one does without
 
     @property
     def tests(self) -> tuple[Check, ...]:
@@ -91,6 +93,16 @@ def find_variant(tried: TriedProject) -> Candidate | None:
     return None
 
 
+def choose_tried(tried: Sequence[TriedProject]) -> TriedProject:
+    """The last one if it is good enough, else the one with the fewest failures; never one that did not run."""
+    usable = [each for each in tried if is_usable(each)]
+    if not usable:
+        return tried[0]
+    best = tried[-1] if is_good_enough(tried[-1]) else min(usable, key=lambda each: len(each.failures))
+    lines = set(best.candidate.tests)
+    return replace(best, passed_over=tuple(check for check in tried[0].tests if check.name not in lines))
+
+
 def choose_commands(tried: Iterable[TriedProject]) -> Proof:
     """Write setups that worked, tests that ran, and linters that are green; the rest is left out with its reason."""
     results = tuple(tried)
@@ -119,6 +131,7 @@ def _list_left_out(tried: TriedProject) -> Iterator[LeftOut]:
         )
         yield from (LeftOut(line, "its setup failed") for line in (*tried.candidate.tests, *tried.project.lints))
         return
+    yield from (LeftOut(check.name, describe_check(check)) for check in tried.passed_over)
     is_kept = is_usable(tried)
     for check in tried.checks:
         if not (is_kept if check in tried.tests else check.passed):
@@ -151,8 +164,13 @@ def describe_check(check: Check) -> str:
         return _cut(f"{tests}: {named}")
     lines = [line.strip() for line in check.output.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if not RUNNER_LINE.match(line)), lines[-1] if lines else "no output")
-    missing = "; install the program it needs" if check.exit_code == EXIT_NOT_FOUND else ""
-    return f"exit {check.exit_code}: {_cut(last)}{missing}"
+    return f"exit {check.exit_code}: {_cut(last)}{_suggest_fix(check)}"
+
+
+def _suggest_fix(check: Check) -> str:
+    if check.exit_code == EXIT_NOT_FOUND:
+        return "; install the program it needs"
+    return "; it wrote a larger file than sandbox.max_file_size_mb allows" if TOO_LARGE.search(check.output) else ""
 
 
 def _cut(text: str) -> str:
