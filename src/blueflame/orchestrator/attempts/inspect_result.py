@@ -210,5 +210,6 @@ def find_violations(
 def describe_ending(finished: FinishedAttempt) -> str:
     outcome, gathered = finished.outcome, finished.gathered
     last = gathered.result.detail if gathered.result is not None else ""
-    parts = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
+    setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
+    parts = [outcome.detail, setup, last, *gathered.problems[:3]]
     return _join_notes(*parts) or gathered.text
