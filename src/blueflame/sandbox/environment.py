@@ -49,7 +49,8 @@ def build_inner_environment(
         if name in allow or (PASSED_VARIABLES.fullmatch(name) and not _is_missing_inside(value, real_home, inside))
     }
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-    ours = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "PATH": os.pathsep.join(tools.path)}
+    path = os.pathsep.join([*tools.path, f"{home}/.local/bin"])  # last: what setup installs there hides nothing
+    ours = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "PATH": path}
     places = {name: f"{home}/{place}" for name, place in CACHE_VARIABLES.items()}
     temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP)
     found = kept | FIXED_VARIABLES | places | dict(tools.variables) | temporary | ours

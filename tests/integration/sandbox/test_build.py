@@ -145,6 +145,12 @@ def test_open_files_and_variables_of_ours_are_not_inherited(
     assert int(said.out.split()[0]) <= 5  # three, the pipe's and the folder's; the filter's own is ours to close here
 
 
+def test_what_setup_installs_in_the_private_home_is_found_and_hides_nothing(room: SandboxFixture) -> None:
+    make = "mkdir -p ~/.local/bin && printf 'echo ours\\n' | tee ~/.local/bin/ls > ~/.local/bin/own-tool"
+    ended = room.sh(f"{make} && chmod +x ~/.local/bin/* && own-tool && ls /dev/null")
+    assert ended.out.split() == ["ours", "/dev/null"]
+
+
 def test_variables_that_the_configuration_names_are_passed_on(room: SandboxFixture) -> None:
     room.settings = SandboxSettings(environment=("MY_TOKEN",))
     room.environ = {**os.environ, "MY_TOKEN": "wanted", "OTHER_TOKEN": "not wanted"}
