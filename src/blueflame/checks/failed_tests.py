@@ -21,7 +21,7 @@ PATTERNS = tuple(
         r"^test (\S+(?: - .+?)?) \.\.\. FAILED$",  # cargo
         r"^\s+FAIL \[[^]]*\] (.+)$",  # nextest
         r"^\s*● (.+ \u203a .+)$",  # jest
-        r"^ *FAIL +(\S+\.[cm]?[jt]sx?(?: > .+)?)$",  # jest and vitest
+        r"^ *FAIL +(?:\S+ +){0,2}?(\S+\.[cm]?[jt]sx?(?: > .+)?)$",  # jest and vitest, with the name of the project
         r"^\s*not ok \d+ -? ?(.+?)(?: # .*)?$",  # TAP: node, tape
         r"^\s*✘ \[fail\]: (.+)$",  # ava
         r"^\s*✖ (.+?) \([\d.]+m?s\)$",  # node:test

@@ -41,6 +41,11 @@ OUTPUTS = {
     "cargo": ("test tests::adds ... FAILED\ntest tests::b ... ok\n", ("tests::adds",)),
     "jest": ("FAIL src/a.test.js\n  \u25cf math \u203a adds\n", ("math \u203a adds", "src/a.test.js")),
     "vitest": (" FAIL  src/a.test.ts > math > adds\n", ("src/a.test.ts > math > adds",)),
+    "vitest, projects": (
+        " FAIL  |core| src/a.test.ts > adds\n FAIL  |web|  TS  b.test-d.ts > types\n FAIL  one of the tests\n",
+        ("b.test-d.ts > types", "src/a.test.ts > adds"),
+    ),
+    "jest, projects": ("FAIL web packages/web/a.test.js\n", ("packages/web/a.test.js",)),
     "TAP": ("ok 1 - a\nnot ok 2 - b c # time=1ms\n", ("b c",)),
     "mocha": (MOCHA, ("Array #indexOf() should return -1", "top level")),
     "ctest": ("The following tests FAILED:\n\t  2 - adds (Failed)\n\t 3 - b (SEGFAULT)\n", ("adds", "b")),
