@@ -256,6 +256,12 @@ def test_secrets_are_blocked_and_manifests_and_lock_files_are_allowed(tmp_path: 
         assert not allowed.matches(file), file
 
 
+def test_fragments_of_the_change_log_may_be_written_and_data_may_not(tmp_path: Path) -> None:
+    files = {"src/a.py": "", "changelog.d/12.change.md": "", "news/3.bugfix": "", "data/table.csv": ""}
+    found = survey_repository(repository(tmp_path / "r", files))
+    assert (found.folders, found.other_folders) == (("changelog.d", "news", "src"), ("data",))
+
+
 def test_what_is_not_tracked_is_not_seen(repo: Path) -> None:
     (repo / "scratch").mkdir()
     (repo / "scratch" / "a.rs").write_text("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from blueflame.model.errors import Refused
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+FRAGMENTS = re.compile(r"(changelogs?|changes|newsfragments|news|release-?notes|unreleased)(\.d)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,7 @@ def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_p
         file for file in files if not _is_hidden(file)
     )
     sources = tuple(file for file in own if _find_language(file) and not PurePosixPath(file).name.startswith("."))
-    folders = _list_folders(
-        tuple(file for file in own if _find_language(file) or is_test_file(file)) if sources else own
-    )
+    folders = _list_folders(tuple(file for file in own if _is_work(file)) if sources else own)
     return Survey(
         repo=repo,
         name=_choose_name(repo),
@@ -131,6 +131,12 @@ def _find_language(file: str) -> str | None:
 def _rank_languages(sources: tuple[str, ...]) -> tuple[str, ...]:
     counted = Counter(language for file in sources if (language := _find_language(file)))
     return tuple(sorted(counted, key=lambda language: (-counted[language], language)))
+
+
+def _is_work(file: str) -> bool:
+    """Source, a test, or a fragment of the change log, which many projects want with every change."""
+    is_fragment = FRAGMENTS.fullmatch(file.partition("/")[0]) is not None
+    return _find_language(file) is not None or is_test_file(file) or is_fragment
 
 
 def _is_foreign(file: str) -> bool:
