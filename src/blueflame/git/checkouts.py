@@ -96,12 +96,14 @@ def get_home_path(path: Path) -> Path:
 
 
 def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
+    tags = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")  # many builds read them
     inside = path / ".git"
     try:
         for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
             (inside / folder).mkdir(parents=True)
         (inside / "HEAD").write_text("ref: refs/heads/none\n", "utf-8")
         (inside / "objects" / "info" / "alternates").write_text(f"{repo.objects}\n", "utf-8", "surrogateescape")
+        (inside / "packed-refs").write_text(tags, "utf-8", "surrogateescape")
         (inside / "info").mkdir(exist_ok=True)
         for name in ("shallow", "info/exclude"):
             with suppress(FileNotFoundError):

@@ -46,6 +46,14 @@ def test_there_is_nothing_to_push_to_and_no_hook(ours: Repository, place: Path, 
     assert git(place, "config", "gc.auto").strip() == "0"
 
 
+def test_tags_are_there_for_builds_that_take_their_version_from_them(ours: Repository, place: Path, git: Git) -> None:
+    git(ours.root, "tag", "v1.0")
+    git(ours.root, "tag", "-a", "-m", "two", "версия/2")
+    make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+    assert git(place, "describe", "--tags", "--match", "v1*").strip() == "v1.0"
+    assert git(place, "-c", "core.quotePath=false", "tag", "--list").splitlines() == ["v1.0", "версия/2"]
+
+
 def test_objects_are_borrowed_not_copied(ours: Repository, place: Path, git: Git) -> None:
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
     assert "count: 0\n" in git(place, "count-objects", "-v")
