@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.skeletons import SKELETONS, Skeleton
 
 HERE = Path(__file__).resolve().parent
+BY_HAND = "## Public repositories\n"  # from here on, the page is not generated
 PAGE = HERE.parents[1] / "docs" / "evidence" / "repositories.md"
 BLUEFLAME = Path(sys.executable).with_name("blueflame")
 DECISIONS = """\
@@ -71,7 +72,8 @@ def main(argv: Sequence[str]) -> int:
     show(format_table(rows))
     if not options.only and not options.no_write:
         PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(format_page(rows), "utf-8")
+        by_hand = "".join(PAGE.read_text("utf-8").partition(BY_HAND)[1:]) if PAGE.exists() else ""
+        PAGE.write_text("\n".join(filter(None, [format_page(rows), by_hand])), "utf-8")
     return 1 if any(row.problem for row in rows) else 0
 
 

@@ -207,7 +207,7 @@ SKELETONS = (
     Skeleton(
         name="yarn",
         files={
-            "package.json": PACKAGE,
+            "package.json": PACKAGE.replace('"node --test"', '"yarn run unit", "unit": "node --test"'),
             "yarn.lock": "# yarn lockfile v1\n\n\n",
             "index.js": NODE_APP,
             "test/add.test.js": NODE_TEST,
@@ -217,7 +217,7 @@ SKELETONS = (
         registries=("npm",),
         change=("index.js", f"{NODE_APP}exports.subtract = (a, b) => a - b;\n"),
         programs=("npm", "node"),
-        traits="yarn is installed by setup",
+        traits="yarn is installed by setup, and a script calls it",
     ),
     Skeleton(
         name="monorepo",
