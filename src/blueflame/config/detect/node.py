@@ -148,7 +148,7 @@ def _build_run_line(program: str, script: str, text: str) -> str:
     return f"CI=true {line}" if WATCHES.search(text) else line
 
 
-def _list_test_parts(manager: Manager, text: str) -> Iterator[str]:
+def _list_test_parts(manager: NodeManager, text: str) -> Iterator[str]:
     """The tests of a script that runs linters first: a linter that is red must not hide them."""
     parts = [part.strip() for part in text.split("&&")]
     if len(parts) < 2 or not any(LINTS.search(part) for part in parts):
@@ -157,7 +157,7 @@ def _list_test_parts(manager: Manager, text: str) -> Iterator[str]:
         yield PROGRAM.sub(lambda found: found[1] + _word_program(manager, found[2]), part)
 
 
-def _word_program(manager: Manager, program: str) -> str:
+def _word_program(manager: NodeManager, program: str) -> str:
     if program in RUNNERS:
         return manager.program
     return program if program == "node" else f"{manager.program} {manager.run_program} {program}"
