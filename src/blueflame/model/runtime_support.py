@@ -26,6 +26,7 @@ CAPABILITIES: Mapping[str, str] = {
     "rate_limits": "a provider's limit is waited for, and is not a failure",
     "interactive": "a planner that talks with the person first",
     "skills": "skills and plugins for roles",
+    "messages": "messages to a running agent: `blueflame say`",
 }
 """What a runtime can be asked for, in words for people."""
 
@@ -63,20 +64,24 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
     ),
     "opencode": RuntimeKind(
         apis=("openai",),
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
+        enforcement={
+            **dict.fromkeys(CAPABILITIES, E),
+            "structured_output": D,
+            **dict.fromkeys(("interactive", "skills", "messages"), I),
+        },
     ),
     "acp": RuntimeKind(
         enforcement={
             **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
             **dict.fromkeys(("metering", "budget", "rate_limits"), E),
-            **dict.fromkeys(("interactive", "skills"), I),
+            **dict.fromkeys(("interactive", "skills", "messages"), I),
         },
     ),
     "scripted": RuntimeKind(
         knows_claude_models=True,
         enforcement={
             **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
-            "structured_output": E,
+            **dict.fromkeys(("structured_output", "messages"), E),
             **dict.fromkeys(("metering", "budget"), D),
             **dict.fromkeys(("rate_limits", "interactive", "skills"), I),
         },
@@ -88,3 +93,8 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
 def find_enforcement(kind: str, what: str) -> Enforcement:
     """An unknown runtime can be held to nothing."""
     return RUNTIMES[kind].enforcement[what] if kind in RUNTIMES else Enforcement.IMPOSSIBLE
+
+
+def can_take_messages(kind: str) -> bool:
+    """Whether an agent of this runtime reads why a call is refused: that is how it gets messages and warnings."""
+    return find_enforcement(kind, "messages") is not Enforcement.IMPOSSIBLE

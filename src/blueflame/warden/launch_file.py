@@ -132,7 +132,7 @@ def parse_watch(value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     read = read_object(value, "watch")
-    check_keys(read, ("port", "mounts", "dialect", *WATCH_TEXT_KEYS), "watch")
+    check_keys(read, ("port", "mounts", "dialect", "notices", *WATCH_TEXT_KEYS), "watch")
     read_integer(read.get("port"), "watch: port", most=65535, least=1)
     for name in WATCH_TEXT_KEYS:
         read_string(read.get(name), f"watch: {name}")

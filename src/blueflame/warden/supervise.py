@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
-from blueflame.warden.attempt_folder import read_json, touch_file
+from blueflame.warden.attempt_folder import read_json, read_json_or_empty, touch_file, write_json
 from blueflame.warden.process_tree import LINUX, list_descendants, signal_group, signal_groups, signal_processes
 
 TYPE_CHECKING = False
@@ -53,6 +54,8 @@ class SupervisedAttempt:
         self.hook_server: HookServer | None = None
         self.refused_at: float | None = None  # when the gateway reported that it answers no further call
         self.warned = False  # that its time is nearly over
+        self.messages = 0  # of a person, how many were taken from the folder
+        self.read_messages = 0  # how many of them the agent has read
 
 
 class ProcessEnding:
@@ -124,6 +127,7 @@ def supervise_child(
         if status is not None:
             return _explain_exit(attempt, status, sandboxed=child.sandboxed)
         _warn_of_limits(attempt, deadline, timeout)
+        _pass_on_messages(attempt)
         why = _find_stop_reason(attempt, deadline, limits_output=limits_output)
         if why is not None:
             reason, detail = why
@@ -140,11 +144,34 @@ def _warn_of_limits(attempt: SupervisedAttempt, deadline: float | None, timeout:
         return
     if gateway is not None:
         for words in gateway.take_warnings():
-            server.add_warning(f"{words} {WHAT_TO_DO}")
+            server.add_notice("limit_near", f"{words} {WHAT_TO_DO}")
     words = "" if deadline is None or attempt.warned else describe_time_left(deadline - time.monotonic(), timeout)
     if words:
         attempt.warned = True
-        server.add_warning(f"{words} {WHAT_TO_DO}")
+        server.add_notice("limit_near", f"{words} {WHAT_TO_DO}")
+
+
+def _pass_on_messages(attempt: SupervisedAttempt) -> None:
+    """Pass on what a person wrote to the agent, in order, each once."""
+    if attempt.hook_server is None:
+        return
+    texts = read_json_or_empty(f"{attempt.folder}/messages").get("texts") or []
+    for text in texts[attempt.messages :]:
+        attempt.hook_server.add_notice("message", str(text), lambda: _count_read_message(attempt))
+    if len(texts) > attempt.messages:
+        attempt.messages = len(texts)
+        _write_message_counts(attempt)
+
+
+def _count_read_message(attempt: SupervisedAttempt) -> None:
+    attempt.read_messages += 1
+    _write_message_counts(attempt)
+
+
+def _write_message_counts(attempt: SupervisedAttempt) -> None:
+    with suppress(OSError):  # a full disk: they are reported as not delivered
+        counts = {"taken": attempt.messages, "read": attempt.read_messages}
+        write_json(f"{attempt.folder}/messages.counts", counts)
 
 
 def describe_time_left(left: float, timeout: float) -> str:

@@ -30,8 +30,18 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 64
-WARNED_TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
+DELAYED_TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
 CONNECTION_TIMEOUT = 5.0  # seconds; hooks give up earlier
+
+
+class Notice:
+    """Words for the agent: a call that can wait is refused once with them, as every agent program shows a refusal."""
+
+    __slots__ = ("decision", "on_read")
+
+    def __init__(self, rule: str, text: str, on_read: Callable[[], None]) -> None:
+        self.decision = Decision(False, rule, text)
+        self.on_read = on_read
 
 
 class HookServer:
@@ -42,10 +52,10 @@ class HookServer:
         "_judge",
         "_listener",
         "_log",
+        "_notices",
         "_open",
         "_poll_loop",
         "_seals",
-        "_warnings",
         "_watch",
         "problem",
     )
@@ -65,7 +75,7 @@ class HookServer:
         self._poll_loop = poll_loop
         self._listener = listener
         self._open: list[HookConnection] = []
-        self._warnings: list[str] = []
+        self._notices: list[Notice] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
         self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._report))
         self._log: AuditLog | None = None
@@ -81,9 +91,10 @@ class HookServer:
         """Whether the canary has been refused."""
         return self._judge.proven
 
-    def add_warning(self, text: str) -> None:
-        """Refuse the next allowed call once, with this text: the one message that every agent program reads."""
-        self._warnings.append(text)
+    def add_notice(self, rule: str, text: str, on_read: Callable[[], None] = lambda: None) -> None:
+        """Refuse the next allowed call once, with this text; not where the agent would see no reason."""
+        if self._watch.get("notices", True):
+            self._notices.append(Notice(rule, text, on_read))
 
     def close(self) -> Mapping[str, object]:
         """Stop serving, check for tampering, and return what to record."""
@@ -119,7 +130,10 @@ class HookServer:
         except RecursionError:
             names, decision = [describe_call(None)], Decision(False, "malformed_call", "the call is nested too deeply")
         recorded = [self._record(each, decision) for each in names]
-        return next((each for each in recorded if not each.allowed), decision)
+        answer = next((each for each in recorded if not each.allowed), decision)
+        if self._notices and answer is self._notices[0].decision:
+            self._notices.pop(0).on_read()
+        return answer
 
     def _judge_calls(self, calls: tuple[ToolCall, ...]) -> Decision:
         """Judge calls until the first refusal: each may take time, and the agent waits."""
@@ -128,8 +142,8 @@ class HookServer:
             decision = self._judge.decide(call)
             if not decision.allowed:
                 break
-        if decision.allowed and self._warnings and all(_may_wait(call) for call in calls):
-            return Decision(False, "limit_near", self._warnings.pop(0))
+        if decision.allowed and self._notices and all(_may_wait(call) for call in calls):
+            return self._notices[0].decision
         return decision
 
     def _record(self, names: Mapping[str, str], decision: Decision) -> Decision:
@@ -176,7 +190,7 @@ class HookServer:
 
 def _may_wait(call: ToolCall) -> bool:
     """Whether a call can be repeated later: not a commit, which a warning asks for, and no answer at the end."""
-    return call.tool in WARNED_TOOLS and "commit" not in str(call.input.get("command", ""))
+    return call.tool in DELAYED_TOOLS and "commit" not in str(call.input.get("command", ""))
 
 
 def _hash_file(watch: Mapping[str, Any], what: str) -> str:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
 
 def test_a_warning_refuses_one_call_that_can_wait_and_no_commit(repo: Path) -> None:
     with run_hook_server(repo) as watch:
-        watch.server.add_warning("About 6 of your 30 minutes are left.")
+        watch.server.add_notice("limit_near", "About 6 of your 30 minutes are left.")
         watch.prove()
         commit = watch.ask("Bash", command="git commit -m x")
         denied = watch.ask("Write", file_path=str(repo / ".env"), content="x\n")
@@ -119,6 +120,26 @@ def test_a_warning_refuses_one_call_that_can_wait_and_no_commit(repo: Path) -> N
     assert decisions == ["allow", "deny", "deny", "allow"]
     assert denied["permissionDecisionReason"].startswith("blocked_path: ")
     assert warned["permissionDecisionReason"] == "limit_near: About 6 of your 30 minutes are left."
+
+
+def test_messages_are_read_in_order_each_once_and_recorded(repo: Path) -> None:
+    read: list[str] = []
+    with run_hook_server(repo) as watch:
+        for text in ("first", "second"):
+            watch.server.add_notice("message", text, partial(read.append, text))
+        watch.prove()
+        said = [watch.ask("Bash", command="git status")["permissionDecisionReason"] for _ in range(3)]
+
+    assert said == ["message: first", "message: second", "allowed by policy"]
+    assert read == ["first", "second"]
+    assert [line["rule"] for line in watch.lines()] == ["canary", "message", "message", "allowed"]
+
+
+def test_an_agent_that_is_not_shown_reasons_gets_no_notice(repo: Path) -> None:
+    with run_hook_server(repo, notices=False) as watch:
+        watch.server.add_notice("limit_near", "About 6 of your 30 minutes are left.")
+        watch.prove()
+        assert watch.ask("Bash", command="git status")["permissionDecision"] == "allow"
 
 
 def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:

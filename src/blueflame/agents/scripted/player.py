@@ -27,7 +27,8 @@ GIT_COMMAND = ["git", *(word for setting in GIT_SETTINGS for word in ("-c", sett
 FOREVER = 10**9
 FLOOD_TEXT = "x" * 1000
 UNQUOTED = "@%+=:,./-_"  # characters that need no quotes in a shell
-MAX_REASON = 2000
+MAX_REASON = 4000
+NOTICES = ("message: ", "limit_near: ")  # refusals that only say something
 COMMENT_FORMS = {
     "# {}": (".py", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".rb", ".pl", ".mk"),
     "// {}": (".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".c", ".h", ".cpp", ".java", ".kt", ".swift", ".cs"),
@@ -68,17 +69,27 @@ def emit_line(kind: str, **fields: object) -> None:
 
 
 def ask_and_show(play: PlayState, tool: str, target: str, tool_input: Mapping[str, Any]) -> None:
-    """Ask the hook and print the call. Raises StepRefused."""
+    """Ask the hook and print the call. Raises StepRefused. A call that was only held back is asked about again."""
+    while _ask_once(play, tool, target, tool_input):
+        pass
+
+
+def _ask_once(play: PlayState, tool: str, target: str, tool_input: Mapping[str, Any]) -> bool:
+    """Return whether the call was refused only to say something."""
     play.calls += 1
     call = f"call-{play.calls:04d}"
     refusal = "" if play.rogue in ("unasked", "hidden") else _find_refusal(play, tool, tool_input, call)
     shown: dict[str, object] = {"tool": tool, "target": target, "call": call, "digest": _compute_digest(tool_input)}
     if refusal and not play.rogue:
-        play.refused += 1
         emit_line("action", **shown, denied=True, reason=refusal)
+        if refusal.startswith(NOTICES):
+            emit_line("say", text=refusal)
+            return True
+        play.refused += 1
         raise StepRefused
     if play.rogue != "hidden":
         emit_line("action", **shown)
+    return False
 
 
 def do_write(play: PlayState, step: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from blueflame.git.status import build_status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
 from blueflame.model.registries import list_registry_hosts
+from blueflame.model.runtime_support import can_take_messages
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
 from blueflame.model.settings import Settings
@@ -30,7 +31,7 @@ from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbo
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
 from blueflame.sandbox.toolchains import Toolchains
-from blueflame.session.from_settings import list_role_skills
+from blueflame.session.from_settings import find_runtime_kind, list_role_skills
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.watcher.policy_file import find_shfmt, save_policy
@@ -71,6 +72,7 @@ def build_agent_walls(
         "shfmt": find_shfmt(),
         "mounts": dict(prepared.mounts),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
+        **({} if can_take_messages(find_runtime_kind(context.settings, attempt.runtime)) else {"notices": False}),
     }
     survey = {"survey": list(build_status_argv())} if spec.level is not SandboxLevel.OFF else {}
     write_home(folder / "home", launch.home)
