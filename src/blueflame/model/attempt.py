@@ -98,6 +98,16 @@ class AttemptOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentMessage:
+    """What a person wrote to a running agent."""
+
+    text: str
+    by: str
+    at: float
+    delivered_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     attempt: Attempt
     intended_at: float
@@ -109,6 +119,7 @@ class AttemptRecord:
     cancelled_for_silence: bool = False
     restarts: bool = False  # it was ended so that its task starts again at once
     near_budget: bool = False  # a warning has been given
+    messages: tuple[SentMessage, ...] = ()
     base: str | None = None
     worktree: str | None = None
     inside: str | None = None  # where the agent sees it, if elsewhere

@@ -264,6 +264,31 @@ class AttemptNearsBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent:
+    """A person wrote to a running agent. The messages of an attempt are counted from 1."""
+
+    attempt: str
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDelivered:
+    """The agent was given the message."""
+
+    attempt: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUndelivered:
+    """The agent ended before it could be given the message."""
+
+    attempt: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptCancelled:
     """The attempt is to end; AttemptEnded says that it did."""
 
@@ -470,6 +495,9 @@ Event: TypeAlias = (
     | AttemptStarted
     | AttemptStalled
     | AttemptNearsBudget
+    | MessageSent
+    | MessageDelivered
+    | MessageUndelivered
     | AttemptCancelled
     | AttemptEnded
     | OverlapSeen

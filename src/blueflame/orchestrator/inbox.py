@@ -8,8 +8,17 @@ from typing import Any
 
 from blueflame.journal.journal import Message
 from blueflame.model.attempt import WORKER
-from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested, TasksImported
+from blueflame.model.event import (
+    AttemptCancelled,
+    Event,
+    GateAnswered,
+    MessageSent,
+    ProceedRequested,
+    StopRequested,
+    TasksImported,
+)
 from blueflame.model.gate import Answer
+from blueflame.session.agent_messages import find_message_problems, list_live_attempts
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
@@ -19,6 +28,7 @@ from blueflame.session.task_requests import (
     find_retry_problem,
     retry_task,
 )
+from blueflame.text.sanitize import clean_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +39,15 @@ class MessageDecision:
     leave_agents: bool = False
 
 
-def decide_message(session: Session, message: Message) -> MessageDecision:
+def decide_message(session: Session, message: Message, kinds: Mapping[str, str] | None = None) -> MessageDecision:
+    """`kinds` has the kind of each runtime that the configuration names."""
     decide = MESSAGE_KINDS.get(message.kind)
     if session.ended:
         reply = f"{session.id} has ended ({session.outcome}): it accepts no messages"
         return MessageDecision(reply=reply, refused=True)
     if decide is None:
         return MessageDecision(reply=f"{message.kind!r} is an unknown kind of message", refused=True)
-    return decide(session, {**message.body, "at": message.at})
+    return decide(session, {**message.body, "at": message.at, "kinds": kinds or {}})
 
 
 def _decide_answer(session: Session, body: Mapping[str, Any]) -> MessageDecision:
@@ -73,15 +84,33 @@ def _decide_proceed(session: Session, body: Mapping[str, Any]) -> MessageDecisio
 
 
 def _decide_kill(session: Session, body: Mapping[str, Any]) -> MessageDecision:
-    wanted = str(body.get("agent", ""))
-    live = session.live.values()
-    found = [attempt for attempt in live if wanted in (attempt.agent_id, attempt.id, attempt.subject)]
+    found = list_live_attempts(session, str(body.get("agent", "")))
     if not found:
-        running = ", ".join(attempt.agent_id for attempt in live) or "none"
-        return MessageDecision(reply=f"no running agent is called {wanted!r}; running: {running}", refused=True)
+        return _refuse_unknown_agent(session, body)
     reason = str(body.get("reason") or f"killed by {body.get('by', 'another terminal')}")
     events = tuple(AttemptCancelled(attempt=attempt.id, reason=reason) for attempt in found)
     return MessageDecision(reply=f"ending {', '.join(attempt.agent_id for attempt in found)}", events=events)
+
+
+def _refuse_unknown_agent(session: Session, body: Mapping[str, Any]) -> MessageDecision:
+    running = ", ".join(attempt.agent_id for attempt in session.live.values()) or "none"
+    reply = f"no running agent is called {str(body.get('agent', ''))!r}; running: {running}"
+    return MessageDecision(reply=reply, refused=True)
+
+
+def _decide_say(session: Session, body: Mapping[str, Any]) -> MessageDecision:
+    found, text = list_live_attempts(session, str(body.get("agent", ""))), clean_text(str(body.get("text", "")).strip())
+    if not found:
+        return _refuse_unknown_agent(session, body)
+    problems = tuple(find_message_problems(found, text, body["kinds"]))
+    if problems:
+        return MessageDecision(reply="; ".join(problems), refused=True)
+    by = str(body.get("by", "another terminal"))
+    names = ", ".join(attempt.agent_id for attempt in found)
+    reply = f"sent to {names}: delivered with its next tool call, as 'blueflame log' then shows"
+    return MessageDecision(
+        reply=reply, events=tuple(MessageSent(attempt=attempt.id, text=text, by=by) for attempt in found)
+    )
 
 
 def _decide_retry(session: Session, body: Mapping[str, Any]) -> MessageDecision:
@@ -112,6 +141,7 @@ MESSAGE_KINDS: Mapping[str, Callable[[Session, Mapping[str, Any]], MessageDecisi
     "stop": _decide_stop,
     "proceed": _decide_proceed,
     "kill": _decide_kill,
+    "say": _decide_say,
     "retry": _decide_retry,
     "add": _decide_add,
 }

@@ -53,6 +53,7 @@ from blueflame.session.effects import (
     RunHook,
     effects_due,
 )
+from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
@@ -214,13 +215,17 @@ class SessionLoop:
 
     def _take_messages(self) -> None:
         for message in self._journal.waiting(self.session.id):
-            decision = decide_message(self.session, message)
+            decision = decide_message(self.session, message, self._find_runtime_kinds())
             settlement = MessageSettlement(message.id, not decision.refused, decision.reply)
             if decision.refused:
                 self._journal.settle(*settlement)
             else:
                 self._leave_agents = decision.leave_agents or self._leave_agents
                 self._record(decision.events, settles=[settlement])
+
+    def _find_runtime_kinds(self) -> Mapping[str, str]:
+        names = {attempt.runtime for attempt in self.session.live.values()}
+        return {name: find_runtime_kind(self.context.settings, name) for name in names}
 
     def _record(self, events: Iterable[Event], settles: Sequence[MessageSettlement] = ()) -> None:
         """Append an outcome with all its consequences in one transaction: after a crash, the rest would be lost.

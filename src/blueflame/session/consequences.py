@@ -34,6 +34,7 @@ from blueflame.model.event import (
     GateWithdrawn,
     HookRan,
     Landed,
+    MessageUndelivered,
     OrchestratorStarted,
     OverlapSeen,
     PlanFailed,
@@ -156,7 +157,11 @@ def _withdraw_stall_gate(session: Session, attempt: str, why: str) -> Iterator[E
 def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
     yield from _withdraw_stall_gate(session, event.attempt, "the agent has ended")
     yield from _withdraw_overlap_gates(session, event.attempt, "one of the two agents has ended")
-    attempt = session.attempts[event.attempt].attempt
+    ending = session.attempts[event.attempt]
+    attempt = ending.attempt
+    for number, message in enumerate(ending.messages, start=1):
+        if message.delivered_at is None:
+            yield MessageUndelivered(attempt=event.attempt, number=number)
     if event.ended.ending in UNAVAILABLE:
         yield from park_after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:

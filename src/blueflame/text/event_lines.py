@@ -139,6 +139,9 @@ ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.AttemptStarted: _find_agent,
     _H.AttemptStalled: _find_agent,
     _H.AttemptCancelled: _find_agent,
+    _H.MessageSent: lambda e: e.by,
+    _H.MessageDelivered: _find_agent,
+    _H.MessageUndelivered: _find_agent,
     _H.AttemptNearsBudget: _find_agent,
     _H.AttemptEnded: _find_agent,
     _H.RuntimeResumed: lambda e: e.by or ORCHESTRATOR,
@@ -192,6 +195,9 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
     _H.AttemptStalled: lambda e: f"attempt {e.attempt} has had no output for {e.seconds:.0f} s",
     _H.AttemptCancelled: lambda e: f"asked to end{_format_note(e.reason)}",
+    _H.MessageSent: lambda e: _join_parts(f"to {_find_agent(e)}", e.text),
+    _H.MessageDelivered: lambda e: f"message {e.number} was delivered",
+    _H.MessageUndelivered: lambda e: f"message {e.number} was not delivered: the agent ended first",
     _H.AttemptNearsBudget: _describe_near_limit,
     _H.OverlapSeen: describe_overlap,
     _H.RuntimeParked: lambda e: _join_parts(describe_parked(e) + _format_utc_until(e.until), e.reason),
@@ -309,6 +315,11 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.AttemptStarted: lambda e: ShortLine(DOT, f"{format_attempt(e.attempt)} started"),
     _H.AttemptStalled: lambda e: ShortLine(
         NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"
+    ),
+    _H.MessageSent: lambda e: ShortLine(DOT, f"{e.by} to {format_attempt(e.attempt)}: {e.text}"),
+    _H.MessageDelivered: lambda e: ShortLine(OK, f"{format_attempt(e.attempt)} was given message {e.number}"),
+    _H.MessageUndelivered: lambda e: ShortLine(
+        BAD, f"{format_attempt(e.attempt)} ended before message {e.number} could be delivered"
     ),
     _H.AttemptNearsBudget: lambda e: ShortLine(
         NOTE, f"{format_attempt(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_describe_limit_briefly(e)}"

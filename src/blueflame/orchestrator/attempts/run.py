@@ -41,6 +41,7 @@ from blueflame.orchestrator.attempts.walls import find_inner_path
 from blueflame.orchestrator.attempts.worker import find_start, read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
+from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.from_settings import find_runtime_kind
@@ -79,14 +80,16 @@ async def _wait_until_ended(context: SessionContext, session: Session, attempt: 
     watching = asyncio.create_task(
         _connect_terminal(context, attempt, folder) if talks else watch_for_stall(context, session, attempt.id, emit)
     )
+    carrying = asyncio.create_task(carry_messages(context, session, attempt.id, emit))
     try:
         outcome = await context.engine.wait(attempt.id)
         if talks:
             await asyncio.wait({watching}, timeout=LAST_OUTPUT_SECONDS)
     finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in (watching, carrying):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
     if outcome.reason is ExitReason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
         return replace(outcome, reason=ExitReason.SILENT)
     return outcome

@@ -23,6 +23,7 @@ from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
+from blueflame.session.agent_messages import list_earlier_messages
 from blueflame.session.retries import STARTS_OVER_AFTER
 from blueflame.session.state import Session
 from blueflame.watcher.policy_file import load_policy
@@ -61,6 +62,7 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         allowed_paths=session.limits.allowed_paths,
         blocked_paths=session.limits.blocked_paths,
         history=record.history,
+        said=list_earlier_messages(session, attempt),
         built_on=attempt.built_on,
         enforce_scope=rules.file_scope.enforce,
         commit_pattern=rules.commit_format.pattern,

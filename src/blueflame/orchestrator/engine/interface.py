@@ -6,7 +6,7 @@ whether it is alive, and how it is ended. An attempt that fails is a result, not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -166,6 +166,12 @@ class AttemptEngine(Protocol):
 
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
         """Ask it to end, and kill it after the grace. A later call can only shorten that."""
+
+    def send_messages(self, attempt: str, texts: Sequence[str]) -> None:
+        """Pass words to its agent: all so far, of which each is passed on once."""
+
+    def count_read_messages(self, attempt: str) -> int:
+        """How many of them the agent has read; also after it has ended."""
 
     async def inspect(self, attempt: str) -> AttemptStatus: ...
 

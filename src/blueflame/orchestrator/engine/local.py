@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,12 @@ class LocalEngine:
         _write_file(self._folder(attempt) / "cancel", json.dumps(request))
         if isinstance(now, Lost):
             self._start_warden(attempt)
+
+    def send_messages(self, attempt: str, texts: Sequence[str]) -> None:
+        _write_file(self._folder(attempt) / "messages", json.dumps({"texts": list(texts)}))
+
+    def count_read_messages(self, attempt: str) -> int:
+        return int(read_json_object(self._folder(attempt) / "messages.counts").get("read", 0))
 
     async def inspect(self, attempt: str) -> AttemptStatus:
         return self._look(attempt)

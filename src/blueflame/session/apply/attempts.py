@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, VALIDATOR, WORKER, AttemptRecord, Ending
+from blueflame.model.attempt import BLAMELESS, VALIDATOR, WORKER, AttemptRecord, Ending, SentMessage
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -15,6 +15,9 @@ from blueflame.model.event import (
     AttemptStalled,
     AttemptStarted,
     Checked,
+    MessageDelivered,
+    MessageSent,
+    MessageUndelivered,
     OverlapSeen,
     RuntimeParked,
     RuntimeResumed,
@@ -64,6 +67,23 @@ def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -
 
 def _apply_attempt_stalled(session: Session, event: AttemptStalled, at: float) -> None:
     session.attempts[event.attempt] = replace(session.attempts[event.attempt], stalled_at=at)
+
+
+def _apply_message_sent(session: Session, event: MessageSent, at: float) -> None:
+    record = session.attempts[event.attempt]
+    sent = SentMessage(text=event.text, by=event.by, at=at)
+    session.attempts[event.attempt] = replace(record, messages=(*record.messages, sent))
+
+
+def _apply_message_delivered(session: Session, event: MessageDelivered, at: float) -> None:
+    record = session.attempts[event.attempt]
+    messages = list(record.messages)
+    messages[event.number - 1] = replace(messages[event.number - 1], delivered_at=at)
+    session.attempts[event.attempt] = replace(record, messages=tuple(messages))
+
+
+def _apply_message_undelivered(_session: Session, _event: MessageUndelivered, _at: float) -> None:
+    """Nothing: the attempt has ended, and the message has no time of delivery."""
 
 
 def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
@@ -143,6 +163,9 @@ ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptIntended: _apply_attempt_intended,
     AttemptStarted: _apply_attempt_started,
     AttemptStalled: _apply_attempt_stalled,
+    MessageSent: _apply_message_sent,
+    MessageDelivered: _apply_message_delivered,
+    MessageUndelivered: _apply_message_undelivered,
     AttemptCancelled: _apply_attempt_cancelled,
     AttemptNearsBudget: _apply_attempt_nears_budget,
     OverlapSeen: _apply_overlap_seen,

@@ -1,0 +1,33 @@
+"""Carry what people write to a running agent, and report what it has read."""
+
+from __future__ import annotations
+
+from blueflame.model.event import MessageDelivered
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.session.agent_messages import format_message
+from blueflame.session.state import Session
+
+POLL_SECONDS = 0.25
+
+
+async def carry_messages(context: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
+    """Run until cancelled. Also for agents that an earlier orchestrator started."""
+    sent, read = 0, sum(message.delivered_at is not None for message in session.attempts[attempt].messages)
+
+    def report_read() -> None:
+        nonlocal read
+        messages = session.attempts[attempt].messages
+        if read < len(messages):
+            before, read = read, context.engine.count_read_messages(attempt)
+            emit([MessageDelivered(attempt=attempt, number=number) for number in range(before + 1, read + 1)])
+
+    try:
+        while True:
+            messages = session.attempts[attempt].messages
+            if sent < len(messages):
+                context.engine.send_messages(attempt, [format_message(message) for message in messages])
+                sent = len(messages)
+            report_read()
+            await context.clock.sleep(POLL_SECONDS)
+    finally:
+        report_read()
