@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,14 @@ from typing import Any
 import pytest
 
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, JournalEntry, RuntimeParked, RuntimeResumed
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptStarted,
+    JournalEntry,
+    MessageDelivered,
+    RuntimeParked,
+    RuntimeResumed,
+)
 from blueflame.orchestrator.context import Cassette
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.session.state import Session
@@ -30,6 +38,7 @@ from support.model_scripts import (
 )
 from support.real_agents import needs_claude
 from support.sessions import SessionRun, Stage, Watcher, make_stage, start_orchestrator, task
+from support.wardens import wait_until
 
 pytestmark = [
     needs_claude,
@@ -176,6 +185,34 @@ def test_near_its_budget_an_agent_is_warned_and_can_still_commit(stage: Stage, m
     assert reported.session.tasks["task-001"].attempts == 1
     audit = "".join(path.read_text() for path in (stage.root / ".blueflame").rglob("*.jsonl"))
     assert "limit_near" in audit
+
+
+@pytest.mark.real_claude
+def test_what_a_person_says_reaches_the_model_of_a_running_agent(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def say(session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted):
+            stage.post(session, "say", agent="task-001", text="use SQLite", by="Ада")
+            worktree = recorded.event.worktree
+            threading.Thread(target=lambda: let_go(Path(str(worktree)))).start()
+
+    def let_go(worktree: Path) -> None:
+        wait_until(lambda: list(stage.root.glob(".blueflame/attempts/*/messages.counts")), "the warden has it")
+        (worktree / ".git" / "go").touch()
+
+    first, *rest = build_write_turns("src/1.txt", "one\n")
+    waits = [
+        {"tool": {"write": "{{cwd}}/src/1.txt", "content": "while [ ! -e .git/go ]; do sleep 0.1; done\n"}},
+        {"tool": {"shell": "sh src/1.txt"}},
+    ]
+    stage.tasks = [task(1)]
+    with LoopbackModel(build_model_script(build_worker_scenario("task-001", *waits, first, first, *rest))) as model:
+        serving(monkeypatch, model)
+        reported = stage.run(observers=[Watcher(say)])
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert [event.number for event in reported.of(MessageDelivered)] == [1]
+    asked = [json.dumps(each.body, ensure_ascii=False) for each in model.requests]
+    assert "message: Ада, who runs this session, says: use SQLite" in asked[-1]
+    assert _tokens(reported) == sum_served(model.served)
 
 
 @pytest.mark.real_claude

@@ -43,6 +43,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("attach", WATCH, "attach:attach", "Connect this terminal to a running agent."),
         ("open", WATCH, "open:open_", "Open a shell or an editor where an agent works."),
         ("proceed", WATCH, "control:proceed", "Continue with what is done, without the rest."),
+        ("say", WATCH, "control:say", "Send a message to a running agent."),
         ("kill", WATCH, "control:kill", "End one agent and re-queue its task."),
         ("retry", WATCH, "control:retry", "Start a failed task again now."),
         ("add", WATCH, "control:add", "Add a task to the running session."),

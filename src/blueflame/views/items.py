@@ -8,14 +8,14 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from blueflame.documents.plans import format_plan
-from blueflame.model.attempt import AttemptRecord
+from blueflame.model.attempt import AttemptRecord, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord, dump_task
 from blueflame.session.state import Session
 from blueflame.text.format import format_attempt, format_count, format_duration
-from blueflame.text.marks import BAD, NOTE, OK
+from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
 from blueflame.views.parts import DetailsView, Fact, MarkedLine
@@ -214,8 +214,18 @@ def _build_attempt_details(record: AttemptRecord) -> DetailsView:
         aside=(ended.ending.value.replace("_", " ") if ended else "running",),
         facts=tuple(fact for fact in facts if fact.text),
         quote=tuple(_list_words(record)),
-        lines=tuple(MarkedLine(BAD, "bad", str(violation)) for violation in (ended.violations if ended else ())),
+        lines=(
+            *(MarkedLine(BAD, "bad", str(violation)) for violation in (ended.violations if ended else ())),
+            *(_describe_message(record, message) for message in record.messages),
+        ),
     )
+
+
+def _describe_message(record: AttemptRecord, message: SentMessage) -> MarkedLine:
+    if message.delivered_at is not None:
+        return MarkedLine(OK, "good", f"{message.by} said: {message.text}")
+    state = "not delivered, it waits for the next tool call" if record.live else "not delivered, the agent ended first"
+    return MarkedLine(DOT if record.live else BAD, "warn", f"{message.by} said: {message.text} ({state})")
 
 
 def _list_words(record: AttemptRecord) -> Iterator[str]:
@@ -273,4 +283,8 @@ def _build_attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
         "notes": ended.notes if ended else "",
         "violations": [str(violation) for violation in (ended.violations if ended else ())],
         "output": ended.output if ended else None,
+        "messages": [
+            {"text": each.text, "by": each.by, "at": each.at, "delivered_at": each.delivered_at}
+            for each in record.messages
+        ],
     }

@@ -1,4 +1,4 @@
-"""`blueflame stop`, `proceed`, `kill`, `retry` and `add`: control the running session from another terminal."""
+"""`blueflame stop`, `proceed`, `kill`, `say`, `retry` and `add`: control the running session from another terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import click
 from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task
 from blueflame.cli.options import PATH, config_option, json_option
 
-NOTHING_TO = {"stop": "stop", "proceed": "continue", "kill": "kill", "retry": "retry", "add": "add to"}
+NOTHING_TO = {
+    "stop": "stop",
+    "proceed": "continue",
+    "kill": "kill",
+    "say": "talk to",
+    "retry": "retry",
+    "add": "add to",
+}
 
 
 @click.command()
@@ -40,6 +47,16 @@ def proceed(kill: bool, config: Path | None, as_json: bool) -> int:
 def kill(agent: str, reason: str, config: Path | None, as_json: bool) -> int:
     """End one agent; its task is re-queued for the next cycle."""
     return _send_command("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
+
+
+@click.command()
+@click.argument("agent", shell_complete=complete_agent, help="Agent or task: see 'blueflame status'.")
+@click.argument("message", help="What to tell it, at most 2,000 characters.")
+@config_option
+@json_option
+def say(agent: str, message: str, config: Path | None, as_json: bool) -> int:
+    """Send a message to a running agent, which gets it with its next tool call."""
+    return _send_command("say", {"agent": agent, "text": message}, config, as_json=as_json)
 
 
 @click.command()
