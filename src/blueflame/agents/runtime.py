@@ -56,6 +56,7 @@ class AgentBrief:
     budget: Budget = UNLIMITED
     skills: tuple[str, ...] = ()
     interactive: bool = False  # it talks with a person: `AgentLaunch.terminal` must be set
+    conversation: tuple[Mapping[str, Any], ...] = ()  # of the attempt that it continues (ResumingRuntime)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,14 @@ class InstalledRuntime(Protocol):
 
     def describe_program(self) -> str:
         """Return name, version and path of the program; "" when it is not installed."""
+
+
+@runtime_checkable
+class ResumingRuntime(Protocol):
+    """A runtime that can continue the conversation of an earlier attempt."""
+
+    def read_conversation(self, folder: Path) -> tuple[Mapping[str, Any], ...]:
+        """Return the messages of an ended attempt, from its folder; () when they cannot be continued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

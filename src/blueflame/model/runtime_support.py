@@ -27,8 +27,11 @@ CAPABILITIES: Mapping[str, str] = {
     "interactive": "a planner that talks with the person first",
     "skills": "skills and plugins for roles",
     "messages": "messages to a running agent: `blueflame say`",
+    "conversation": "a retry continues the conversation",
 }
 """What a runtime can be asked for, in words for people."""
+
+OF_CLAUDE_ONLY = ("interactive", "skills", "conversation")
 
 CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
 """Short names of Claude's models, which no other program knows."""
@@ -52,29 +55,29 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
     "tmux": RuntimeKind(
         apis=("anthropic",),
         knows_claude_models=True,
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D},
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "conversation": I},
     ),
     "codex": RuntimeKind(
         apis=("openai",),
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "interactive": I, "skills": I},
+        enforcement={**dict.fromkeys(CAPABILITIES, E), **dict.fromkeys(OF_CLAUDE_ONLY, I)},
     ),
     "gemini": RuntimeKind(
         apis=("gemini",),
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, **dict.fromkeys(OF_CLAUDE_ONLY, I)},
     ),
     "opencode": RuntimeKind(
         apis=("openai",),
         enforcement={
             **dict.fromkeys(CAPABILITIES, E),
             "structured_output": D,
-            **dict.fromkeys(("interactive", "skills", "messages"), I),
+            **dict.fromkeys((*OF_CLAUDE_ONLY, "messages"), I),
         },
     ),
     "acp": RuntimeKind(
         enforcement={
             **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
             **dict.fromkeys(("metering", "budget", "rate_limits"), E),
-            **dict.fromkeys(("interactive", "skills", "messages"), I),
+            **dict.fromkeys((*OF_CLAUDE_ONLY, "messages"), I),
         },
     ),
     "scripted": RuntimeKind(
@@ -83,7 +86,7 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
             **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
             **dict.fromkeys(("structured_output", "messages"), E),
             **dict.fromkeys(("metering", "budget"), D),
-            **dict.fromkeys(("rate_limits", "interactive", "skills"), I),
+            **dict.fromkeys(("rate_limits", *OF_CLAUDE_ONLY), I),
         },
     ),
 }

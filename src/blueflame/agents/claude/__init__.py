@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from blueflame.agents.claude.conversation import build_resumed_launch, read_conversation
 from blueflame.agents.claude.program import (
     INSTALL_HINT,
     check_arguments,
@@ -82,7 +83,7 @@ class ClaudeRuntime(CommandRuntime):
             apis=("anthropic",) if brief.gateway else (),
         )
         if not brief.interactive and not in_terminal:
-            return launch
+            return build_resumed_launch(launch, brief, directory) if brief.conversation else launch
         alone = not brief.interactive
         return build_terminal_launch(
             launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone
@@ -90,6 +91,9 @@ class ClaudeRuntime(CommandRuntime):
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
+
+    def read_conversation(self, folder: Path) -> tuple[Mapping[str, Any], ...]:
+        return read_conversation(folder)
 
     def find_program(self) -> Program | None:
         return find_claude(self.command, root=self.root)

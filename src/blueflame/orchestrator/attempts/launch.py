@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
-from blueflame.agents.runtime import AgentBrief
+from blueflame.agents.runtime import AgentBrief, ResumingRuntime
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
 from blueflame.orchestrator.attempts.validator import build_validator_prompt
 from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, find_inner_path
-from blueflame.orchestrator.attempts.worker import build_worker_prompt
+from blueflame.orchestrator.attempts.worker import build_worker_prompt, find_start
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
 from blueflame.orchestrator.prompts import build_system_prompt
@@ -138,7 +141,21 @@ def _build_brief(context: SessionContext, session: Session, attempt: Attempt, in
         budget=attempt.budget,
         skills=list_role_skills(context.settings, attempt.role),
         interactive=talks,
+        conversation=_find_conversation(context, session, attempt, base),
     )
+
+
+def _find_conversation(
+    context: SessionContext, session: Session, attempt: Attempt, base: str
+) -> tuple[Mapping[str, Any], ...]:
+    """The conversation of the attempt before, when its work is continued and the same runtime can continue both."""
+    before = session.attempts.get(build_attempt_id(session.id, attempt.subject, attempt.role, attempt.n - 1))
+    runtime = context.runtimes[attempt.runtime]
+    if before is None or before.attempt.runtime != attempt.runtime or not isinstance(runtime, ResumingRuntime):
+        return ()
+    if attempt.continues is None or find_start(context.repo, attempt, base).tree == base:
+        return ()
+    return runtime.read_conversation(context.engine.mirror(before.attempt.id))
 
 
 def _word_request(request: str) -> str:
