@@ -216,6 +216,29 @@ def test_what_a_person_says_reaches_the_model_of_a_running_agent(stage: Stage, m
 
 
 @pytest.mark.real_claude
+def test_a_retry_continues_the_conversation_of_the_attempt_before(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, commit, last = build_write_turns("src/1.txt", "one\n")
+    forgets = {"text": "I am done."}  # and has committed nothing
+    stage.reconfigure(**{**CONFIG, "limits": {**CONFIG["limits"], "max_retries": 1}})
+    stage.tasks = [task(1)]
+    # turns are counted by the messages of the model: the second attempt goes on with the third one
+    turns = build_worker_scenario("task-001", first, forgets, commit, last)
+    with LoopbackModel(build_model_script(turns)) as model:
+        serving(monkeypatch, model)
+        reported = stage.run()
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert [event.ended.ending for event in reported.of(AttemptEnded)] == [Ending.NO_COMMITS, Ending.PASSED]
+    asked = [[message["role"] for message in each.body["messages"]] for each in model.requests if each.body]
+    assert asked[0][0] == "user" and "assistant" not in asked[0]
+    resumed = next(each.body for each in model.requests if str(each.body).count("Your task: implement") == 2)
+    assert "I write it." in json.dumps(resumed["messages"])
+    assert all(message["content"] for message in resumed["messages"]), "an empty message is an error of the API"
+    assert _tokens(reported) == sum_served(model.served)
+
+
+@pytest.mark.real_claude
 def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = build_write_turns("src/1.txt", "one\n")
     limited = {"status": 429, "headers": {"retry-after": "2"}, "times": 2, "then": first}

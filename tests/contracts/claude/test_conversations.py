@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from uuid import uuid4
 
+from blueflame.agents.claude.conversation import build_resumed_launch
+from blueflame.agents.claude.resume_driver import is_refusal
+from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from support.claude_cli import SEALED, STREAM, ClaudeRunner
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "dontAsk"]
@@ -44,3 +48,35 @@ def test_without_persistence_there_is_no_transcript(claude: ClaudeRunner) -> Non
 def test_a_model_of_our_choice_is_asked(claude: ClaudeRunner) -> None:
     ran = claude.run({"text": "hi"}, flags=[*FLAGS, "--model", "claude-haiku-5-5"])
     assert {asked.body["model"] for asked in ran.asked} == {"claude-haiku-5-5"}
+
+
+def test_a_conversation_that_we_wrote_is_resumed_at_no_cost_and_without_an_empty_message(claude: ClaudeRunner) -> None:
+    given = ({"role": "user", "content": "Plan a context."}, {"role": "assistant", "content": "What colour?"})
+    with claude.place({"text": "one"}, {"text": "two"}) as place:
+        brief = AgentBrief(
+            attempt="ses-1.task-001.worker.2",
+            agent_id="worker-0a1b2c3d",
+            role="worker",
+            subject="task-001",
+            n=2,
+            session="ses-1",
+            worktree=str(place.repo),
+            prompt="Blue.",
+            conversation=given,
+        )
+        launch = build_resumed_launch(AgentLaunch(argv=("claude",), env={}, stdin=""), brief, place.root)
+        ((name, transcript),) = launch.home.items()
+        (place.home / name).parent.mkdir(parents=True)
+        (place.home / name).write_text(transcript)
+        flags = (*FLAGS, "--no-session-persistence", "--resume")
+        resumed = place.run(*flags, Path(name).stem, prompt="Blue.")
+        refused = place.run(*flags, str(uuid4()), prompt="Blue.")
+    messages = resumed.asked[0].body["messages"]
+    said = json.dumps(messages)
+    assert [word in said for word in ("Plan a context.", "What colour?", "Blue.")] == [True] * 3
+    assert all(message["content"] for message in messages)
+    assert resumed.result["result"] == "two"
+    assert resumed.result["total_cost_usd"] < 0.1, "only this call is counted"
+    assert (place.home / name).read_text() == transcript, "nothing is added to it"
+    assert is_refusal(refused.out.encode())
+    assert refused.asked == ()
