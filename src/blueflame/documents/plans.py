@@ -62,14 +62,14 @@ def _is_minutes(value: object) -> bool:
 
 _FIELDS: Mapping[str, _Field] = {
     "id": _Field(_is_id, "task- and a number, like task-001", required=True),
-    "title": _Field(_is_text, "a text", required=True),
-    "description": _Field(_is_text, "a text", required=True),
+    "title": _Field(_is_text, "a text that is not empty", required=True),
+    "description": _Field(_is_text, "a text that is not empty", required=True),
     "priority": _Field(_is_integer, "an integer, 1 for the highest", required=True),
-    "cohesion_group": _Field(_is_text, "a text"),
+    "cohesion_group": _Field(_is_text, "a text that is not empty"),
     "dependencies": _Field(_is_texts, "a list of task ids", make=tuple),
     "file_locks": _Field(_is_texts, "a list of paths", required=True, make=tuple),
-    "model": _Field(_is_text, "a text"),
-    "validator_model": _Field(_is_text, "a text"),
+    "model": _Field(_is_text, "a text that is not empty"),
+    "validator_model": _Field(_is_text, "a text that is not empty"),
     "estimate_minutes": _Field(_is_minutes, "a number of minutes", make=float),
 }
 _KNOWN = (*_FIELDS, *_STATUS_KEYS)

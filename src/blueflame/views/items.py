@@ -8,7 +8,7 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from blueflame.documents.plans import format_plan
-from blueflame.model.attempt import AttemptRecord, SentMessage
+from blueflame.model.attempt import AttemptOutcome, AttemptRecord, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
@@ -111,14 +111,19 @@ def _find_task_range(session: Session, name: str) -> CommitRange:
     record = session.tasks.get(name)
     if record is not None and record.result is not None:
         return CommitRange(record.result.base, record.result.sha)
-    attempts = [each for each in session.attempts.values() if each.attempt.subject == name and _has_commits(each)]
+    attempts = [each for each in session.attempts.values() if each.attempt.subject == name and _has_work(each)]
     if not attempts:
-        raise Refused(f"{name} has no diff: nothing is committed for it; 'blueflame show {name}' has its state")
+        raise Refused(f"{name} has no diff: there is no work on it yet; 'blueflame show {name}' has its state")
     return _find_attempt_range(session, attempts[-1])
 
 
-def _has_commits(record: AttemptRecord) -> bool:
-    return record.ended is not None and record.ended.tip is not None
+def _has_work(record: AttemptRecord) -> bool:
+    return record.ended is not None and _find_tip(record.ended) is not None
+
+
+def _find_tip(ended: AttemptOutcome) -> str | None:
+    """The newest commit with its work: what it had not committed is kept on top of what it had."""
+    return ended.unfinished or ended.tip
 
 
 def _find_attempt_range(session: Session, record: AttemptRecord) -> CommitRange:
@@ -127,11 +132,12 @@ def _find_attempt_range(session: Session, record: AttemptRecord) -> CommitRange:
         place = f"; its files are in {record.worktree}" if record.worktree else ""
         raise Refused(f"{attempt.agent_id} has no diff yet: it is still working{place}")
     base = ended.base or record.base
-    if ended.tip and base:
-        return CommitRange(base, ended.tip)
+    tip = _find_tip(ended)
+    if tip and base:
+        return CommitRange(base, tip)
     if attempt.branch is None and attempt.subject in session.tasks:
         return _find_task_range(session, attempt.subject)  # what a validator reviewed
-    raise Refused(f"{attempt.agent_id} has no diff: it committed nothing; 'blueflame show {attempt.agent_id}'")
+    raise Refused(f"{attempt.agent_id} has no diff: it left nothing; 'blueflame show {attempt.agent_id}'")
 
 
 def build_item_view(session: Session, item: Item) -> GateView:
@@ -206,6 +212,7 @@ def _build_attempt_details(record: AttemptRecord) -> DetailsView:
         facts += [
             Fact("Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"),
             Fact("Result", commits),
+            Fact("Uncommitted", f"kept as {ended.unfinished[:12]} for the next attempt" if ended.unfinished else ""),
             Fact("Cost", attempt.budget.format_amount(attempt.budget.measure(ended.spend))),
         ]
     facts.append(Fact("Prompt and output", f".blueflame/attempts/{attempt.id}/"))

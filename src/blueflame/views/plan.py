@@ -86,7 +86,8 @@ def list_plan_changes(before: Sequence[Task], after: Sequence[Task]) -> Iterator
 
 def _describe_field_change(field: str, old: object, new: object) -> str:
     if field == "description":
-        return f"the description was changed, from {_count_lines(str(old))} to {_count_lines(str(new))}"
+        before, after = _count_lines(str(old)), _count_lines(str(new))
+        return "the description was changed" + (f", from {before} to {after}" if before != after else "")
     one, other = (", ".join(each) or "nothing" if isinstance(each, list) else each for each in (old, new))
     return f"{field.replace('_', ' ')}: {one} -> {other}"
 

@@ -266,7 +266,8 @@ def list_held_locks(session: Session) -> list[HeldLock]:
 
 def find_wait_reason(session: Session, task: str) -> str:
     """Empty for a task that waits for nothing, or whose session is over."""
-    return "" if session.ended else session.queue.explain_waiting(task)
+    reason = "" if session.ended else session.queue.explain_waiting(task)
+    return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason
 
 
 def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:

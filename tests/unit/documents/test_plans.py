@@ -173,7 +173,7 @@ def test_all_problems_are_reported_with_their_lines(wrote: Callable[[str], Path]
     }
     for line, message in expected.items():
         assert any(problem.startswith(f"{path}:{line}: {message}") for problem in found), (line, found)
-    assert f"{path}:3: title is missing: give a text" in found
+    assert f"{path}:3: title is missing: give a text that is not empty" in found
     assert len(found) == 7
 
 

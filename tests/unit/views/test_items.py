@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from blueflame.model.attempt import Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused, UsageError
-from blueflame.model.event import PlanProposed
+from blueflame.model.event import AttemptEnded, CycleEnded, MessageDelivered, MessageSent, PlanProposed
 from blueflame.session.state import Session
 from blueflame.views.items import CommitRange, Item, build_item_json, build_item_view, find_item, find_item_diff
-from blueflame.views.parts import DetailsView
+from blueflame.views.parts import DetailsView, Fact
+from blueflame.views.session import find_wait_reason
 from support.recorded_session import ID, TASKS, Story
 
 
@@ -52,7 +53,7 @@ def test_the_diff_is_that_of_the_commits_that_were_made(session: Session) -> Non
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("task-003.worker.1", "committed nothing"), ("cs-1-api", "it is not built"), ("plan", "it was not changed")],
+    [("task-003.worker.1", "it left nothing"), ("cs-1-api", "it is not built"), ("plan", "it was not changed")],
 )
 def test_what_has_no_diff_says_why(session: Session, name: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
@@ -63,7 +64,7 @@ def test_a_running_attempt_has_no_diff_yet() -> None:
     session = Story().working().session
     with pytest.raises(Refused, match="still working; its files are in /tmp/w"):
         find_range(session, "task-001.worker.1")
-    with pytest.raises(Refused, match="nothing is committed"):
+    with pytest.raises(Refused, match="no work on it yet"):
         find_range(session, "task-001")
 
 
@@ -73,7 +74,7 @@ def test_an_edited_plan_has_the_diff_of_its_text() -> None:
     story.tell(PlanProposed(round=1, tasks=edited, origin="edit"))
     assert '+    description: "Check the token."\n' in str(find_range(story.session, "plan"))
     shown = build_item_json(story.session, Item("plan", "plan"), now=0)
-    assert shown["plan"]["changes"] == ["task-001: the description was changed, from 1 line to 1 line"]
+    assert shown["plan"]["changes"] == ["task-001: the description was changed"]
 
 
 def test_a_task_is_shown_with_its_state_description_and_history(session: Session) -> None:
@@ -105,3 +106,40 @@ def test_the_json_of_each_kind_has_its_content(session: Session) -> None:
         shown = build_item_json(session, item, now=0)
         assert (shown["session"], shown["id"]) == (ID, item.id)
         assert shown[item.kind]
+
+
+def test_work_that_was_not_committed_is_shown_and_has_a_diff() -> None:
+    story = Story().working()
+    attempt = next(iter(story.session.live))
+    story.tell(
+        AttemptEnded(attempt=attempt, ended=AttemptOutcome(ending=Ending.TIMEOUT, base="a" * 40, unfinished="d" * 40))
+    )
+    item = find_item(story.session, attempt)
+    assert find_item_diff(story.session, item) == CommitRange("a" * 40, "d" * 40)
+    view = build_item_view(story.session, item)
+    assert isinstance(view, DetailsView)
+    assert Fact("Uncommitted", "kept as dddddddddddd for the next attempt") in view.facts
+
+
+def test_messages_are_shown_with_what_became_of_them() -> None:
+    story = Story().working()
+    attempt = next(iter(story.session.live))
+    for text in ("first", "second"):
+        story.tell(MessageSent(attempt=attempt, text=text, by="Ada"))
+    story.tell(MessageDelivered(attempt=attempt, number=1))
+    item = find_item(story.session, attempt)
+    view = build_item_view(story.session, item)
+    assert isinstance(view, DetailsView)
+    assert [line.text for line in view.lines] == [
+        "Ada said: first",
+        "Ada said: second (not delivered, it waits for the next tool call)",
+    ]
+    shown = build_item_json(story.session, item, now=0)["attempt"]["messages"]
+    assert [each["delivered_at"] is None for each in shown] == [False, True]
+
+
+def test_between_two_cycles_a_task_waits_for_the_next() -> None:
+    story = Story().working()
+    assert find_wait_reason(story.session, "task-002") == "waits for task-001"
+    story.tell(CycleEnded(cycle=1))
+    assert find_wait_reason(story.session, "task-002") == "waits for cycle 2"
