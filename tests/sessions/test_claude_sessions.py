@@ -353,7 +353,9 @@ def test_helpers_of_an_agent_are_judged_and_metered_like_itself(stage: Stage, mo
 def test_tokens_of_a_run_that_was_killed_in_the_middle_are_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, slow, last = build_write_turns("src/1.txt", "one\n")
     script = build_model_script(
-        build_planner_scenario(task(1)), build_worker_scenario("task-001", first, {**slow, "pace": 0.1}, last)
+        build_planner_scenario(task(1)),
+        # the next attempt continues the conversation, in which the interrupted turn counts as one
+        build_worker_scenario("task-001", first, {**slow, "pace": 0.1}, slow, last),
     )
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)

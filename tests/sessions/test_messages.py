@@ -73,7 +73,7 @@ def test_an_agent_gets_a_message_with_its_next_call_and_goes_on(stage: Stage) ->
     assert (sent.by, sent.text) == ("Ада", "use ␛[31mSQLite")
     assert [event.number for event in result.of(MessageDelivered)] == [1]
     assert result.of(MessageUndelivered) == []
-    assert read_log(stage).count("message: Ада, who runs this session, says: use ␛[31mSQLite") == 2  # refusal, words
+    assert read_log(stage).count("message: Ада, who runs this session, says: use ␛[31mSQLite") == 1
     assert stage.read("src/1.txt") == "one\n"
 
 

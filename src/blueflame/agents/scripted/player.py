@@ -83,7 +83,6 @@ def _ask_once(play: PlayState, tool: str, target: str, tool_input: Mapping[str, 
     if refusal and not play.rogue:
         emit_line("action", **shown, denied=True, reason=refusal)
         if refusal.startswith(NOTICES):
-            emit_line("say", text=refusal)
             return True
         play.refused += 1
         raise StepRefused
