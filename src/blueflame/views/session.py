@@ -122,7 +122,7 @@ def build_status_view(
         agents=tuple(AgentLine(each, found.get(each.attempt.id, UNKNOWN_HEALTH)) for each in live),
         locks=tuple(list_held_locks(session)),
         tasks=tuple(
-            _build_task_line(each, "; ".join(filter(None, (find_wait_reason(session, each.task.id), each.reason))))
+            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each))))
             for each in _sort_by_id(session.tasks.values())
         ),
     )
@@ -222,6 +222,17 @@ def _list_tasks(ids: Sequence[str], *, most: int = 12) -> str:
 
 def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
     return sorted(records, key=lambda record: record.task.id)
+
+
+def _list_task_notes(session: Session, record: TaskRecord) -> tuple[str, ...]:
+    undone = _describe_undoing(session, record.task.id) if record.state is TaskState.MERGED else ""
+    return (find_wait_reason(session, record.task.id), record.reason, undone)
+
+
+def _describe_undoing(session: Session, task: str) -> str:
+    settled = (ChangesetState.LANDED, ChangesetState.UNDONE)
+    places = [each for each in session.changesets.values() if task in each.changeset.tasks and each.state in settled]
+    return places[-1].note if places and places[-1].state is ChangesetState.UNDONE else ""
 
 
 def _build_task_line(record: TaskRecord, note: str) -> TaskLine:

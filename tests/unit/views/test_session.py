@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from blueflame.model.event import CycleEnded, Event, GateAnswered
+from blueflame.model.event import CycleEnded, Event, GateAnswered, LandingUndone
 from blueflame.model.gate import Answer
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.session.consequences import consequences_of
-from blueflame.views.session import build_gates_json, build_session_json, format_budget
+from blueflame.views.session import build_gates_json, build_session_json, build_status_view, format_budget
 from support.recorded_session import ID, Story
 
 
@@ -53,3 +53,10 @@ def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> Non
     assert {attempt["ending"] for attempt in result["attempts"]} == {"passed", "timeout"}
     assert json.dumps(build_session_json(Story().session, now=0.0))
     assert build_gates_json([]) == []
+
+
+def test_the_status_of_an_undone_task_says_so() -> None:
+    story = Story().reviewing().lands("cs-1-auth")
+    story.tell(LandingUndone(changeset="cs-1-auth", before="b", after="c" * 40, by="ann"))
+    notes = {line.id: line.note for line in build_status_view(story.session, now=0.0).tasks}
+    assert notes["task-001"] == "undone by ann with cccccccccccc"
