@@ -18,12 +18,18 @@ WAIT_REASONS: Mapping[str, str] = {"rate_limit": "rate limit", "outage": "model 
 def describe_activity(activity: Activity, *, now: float) -> str:
     """Describe in one line what the agent does, or why it does nothing."""
     status = activity.status
-    if activity.attempt.interactive and activity.spoke_last and status.state in (AgentState.WORKING, AgentState.SILENT):
+    if is_waiting_for_person(activity):
         return f"waits for the person at its terminal (blueflame attach {activity.attempt.agent_id})"
     if status.state is AgentState.WORKING:
         return find_latest_action(activity) or "thinking"
     last = f"; last: {find_latest_action(activity)}" if status.state is AgentState.SILENT else ""
     return _describe_idle(status, now) + last
+
+
+def is_waiting_for_person(activity: Activity) -> bool:
+    """Whether an agent that talks with a person has said something and done nothing since."""
+    is_up = activity.status.state in (AgentState.WORKING, AgentState.SILENT)
+    return is_up and activity.attempt.interactive and activity.spoke_last
 
 
 def find_latest_action(activity: Activity) -> str:

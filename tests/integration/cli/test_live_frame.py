@@ -169,6 +169,8 @@ def test_an_agent_that_waits_says_why() -> None:
         f"waits for the person at its terminal (blueflame attach {ATTEMPT.agent_id})"
     )
     assert words(WORKING, attempt=talks, tool="Read", target="a.py") == "Read a.py"
+    asks = Activity(attempt=talks, status=WORKING, spoke_last=True, last_words="Which colour?")
+    assert draw_activity(asks, now=0.0, width=40).plain.startswith("waits for the person at its terminal")
 
 
 def test_of_a_path_the_end_is_kept_and_of_a_command_the_beginning() -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from blueflame.model.activity import Activity, AgentState
 from blueflame.text.sanitize import clean_line
-from blueflame.views.activity import describe_activity, format_usage
+from blueflame.views.activity import describe_activity, format_usage, is_waiting_for_person
 
 ACTIVITY_MARKS: Mapping[AgentState, tuple[str, str]] = {
     AgentState.STARTING: ("·", "quiet"),
@@ -27,7 +27,7 @@ SEPARATOR = " · "
 
 def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
     """Draw the newer of call and message first; of a long path the end is kept."""
-    if activity.status.state is not AgentState.WORKING:
+    if activity.status.state is not AgentState.WORKING or is_waiting_for_person(activity):
         words = describe_activity(activity, now=now)
         return Text(_shorten_to_width(words, width), ACTIVITY_MARKS[activity.status.state][1])
     call, words = clean_line(activity.call), clean_line(activity.last_words)
