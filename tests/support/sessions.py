@@ -381,7 +381,7 @@ def start_orchestrator(
         [sys.executable, str(Path(__file__)), json.dumps(how)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **(env or {})},  # for support itself
     )
     return Orchestrator(process)
 
