@@ -25,7 +25,7 @@ VERSION_HELP = "Show the version and its commit, and exit."
 
 def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from blueflame.git.own_commit import read_own_commit
+        from blueflame.git.repository import read_own_commit
 
         commit = read_own_commit()
         print_text(f"blueflame {__version__}{f' ({commit})' if commit else ''}")

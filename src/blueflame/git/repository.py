@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import blueflame
 from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
@@ -16,7 +17,7 @@ from blueflame.git.command import (
     split_nul,
     try_git,
 )
-from blueflame.model.errors import GitFailed, Refused
+from blueflame.model.errors import BlueFlameError, GitFailed, Refused
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
 
@@ -221,3 +222,21 @@ def _list_tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
     form = "--format=%(objectmode) %(path)"
     entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
     return tuple((mode, name) for mode, _, name in (entry.partition(" ") for entry in entries))
+
+
+def read_own_commit() -> str:
+    """Return the commit that this Blue Flame was built from, short.
+
+    It is written into the package when it is built; else it is that of the source tree; else empty.
+    """
+    package = Path(blueflame.__file__).parent
+    written, source = package / "commit.txt", package.parents[1]
+    if written.is_file():
+        return written.read_text(encoding="ascii").strip()
+    if not (source / ".git").exists():
+        return ""
+    try:
+        done = try_git(source, "rev-parse", "--short=10", "HEAD")
+    except BlueFlameError:  # no git
+        return ""
+    return done.out.strip() if done.code == 0 else ""
