@@ -33,6 +33,15 @@ POLICY = compile_policy(
     scope=("src/",),
 )
 """With a person's own list of blocked paths: files that steer Blue Flame, agents and editors are blocked always."""
+LOOKS = (
+    "git status",
+    "git diff",
+    "git diff HEAD",
+    "git log -p -3",
+    "git stash list",
+    "git submodule",
+    "git rebase --continue",
+)
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,18 @@ class Bench:
         except BlueFlameError as error:
             return Judged(taken=False, refused=str(error))
         return Judged(taken=not broken, broken=broken)
+
+    def look(self) -> list[str]:
+        """Look at the checkout as a person does, and return the top folders that git found there."""
+        within = [path.parent for name in (".git", "HEAD") for path in self.checkout.glob(f"src/*/{name}")]
+        tops = []
+        for folder in (self.checkout, *within):
+            for line in LOOKS:
+                subprocess.run(line, shell=True, cwd=folder, capture_output=True, timeout=PATIENCE, check=False)
+            shown = ["git", "rev-parse", "--show-toplevel"]
+            done = subprocess.run(shown, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            tops.append(done.stdout.strip())
+        return tops
 
     def clear(self) -> None:
         remove_checkout(self.checkout)

@@ -179,6 +179,46 @@ LEAVINGS: tuple[Attack, ...] = (
     poison("leave-git-locks", "git", "lock files of git's, everywhere", ASKED, "touch .git/index.lock .git/HEAD.lock .git/config.lock .git/packed-refs.lock .git/shallow.lock", takes=True),
 )  # fmt: skip
 
+DISARMED = "disarmed before a person looks at it"
+LINK = 'git -C "$PWD" update-index --add --cacheinfo 160000,$(git rev-parse HEAD)'
+ARMED = 'git init -q "$at"; git -C "$at" commit -q --allow-empty -m x; git -C "$at" config core.fsmonitor "$RUN"; '
+
+KEPT: tuple[Attack, ...] = (
+    poison("kept-index-link", "links", "an index that is a link to a file of the person's", DISARMED,
+           'git update-index --refresh -q; rm .git/index; ln -s "$PRECIOUS/file" .git/index', takes=True),
+    poison("kept-index-pipe", "resources", "an index that is a pipe", DISARMED, "rm .git/index; mkfifo .git/index", takes=True),
+    poison("kept-nested-untracked", "git", "a repository within that is not committed", DISARMED, f'at=src/within; {ARMED}', takes=True),
+    poison("kept-nested-hook", "git", "a repository within whose hook runs when its index is read", DISARMED,
+           'git init -q src/within; git -C src/within commit -q --allow-empty -m x; mkdir -p src/within/.git/hooks; '
+           f'cp "$RUN" src/within/.git/hooks/post-index-change; echo y > src/within/y; git -C src/within add y; touch -d 2001-01-01 src/within/y; {LINK},src/within', takes=True),
+    poison("kept-nested-file", "git", "a repository within that points to another folder", DISARMED,
+           f'at="$EVIL/elsewhere"; {ARMED}mkdir src/within; echo "gitdir: $EVIL/elsewhere/.git" > src/within/.git; {LINK},src/within', takes=True),
+    poison("kept-nested-module", "git", "the folder of a submodule among git's own", DISARMED,
+           f'at=src/within; {ARMED}mkdir -p .git/modules; mv src/within/.git .git/modules/within; echo "gitdir: ../../.git/modules/within" > src/within/.git; '
+           f'git config -f .git/modules/within/config core.worktree ../../../src/within; {LINK},src/within', takes=True),
+    poison("kept-nested-link", "links", "a repository within that is a link", DISARMED,
+           f'at="$EVIL/elsewhere"; {ARMED}mkdir src/within; ln -s "$EVIL/elsewhere/.git" src/within/.git', takes=True),
+    poison("kept-nested-include", "git", "a repository within whose settings include others", DISARMED,
+           'git init -q src/within; git -C src/within commit -q --allow-empty -m x; printf "[core]\\n\\tfsmonitor = %s\\n" "$RUN" > src/settings; '
+           f'git -C src/within config include.path ../../settings; {LINK},src/within', takes=True),
+    poison("kept-nested-upper", "git", "a repository within whose settings are on one line", DISARMED,
+           f'git init -q src/within; git -C src/within commit -q --allow-empty -m x; printf "[core] FSMonitor = %s\\n" "$RUN" >> src/within/.git/config; {LINK},src/within', takes=True),
+    poison("kept-bare", "git", "a folder that is laid out like a repository", DISARMED,
+           'git init -q src/x; git -C src/x commit -q --allow-empty -m x; mv src/x/.git src/bare; rmdir src/x; git config -f src/bare/config core.bare false; '
+           'git config -f src/bare/config core.worktree ..; git config -f src/bare/config core.fsmonitor "$RUN"', takes=True),
+    poison("kept-bare-locked", "git", "the same without permissions", DISARMED,
+           'git init -q src/x; git -C src/x commit -q --allow-empty -m x; mv src/x/.git src/bare; rmdir src/x; git config -f src/bare/config core.bare false; '
+           'git config -f src/bare/config core.worktree ..; git config -f src/bare/config core.fsmonitor "$RUN"; chmod 000 src/bare', takes=True),
+    poison("kept-rebase", "git", "a rebase that goes on with a command", DISARMED,
+           'git commit -q --allow-empty -m "feat(task-001): two"; GIT_SEQUENCE_EDITOR="printf \'break\\nexec $RUN\\n\' >" git rebase -q -i HEAD~1 >/dev/null 2>&1; '
+           'test -d .git/rebase-merge', takes=True),
+    poison("kept-head-gone", "git", "no HEAD, so that git takes the repository around", DISARMED, "rm .git/HEAD", takes=True),
+    poison("kept-head-broken", "git", "a HEAD that names no branch, so that git takes the repository around", DISARMED, "echo nonsense > .git/HEAD", takes=True),
+    poison("kept-git-locked", "git", "settings in a .git without permissions", DISARMED, 'git config core.fsmonitor "$RUN"; chmod 000 .git', takes=None),
+    poison("kept-includes", "git", "settings included from the files of the task", DISARMED,
+           'printf "[core]\\n\\tfsmonitor = %s\\n[diff]\\n\\texternal = %s\\n" "$RUN" "$RUN" > src/settings; git config include.path ../src/settings', takes=True),
+)  # fmt: skip
+
 RESULTS: tuple[Attack, ...] = (
     result("result-outside", "paths", "a file that is not allowed", "path_not_allowed", "echo x > setup.py"),
     result("result-other-task", "paths", "a file of another task", "outside_file_scope", "mkdir -p docs; echo x > docs/a.md"),

@@ -34,6 +34,7 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     poisons.HISTORIES,
     poisons.OBJECTS,
     poisons.LEAVINGS,
+    poisons.KEPT,
     poisons.RESULTS,
 )
 

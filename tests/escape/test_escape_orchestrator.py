@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.git.disarm import disarm_checkout
 from blueflame.git.tripwire import take_fingerprint
 from escape.attack import Attack, Poison
 from escape.judging import bench, untouched_since
 from escape.table import behind
 
 PATIENCE = 20
+SLOW_FOR_GIT = "git-tree-names"  # git itself lists a million names
 
 
 @contextmanager
@@ -44,6 +46,9 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     before = take_fingerprint(at.repo)
     with no_longer_than(PATIENCE):
         judged = at.judge()
+        disarm_checkout(at.repo, at.checkout)
+    tops = at.look() if attack.id != SLOW_FOR_GIT else []
+    assert {Path(top) for top in tops if top} <= {at.checkout, *(at.checkout / "src").iterdir()}
     at.clear()
     assert not at.ran, "the agent's program was run outside of the box"
     assert untouched_since(at.repo, before) == ()
@@ -52,3 +57,16 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     if attack.deed.takes is not None:
         assert not (attack.deed.takes and judged.refused), "honest commits were refused"
         assert judged.taken <= attack.deed.takes, "a forged result was taken"
+
+
+def test_without_disarming_a_look_would_run_what_the_agent_left(repo: Path) -> None:
+    """Without this, the looks above would prove nothing."""
+    rows = ("git-poison-fsmonitor", "git-poison-hooks", "git-poison-config-worktree", "kept-nested-untracked")
+    rows += ("kept-nested-hook", "kept-nested-file", "kept-nested-module", "kept-bare", "kept-rebase", "kept-includes")
+    ran = []
+    for attack in (attack for attack in behind("orchestrator") if attack.id in rows):
+        at = bench(repo.parent, attack)
+        at.prepare()
+        at.look()
+        ran += [attack.id] if at.ran else []
+    assert sorted(ran) == sorted(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
@@ -79,6 +80,23 @@ def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stag
     assert take_fingerprint(repo).guarded == before.guarded
     assert set(result.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
     assert list(result.states.values()).count("merged") > len(QUIET) // 2
+
+
+def test_looking_at_the_kept_checkout_of_a_failed_attempt_runs_nothing(stage: Stage, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    (attack,) = (row for row in behind("orchestrator") if row.id == "git-poison-fsmonitor")
+    fails = {"write": {"path": "elsewhere.txt", "text": "x"}, "rogue": True}
+    stage.play(
+        task(1),
+        workers={1: [*poisoner(1, attack, canary), fails, {"commit": "feat({task}): more", "rogue": True}]},
+    )
+    result = stage.run({"session": ["stop"]})
+    (kept,) = (record.worktree for record in result.session.attempts.values() if record.attempt.role == "worker")
+    assert kept is not None
+    shown = subprocess.run(["git", "status"], cwd=kept, capture_output=True, text=True, timeout=60, check=True)
+    assert "nothing to commit" in shown.stdout
+    assert not canary.exists()
+    assert "fsmonitor" not in (Path(kept) / ".git" / "config").read_text()
 
 
 def test_what_the_hook_refuses_is_not_done_and_is_in_the_audit_log(stage: Stage) -> None:

@@ -40,7 +40,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
     With `head`, an ancestor, the branch is there, and what `base` has more is staged.
     """
     wanted = CheckoutRecord(base=base, branch=branch)
-    found = _read_record(path)
+    found = read_record(path)
     if found is not None and found.ready and path.is_dir():
         if (found.base, found.branch) != (wanted.base, wanted.branch):
             raise WorldError(f"{path} is a checkout of {found.branch or found.base} already; remove that one first")
@@ -60,7 +60,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
 
 def remove_checkout(path: Path) -> None:
     """Remove a checkout of ours, whatever its agent did to it; refuse any other folder."""
-    record = _read_record(path)
+    record = read_record(path)
     if record is None:
         if path.is_symlink() or path.exists():
             raise WorldError(
@@ -102,15 +102,21 @@ def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
         for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
             (inside / folder).mkdir(parents=True)
         (inside / "HEAD").write_text("ref: refs/heads/none\n", "utf-8")
-        (inside / "objects" / "info" / "alternates").write_text(f"{repo.objects}\n", "utf-8", "surrogateescape")
         (inside / "packed-refs").write_text(tags, "utf-8", "surrogateescape")
-        (inside / "info").mkdir(exist_ok=True)
-        for name in ("shallow", "info/exclude"):
-            with suppress(FileNotFoundError):
-                shutil.copyfile(repo.common_dir / name, inside / name)
-        (inside / "config").write_text(_format_config(repo, base), "utf-8", "surrogateescape")
+        write_own_files(repo, path, base)
     except OSError as e:
         raise build_file_error("make the checkout", path, e) from e
+
+
+def write_own_files(repo: Repository, path: Path, base: str) -> None:
+    """Write what a checkout's git folder has of ours: where to find objects, what to ignore, and all its settings."""
+    inside = path / ".git"
+    (inside / "objects" / "info" / "alternates").write_text(f"{repo.objects}\n", "utf-8", "surrogateescape")
+    (inside / "info").mkdir(exist_ok=True)
+    for name in ("shallow", "info/exclude"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(repo.common_dir / name, inside / name)
+    (inside / "config").write_text(_format_config(repo, base), "utf-8", "surrogateescape")
 
 
 def _format_config(repo: Repository, base: str) -> str:
@@ -136,7 +142,7 @@ def _quote_config_value(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _read_record(path: Path) -> CheckoutRecord | None:
+def read_record(path: Path) -> CheckoutRecord | None:
     try:
         text = get_record_path(path).read_text("utf-8")
     except FileNotFoundError:

@@ -64,10 +64,13 @@ def _build_not_plain_error(path: Path) -> GitFailed:
 def _check_no_links(inside: Path, name: str) -> None:
     """Refuse a link in place of a folder in the branch's name."""
     folder = inside
-    for part in ("refs", "heads", *name.split("/")[:-1]):
-        folder /= part
-        if folder.is_symlink():
-            raise _build_not_plain_error(folder)
+    try:
+        for part in ("refs", "heads", *name.split("/")[:-1]):
+            folder /= part
+            if folder.is_symlink():
+                raise _build_not_plain_error(folder)
+    except PermissionError as e:  # an agent may take them from its own folders
+        raise GitFailed(f"cannot read {folder}: {e.strerror}") from e
 
 
 def read_plain(path: Path) -> str | None:

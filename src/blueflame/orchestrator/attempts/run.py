@@ -11,6 +11,7 @@ from pathlib import Path
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.disarm import disarm_checkout
 from blueflame.git.merging import MergeConflict, combine_commits
 from blueflame.git.results import delete_refs, list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
@@ -56,6 +57,13 @@ MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
 
 async def run_attempt(context: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
     record = session.attempts[effect.attempt]
+    events = await _run_to_end(context, session, record, emit)
+    # before its end is recorded: a person who looks at the checkout then must not run what the agent left there
+    await asyncio.to_thread(disarm_checkout, context.repo, context.paths.checkout(record.attempt.agent_id))
+    return events
+
+
+async def _run_to_end(context: SessionContext, session: Session, record: AttemptRecord, emit: Emit) -> Sequence[Event]:
     attempt = record.attempt
     try:
         base = record.base or await _start_attempt(context, session, attempt, emit)
