@@ -61,8 +61,10 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
 
 def test_without_disarming_a_look_would_run_what_the_agent_left(repo: Path) -> None:
     """Without this, the looks above would prove nothing."""
-    rows = ("git-poison-fsmonitor", "git-poison-hooks", "git-poison-config-worktree", "kept-nested-untracked")
-    rows += ("kept-nested-hook", "kept-nested-file", "kept-nested-module", "kept-bare", "kept-rebase", "kept-includes")
+    rows = (
+        *("git-poison-fsmonitor", "git-poison-hooks", "git-poison-config-worktree", "kept-nested-untracked"),
+        *("kept-nested-hook", "kept-nested-file", "kept-nested-module", "kept-bare", "kept-rebase", "kept-includes"),
+    )
     ran = []
     for attack in (attack for attack in behind("orchestrator") if attack.id in rows):
         at = bench(repo.parent, attack)

@@ -53,13 +53,21 @@ def _iter_names(text: str) -> Iterator[str]:
         yield from (" ".join(match[1].split()) for match in MOCHA_TITLE.finditer(section[1]))
 
 
-def mark_red_before(checks: Iterable[Check], on_base: Sequence[Check]) -> tuple[Check, ...]:
-    """Mark each check that is red as it was on the base: the same tests fail, or fewer.
+def compare_with_base(checks: Iterable[Check], on_base: Sequence[Check]) -> tuple[Check, ...]:
+    """Add to each check how many tests it ran on the base, and mark it where it is red as it was there.
 
-    Without names the exit code must be the same. What timed out, or has names on one side only, is never marked.
+    Red as before: the same tests fail, or fewer. Without names the exit code must be the same. What timed out, or has
+    names on one side only, is never marked.
     """
     before = {check.name: check for check in on_base}
-    return tuple(replace(check, red_before=is_as_red(check, before.get(check.name))) for check in checks)
+    return tuple(
+        replace(
+            check,
+            red_before=is_as_red(check, before.get(check.name)),
+            tests_before=before[check.name].tests if check.name in before else None,
+        )
+        for check in checks
+    )
 
 
 def is_as_red(check: Check, before: Check | None) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from blueflame.checks.code_tests import is_test_path
 from blueflame.model.changes import Change, Risk
+from blueflame.model.verdict import Check
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
 MAX_FILES, MAX_LINES = 40, 800
@@ -15,6 +16,7 @@ MAX_SHOWN_PATHS = 8
 EXECUTABLE_MODE, REGULAR_MODE = "100755", "100644"
 
 RISK_KINDS: Mapping[str, str] = {
+    "fewer": "runs fewer tests than its base",
     "ci": "changes what runs on a build server",
     "build": "changes how the project is built",
     "config": "changes configuration",
@@ -63,6 +65,7 @@ class RiskInputs:
     dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # manifest -> new packages
     unread: Sequence[str] = ()  # paths that were too large or broken to be read
     allow_file: str = ""  # validation.secrets.allow_file
+    checks: Sequence[Check] = ()  # on the commit that would land, beside the base
 
 
 def find_risks(changed: RiskInputs) -> tuple[Risk, ...]:
@@ -72,6 +75,9 @@ def find_risks(changed: RiskInputs) -> tuple[Risk, ...]:
 
 def _find_all_risks(changed: RiskInputs) -> Iterator[Risk]:
     changes = changed.changes
+    fewer = [f"{check.name} ({check.tests_beside_base})" for check in changed.checks if check.ran_fewer_tests]
+    if fewer:
+        yield Risk(kind="fewer", words=f"{RISK_KINDS['fewer']}: {_format_names(fewer)}")
     yield from _find_risky_names(changes)
     yield from _find_dependency_risks(changed)
     yield from _build_risk("unread", changed.unread)

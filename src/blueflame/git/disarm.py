@@ -41,8 +41,7 @@ HEAD_TEXT = re.compile(rf"(?:ref: refs/heads/[^\s\x00-\x1f]+|{OBJECT_ID.pattern}
 
 def disarm_checkout(repo: Repository, path: Path) -> None:
     """Disarm a checkout of ours; one that cannot be disarmed is removed. Repeating it changes nothing."""
-    record = read_record(path)
-    if record is None or not os.path.lexists(path):
+    if not os.path.lexists(path) or (record := read_record(path)) is None:
         return
     try:
         _make_plain_folder(path)

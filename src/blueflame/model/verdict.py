@@ -37,6 +37,8 @@ class Check:
     flaky: bool = False  # it failed first, and passed when it was run again on the same tree
     failures: tuple[str, ...] = ()  # the tests that failed, where its runner names them
     red_before: bool = False  # it fails on the base, too, and not for more than there
+    tests: int | None = None  # that ran, where its runner says so
+    tests_before: int | None = None  # that ran on the base
 
     @property
     def passed(self) -> bool:
@@ -46,6 +48,21 @@ class Check:
     def is_acceptable(self) -> bool:
         """Whether the result is not to blame: it passed, or it is as red as the base was before."""
         return self.passed or self.red_before
+
+    @property
+    def ran_fewer_tests(self) -> bool:
+        """Whether it checks less than on the base, or nothing: green then means little."""
+        if self.tests is None:
+            return bool(self.tests_before)
+        return self.tests < max(self.tests_before or 0, 1)
+
+    @property
+    def tests_beside_base(self) -> str:
+        """How many tests ran, and how many on the base, in words for people; "" where its runner does not say."""
+        before = f", {self.tests_before:,} on the base" if self.tests_before is not None else ""
+        if self.tests is None:
+            return f"no summary of its tests{before}" if self.tests_before else ""
+        return f"{self.tests:,} test{'' if self.tests == 1 else 's'}{before}"
 
     @property
     def state(self) -> str:

@@ -18,7 +18,7 @@ from blueflame.model.verdict import Check
 from blueflame.system.files import write_atomically
 
 MAX_ENTRIES = 50  # the oldest are forgotten
-KEPT_FIELDS = ("name", "exit_code", "seconds", "timed_out", "failures")
+KEPT_FIELDS = ("name", "exit_code", "seconds", "timed_out", "failures", "tests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,7 @@ def _parse_checks(entry: object) -> tuple[Check, ...]:
             seconds=float(row.get("seconds", 0)),
             timed_out=bool(row.get("timed_out")),
             failures=tuple(str(name) for name in row.get("failures", ())),
+            tests=count if isinstance(count := row.get("tests"), int) else None,
         )
         for row in rows
         if isinstance(row, dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from blueflame.checks.failed_tests import mark_red_before
+from blueflame.checks.failed_tests import compare_with_base
 from blueflame.model.verdict import Check
 
 Checks = tuple[Check, ...]
@@ -30,7 +30,7 @@ class CheckRunner:
         flaky."""
         if tree not in self.known:
             checks = await self._run(commit, again=False)
-            if self.retry and list_blamed(mark_red_before(checks, on_base)):
+            if self.retry and list_blamed(compare_with_base(checks, on_base)):
                 checks = _mark_flaky(checks, await self._run(commit, again=True))
             self.known[tree] = checks
         return self.known[tree]

@@ -58,6 +58,8 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
                 "seconds": run.check.seconds,
                 "flaky": run.check.flaky,
                 "red_before": run.check.red_before,
+                "tests": run.check.tests,
+                "tests_before": run.check.tests_before,
                 "failures": list(run.check.failures),
             }
             for run in report.checks

@@ -90,9 +90,10 @@ def _format_checks(checks: Iterable[Check]) -> str:
 
 
 def _describe_check(check: Check) -> str:
+    tests = f" ({check.tests_beside_base})" if check.tests_beside_base else ""
     if check.flaky or check.red_before:
-        return f"is {check.state}"
-    return "passed" if check.passed else "failed"
+        return f"is {check.state}{tests}"
+    return f"{'passed' if check.passed else 'failed'}{tests}"
 
 
 def _describe_budget(event: happened.BudgetRaised | happened.BudgetWarned) -> str:

@@ -43,7 +43,8 @@ def _format_checks(build: Build) -> Iterator[str]:
     yield f"## Checks on {build.commit[:12]}"
     yield ""
     for check in build.checks:
-        yield f"- `{check.name}`: {check.state} in {check.seconds:.1f} s"
+        tests = f", {check.tests_beside_base}" if check.tests_beside_base else ""
+        yield f"- `{check.name}`: {check.state} in {check.seconds:.1f} s{tests}"
     if not build.checks:
         yield "- none are configured"
 

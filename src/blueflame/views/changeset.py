@@ -163,6 +163,8 @@ def _build_build_json(build: Build) -> dict[str, Any]:
                 "seconds": check.seconds,
                 "flaky": check.flaky,
                 "red_before": check.red_before,
+                "tests": check.tests,
+                "tests_before": check.tests_before,
                 "failures": list(check.failures),
                 "output_sha256": check.output_sha256,
             }

@@ -193,7 +193,11 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
 def _list_checks(session: Session, task: str) -> Iterator[MarkedLine]:
     for check in session.checks.get(task, ()):
         mark, tone = (OK, "good") if check.passed else (NOTE, "warn") if check.red_before else (BAD, "bad")
-        words = f"{check.name}: {check.state}, {format_duration(check.seconds)}"
+        if check.passed and check.ran_fewer_tests:
+            mark, tone = NOTE, "warn"
+        words = ", ".join(
+            filter(None, (f"{check.name}: {check.state}", check.tests_beside_base, format_duration(check.seconds)))
+        )
         yield MarkedLine(mark, tone, words if check.passed else f"{words}\n{check.output.strip()}")
 
 
@@ -271,7 +275,14 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
         "commit": result.sha if result else None,
         "verdict": {"status": record.verdict, "notes": record.verdict_notes},
         "checks": [
-            {"name": each.name, "passed": each.passed, "exit_code": each.exit_code, "output": each.output}
+            {
+                "name": each.name,
+                "passed": each.passed,
+                "exit_code": each.exit_code,
+                "tests": each.tests,
+                "tests_before": each.tests_before,
+                "output": each.output,
+            }
             for each in session.checks.get(record.task.id, ())
         ],
         "history": [

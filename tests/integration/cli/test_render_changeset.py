@@ -69,6 +69,19 @@ def test_a_red_check_says_how_it_ended(record: ChangesetRecord) -> None:
     assert "✗  slow    timed out  2 min 00 s" in text
 
 
+def test_tests_are_shown_beside_those_of_the_base(record: ChangesetRecord) -> None:
+    checks = (
+        Check(name="pytest", exit_code=0, seconds=3, tests=41, tests_before=40),
+        Check(name="npm test", exit_code=0, seconds=3, tests=2, tests_before=40),
+        Check(name="go test", exit_code=0, seconds=3, tests_before=7),
+    )
+    build = Build(base="a", commit="b", checks=checks)
+    text = render_text(render_changeset(ChangesetView(session=ID, record=replace(record, build=build))), width=100)
+    assert "✓  pytest    41 tests, 40 on the base" in text
+    assert "!  npm test  2 tests, 40 on the base" in text
+    assert "!  go test   no summary of its tests, 7 on the base" in text
+
+
 def test_many_files_are_cut_and_one_file_is_singular(record: ChangesetRecord) -> None:
     files = tuple(FileChange(path=f"src/{n:03}.py", added=1, deleted=0) for n in range(40))
     many = render_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.checks.failed_tests import find_failed_tests, mark_red_before
+from blueflame.checks.failed_tests import compare_with_base, find_failed_tests
 from blueflame.model.verdict import Check
 
 PYTEST = """\
@@ -88,10 +88,10 @@ def check(*failures: str, exit_code: int = 1, timed_out: bool = False) -> Check:
     ],
 )
 def test_a_check_is_accepted_only_when_it_is_no_redder_than_before(before: Check, now: Check, acceptable: bool) -> None:
-    (marked,) = mark_red_before([now], [before])
+    (marked,) = compare_with_base([now], [before])
     assert marked.is_acceptable is acceptable
     assert (marked.state == "red before, same failures") is acceptable
 
 
 def test_a_check_that_did_not_run_on_the_base_is_not_accepted() -> None:
-    assert [each.is_acceptable for each in mark_red_before([check("a")], [])] == [False]
+    assert [each.is_acceptable for each in compare_with_base([check("a")], [])] == [False]

@@ -34,6 +34,8 @@ def test_the_json_of_a_changeset_has_its_build(record: ChangesetRecord) -> None:
         "seconds": 0.4,
         "flaky": False,
         "red_before": False,
+        "tests": None,
+        "tests_before": None,
         "failures": [],
         "output_sha256": "",
     }

@@ -91,14 +91,19 @@ def _render_checks(checks: Sequence[Check]) -> RenderableType:
 
 def _choose_mark(check: Check) -> Text:
     if check.passed:
-        return Text(OK, "good")
+        return Text(NOTE, "warn") if check.ran_fewer_tests else Text(OK, "good")
     return Text(NOTE, "warn") if check.red_before else Text(BAD, "bad")
 
 
 def _format_result(check: Check) -> Text:
+    tests = Text(check.tests_beside_base, "warn" if check.ran_fewer_tests else "quiet")
     if check.passed:
-        return Text("flaky: failed at first" if check.flaky else "", "warn")
-    return Text(check.state, "warn" if check.red_before else "bad")
+        return _join(Text("flaky: failed at first" if check.flaky else "", "warn"), tests)
+    return _join(Text(check.state, "warn" if check.red_before else "bad"), tests)
+
+
+def _join(*parts: Text) -> Text:
+    return Text(", ").join(part for part in parts if part)
 
 
 def _render_weakenings(found: Sequence[Weakening]) -> RenderableType:

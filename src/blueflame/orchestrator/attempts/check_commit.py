@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.checks.failed_tests import mark_red_before
+from blueflame.checks.failed_tests import compare_with_base
 from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
 from blueflame.git.merging import find_tree
 from blueflame.git.seed_checkout import seed_checkout
@@ -47,10 +47,24 @@ async def run_diagnostics(
 ) -> Sequence[Event]:
     checks = await check_commit(context, session, effect.sha, effect.task)
     result = session.tasks[effect.task].result
-    if checks and result is not None and not all(check.passed for check in checks):
-        on_base = await check_base(context, session, result.base)
-        checks = None if on_base is None else mark_red_before(checks, on_base)
+    if checks and result is not None:
+        on_base = await _find_checks_before(context, session, result.base, checks)
+        checks = None if on_base is None else compare_with_base(checks, on_base)
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
+
+
+async def _find_checks_before(
+    context: SessionContext, session: Session, base: str, checks: Sequence[Check]
+) -> tuple[Check, ...] | None:
+    """How the checks end on the base; None when a stop ended them.
+
+    They are run there for red checks, and once on the base of the session, so that the numbers of tests can be
+    compared; a base that only this task has is not worth another run.
+    """
+    if base == session.base_sha or not all(check.passed for check in checks):
+        return await check_base(context, session, base)
+    known = await asyncio.to_thread(find_base_checks, context, session, base)
+    return next(iter(known.values()), ())
 
 
 async def check_commit(
@@ -93,8 +107,18 @@ def find_base_checks(context: SessionContext, session: Session, base: str) -> di
     """Find the recorded result on the base, by tree; empty when these checks never ran there."""
     tree = find_tree(context.repo, base)
     found = context.baseline.find(BaselineKey(tree=tree, commands=digest_commands(context.settings)))
-    same = found is not None and tuple(check.name for check in found) == session.limits.checks
-    return {tree: found} if found is not None and same else {}
+    found = found or _find_green_result(session, base)
+    same = tuple(check.name for check in found) == session.limits.checks
+    return {tree: found} if found and same else {}
+
+
+def _find_green_result(session: Session, commit: str) -> tuple[Check, ...]:
+    """The checks of the task whose result is this commit; red ones were not run twice, and excuse nothing."""
+    for name, checks in session.checks.items():
+        result = session.tasks[name].result
+        if result is not None and result.sha == commit and all(check.passed for check in checks):
+            return checks
+    return ()
 
 
 async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, ...] | None:

@@ -1,22 +1,25 @@
-"""Run the diagnostic commands; only their exit codes count."""
+"""Run the diagnostic commands; their exit codes count, and how many tests they ran."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
+from blueflame.checks.counted_tests import count_junit_tests, count_tests
 from blueflame.checks.failed_tests import find_failed_tests
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import AttemptEngine
+from blueflame.telemetry.junit_reports import read_test_reports
 
 ReportCheck: TypeAlias = Callable[[str, Check | None], None]
 """Called with None as a command begins, and with its result as it ends."""
 
 CHECK_OUTPUT_BYTES = 8000
-MAX_READ_BYTES = 4 << 20  # the names of failed tests are near the end
+MAX_READ_BYTES = 4 << 20  # summaries and the names of failed tests are near the end
 
 
 async def run_checks(
@@ -43,7 +46,7 @@ async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
     if ran is None:
         return None
     log = await asyncio.to_thread(engine.read_log, ran.attempt, CHECK_OUTPUT_BYTES)
-    failures = await _find_failures(engine, ran) if ran.exit_code else ()
+    tests, failures = await asyncio.to_thread(_read_tests, engine, ran, command.cwd)
     return Check(
         name=command.text,
         exit_code=ran.exit_code,
@@ -52,9 +55,14 @@ async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
         output_sha256=log.sha256,
         timed_out=ran.timed_out,
         failures=failures,
+        tests=tests,
     )
 
 
-async def _find_failures(engine: AttemptEngine, ran: CommandResult) -> tuple[str, ...]:
-    whole = await asyncio.to_thread(engine.read_log, ran.attempt, MAX_READ_BYTES)
-    return await asyncio.to_thread(find_failed_tests, whole.text)
+def _read_tests(engine: AttemptEngine, ran: CommandResult, checkout: Path) -> tuple[int | None, tuple[str, ...]]:
+    """How many tests ran, and the names of those that failed; reports are read where the output says nothing."""
+    text = engine.read_log(ran.attempt, MAX_READ_BYTES).text
+    tests = count_tests(text)
+    if tests is None:
+        tests = count_junit_tests(read_test_reports(checkout))
+    return tests, find_failed_tests(text) if ran.exit_code else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from blueflame.checks.failed_tests import mark_red_before
+from blueflame.checks.failed_tests import compare_with_base
 from blueflame.git.merging import find_tree
 from blueflame.model.event import ChangesetJudged, Event
 from blueflame.orchestrator.check_runner import CheckRunner, Checks, list_blamed, list_failed
@@ -49,7 +49,7 @@ async def _bisect_tasks(
         made = await asyncio.to_thread(merge_some, inputs, tasks[:middle])
         if made is None:
             return None
-        checks = mark_red_before(await runner.examine(made.commit, made.tree, on_base), on_base)
+        checks = compare_with_base(await runner.examine(made.commit, made.tree, on_base), on_base)
         if any(check.name in red for check in list_blamed(checks)):
             bad, shown = middle, checks
         else:

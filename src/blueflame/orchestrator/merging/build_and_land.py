@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from blueflame.checks.failed_tests import mark_red_before
+from blueflame.checks.failed_tests import compare_with_base
 from blueflame.checks.merge_losses import find_losses
 from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.git.landing import Advanced, Dirty, advance_branch
@@ -29,7 +29,8 @@ from blueflame.model.event import (
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks
 from blueflame.orchestrator.attempts.validator import list_file_changes
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed, list_failed
+from blueflame.orchestrator.baseline import BaselineKey, digest_commands
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
@@ -72,6 +73,10 @@ async def build_changeset(
     on_base = await asyncio.to_thread(find_base_checks, context, session, base)
     known.update(on_base)
     events = await build_on_base(site, session, changeset.id, base)
+    tree = await asyncio.to_thread(find_tree, context.repo, base)
+    if tree in known and not on_base:  # the next changeset on this base needs no run of its own
+        key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
+        await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)
     allow_file = context.settings.validation.secrets.allow_file
     return await asyncio.to_thread(add_hints, context.repo, events, allow_file=allow_file)
 
@@ -92,8 +97,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     try:
         known = site.runner.known.get(await asyncio.to_thread(find_tree, site.repo, base), ())
         checks = await site.runner.examine(made.commit, made.tree, known)
-        if list_failed(checks):
-            checks = mark_red_before(checks, await examine_base(site.runner, inputs))
+        if checks:
+            checks = compare_with_base(checks, await examine_base(site.runner, inputs))
         if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:

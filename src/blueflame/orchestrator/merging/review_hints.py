@@ -17,6 +17,7 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.changes import Change, Risk, Weakening
 from blueflame.model.event import ChangesetBuilt, Event
+from blueflame.model.verdict import Check
 
 MAX_FILE_BYTES, MAX_TOTAL_BYTES = 1_000_000, 10_000_000  # of one file, and of all together
 FILE_MODES = ("100644", "100755")
@@ -29,12 +30,14 @@ def add_hints(repo: Repository, events: Sequence[Event], *, allow_file: str = ""
 
 
 def _add_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> ChangesetBuilt:
-    risks, weakened = find_hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
+    risks, weakened = find_hints(
+        repo, event.build.base, event.build.commit, allow_file=allow_file, checks=event.build.checks
+    )
     return replace(event, build=replace(event.build, risks=risks, weakened=weakened))
 
 
 def find_hints(
-    repo: Repository, base: str, tip: str, *, allow_file: str = ""
+    repo: Repository, base: str, tip: str, *, allow_file: str = "", checks: Sequence[Check] = ()
 ) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
     """Only manifests and files that may hold tests are read; the rest is judged by names, modes and counts."""
     changed = list_changes(repo, base, tip)
@@ -46,6 +49,7 @@ def find_hints(
         dependencies={path: names for path, names in asked.items() if names is not None},
         unread=sorted({*unread, *broken}),
         allow_file=allow_file,
+        checks=checks,
     )
     old_paths = {change.path: change.old_path for change in changed}
     tests = [

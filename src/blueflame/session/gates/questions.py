@@ -131,6 +131,8 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
                 "seconds": check.seconds,
                 "flaky": check.flaky,
                 "red_before": check.red_before,
+                "tests": check.tests,
+                "tests_before": check.tests_before,
             }
             for check in build.checks
         ],
