@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_LINE_LENGTH = 400
 APPROXIMATE_COMPARISON = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsilon|be_within|isCloseTo|allclose"
@@ -22,6 +22,7 @@ class TestLanguage:
     exact: re.Pattern[str]  # assertions that allow one value
     vague: re.Pattern[str]  # assertions that allow several
     skips: re.Pattern[str]  # marks that keep a test, or all others, from running
+    collected: re.Pattern[str]  # names of files in which runners look for tests
     comment: tuple[str, ...] = ("//", "/*", "*")
     suffixes: tuple[str, ...] = ()
 
@@ -30,6 +31,7 @@ class TestLanguage:
 class SourceLine:
     number: int
     text: str  # stripped
+    indent: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,12 @@ def _build_test(lines: tuple[str, ...], starts: dict[int, int], match: re.Match[
     first = starts[match.start()]
     head = match.group().count("\n")
     body = (*range(first, first + head + 1), *_find_block(lines, first + head + 1, len(indent.expandtabs())))
-    return TestCase(name, first + 1, tuple(SourceLine(n + 1, lines[n].strip()) for n in body))
+    return TestCase(name, first + 1, tuple(build_line(n + 1, lines[n]) for n in body))
+
+
+def build_line(number: int, text: str) -> SourceLine:
+    wide = text.expandtabs()
+    return SourceLine(number, text.strip(), len(wide) - len(wide.lstrip()))
 
 
 def _find_block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
@@ -126,6 +133,7 @@ def _build_language(
     exact: str,
     vague: str,
     skips: str,
+    collected: str,
     comment: tuple[str, ...] = ("//", "/*", "*"),
 ) -> TestLanguage:
     return TestLanguage(
@@ -136,6 +144,7 @@ def _build_language(
         exact=re.compile(exact),
         vague=re.compile(f"{vague}|{APPROXIMATE_COMPARISON}"),
         skips=re.compile(skips),
+        collected=re.compile(collected),
         comment=comment,
     )
 
@@ -143,42 +152,48 @@ def _build_language(
 PYTHON = _build_language(
     (".py",),
     files=r"(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test|conftest)\.py$|(?:^|/)tests?/",
+    collected=r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$",
     opens=r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(",
     asserts=r"\bassert\w*\b|\bpytest\.(?:raises|warns)\b|\bself\.fail\(",
-    exact=r"==|\bis\b|assert_?(?:List|Dict|Set|Tuple)?[eE]qual\b|assertIs\b|assert_called(?:_once)?_with",
-    vague=r"is not None|assertTrue|assertIsNotNone|assertIn\b|\bin\b|[<>]=?|!=|isinstance|assert_called\b|"
-    r"assertGreater|assertLess|^assert [\w.]+(?:\(.*\))?$",
+    exact=r"==|\bis\b|[rR]aises(?:Regex)?\((?!\(?(?:Exception|BaseException)\b)|assert_?(?:List|Dict|Set|Tuple)?[eE]qual\b|assertIs\b|assert_called(?:_once)?_with",
+    vague=r"is not None|[rR]aises\(\(?(?:Exception|BaseException)\b|assertTrue|assertIsNotNone|assertIn\b|\bin\b|"
+    r"[<>]=?|!=|isinstance|assert_called\b|assertGreater|assertLess|^assert [\w.]+(?:\(.*\))?$",
     skips=r"mark\.(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\(|\bunittest\.(?:skip\w*|expectedFailure)\b|"
-    r"^@skip\w*\b|\bself\.skipTest\(|\bSkipTest\b|\b__test__\s*=\s*False|\bcollect_ignore",
+    r"^@skip\w*\b|\bself\.skipTest\(|\bSkipTest\b|\b__test__\s*=\s*False|\bcollect_ignore|\bimportorskip\b",
     comment=("#",),
 )
 SCRIPT = _build_language(
     (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"),
     files=r"\.(?:test|spec|cy)\.\w+$|(?:^|/)(?:__tests__|tests?|e2e|cypress)/",
+    collected=r"\.(?:test|spec|cy)\.\w+$|(?:^|/)__tests__/|(?:^|/)test/[^/]*$",
     opens=r"^([ \t]*)(?:[xf]?it|[xf]?test|specify)(?:\.\w+(?:\([^()]*\))?)*\s*\(\s*(?:'|\"|`)(.+?)(?:'|\"|`)",
     asserts=r"\bexpect\w*\s*\(|\bassert(?:\.\w+)*\s*\(|\.should\b",
     exact=r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toMatchObject|deepEqual|deepStrictEqual|strictEqual|equal|eql)\(",
     vague=r"\.(?:toBeDefined|toBeTruthy|toBeFalsy|toHaveBeenCalled|toBeGreaterThan\w*|toBeLessThan\w*|toContain\w*|toMatch|"
     r"toBeInstanceOf|exist|ok)\b|\.not\.",
-    skips=r"\b(?:it|test|describe|context|suite)\.(?:skip|only|todo|fails|fixme)\b|"
-    r"^(?:x|f)(?:it|test|describe|context)\s*[.(]|\bthis\.skip\(",
+    skips=r"\b(?:it|test|describe|context|suite)(?:\.\w+)*\.(?:skip|only|todo|fails|failing|fixme|skipIf|runIf)\b|"
+    r"^(?:x|f)(?:it|test|describe|context)\s*[.(]|\b(?:this|t|ctx|context)\.(?:skip|todo)\(|\bpending\(|"
+    r"\{\s*(?:skip|todo|only):\s*(?:true|['\"])",
 )
 GO = _build_language(
     (".go",),
     files=r"_test\.go$",
+    collected=r"_test\.go$",
     opens=r"^()func[ \t]+((?:Test|Fuzz|Example)\w*)[ \t]*\(",
     asserts=r"\b[tbf]\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require)\.\w+\(",
     exact=r"\.(?:Equal|EqualValues|Exactly|JSONEq|ErrorIs|ElementsMatch|Same)\(",
     vague=r"\.(?:NotNil|NotEmpty|True|NoError|Contains|Len|Greater\w*|Less\w*|NotEqual)\(",
-    skips=r"\b[tb]\.Skip(?:f|Now)?\(|^//go:build\s+(?:ignore|never)|^// \+build ignore",
+    skips=r"\b[tb]\.Skip(?:f|Now)?\(|^//go:build\s+(?:ignore|never|none|disabled|manual|integration|e2e)\b|"
+    r"^// \+build ignore|\btesting\.Short\(\)",
     comment=("// ", "/*", "*"),
 )
 RUST = _build_language(
     (".rs",),
     files=r"(?:^|/)tests/|_tests?\.rs$",
+    collected=r"(?:^|/)tests/[^/]*\.rs$",
     opens=r"^([ \t]*)#\[(?:\w+::)*test\b[^\]\n]*\][ \t]*\n(?:[ \t]*#\[[^\n]*\n)*"
     r"[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(\w+)",
-    asserts=r"\b(?:debug_)?assert\w*!|\bpanic!|\bshould_panic\b|\.unwrap_err\(",
+    asserts=r"\b(?:debug_)?assert\w*!|\bpanic!|\bunreachable!|\.unwrap_err\(",
     exact=r"\bassert_(?:eq|ne)!",
     vague=r"\bassert!\(|is_(?:ok|some)\(",
     skips=r"#\[ignore\b|#\[cfg\((?:any\(\)|FALSE)\)\]",
@@ -186,6 +201,7 @@ RUST = _build_language(
 JAVA = _build_language(
     (".java", ".kt", ".kts", ".groovy", ".scala"),
     files=r"(?:Tests?|IT|Spec|TestCase)\.\w+$|(?:^|/)src/test/",
+    collected=r"(?:Tests?|IT|Spec|TestCase)\.\w+$|(?:^|/)Test[^/]*$",
     opens=r"^([ \t]*)@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*\n(?:[ \t]*@[^\n]*\n)*"
     r"[ \t]*(?:[\w<>\[\],]+[ \t]+)*(?:`([^`\n]+)`|(\w+))[ \t]*\(",
     asserts=r"\bassert\w*\s*\(|\bverify\w*\s*\(|\bfail\(|\bshould\w*\b|@Test\(expected",
@@ -196,6 +212,7 @@ JAVA = _build_language(
 RUBY = _build_language(
     (".rb",),
     files=r"(?:_spec|_test)\.rb$|(?:^|/)test_[^/]*\.rb$|(?:^|/)(?:spec|test)/",
+    collected=r"(?:_spec|_test)\.rb$|(?:^|/)test_[^/]*\.rb$",
     opens=r"^([ \t]*)[xf]?(?:it|specify|test|example)[ \t]*\(?[ \t]*['\"](.+?)['\"]|^([ \t]*)def[ \t]+(test_\w+)",
     asserts=r"\bassert\w*\b|\brefute\w*\b|\bexpect\s*[({]|\.should\b|\bis_expected\b|\bmust_\w+\b",
     exact=r"\bassert_(?:equal|same)\b|\bto\s+(?:eq|eql|equal|be)\b|\bmust_equal\b|match_array",

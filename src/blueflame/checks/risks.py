@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blueflame.checks.code_tests import is_test_path
+from blueflame.checks.runner_files import RUNNER_NAMES
 from blueflame.model.changes import Change, Risk
 from blueflame.model.verdict import Check
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
@@ -17,6 +18,7 @@ EXECUTABLE_MODE, REGULAR_MODE = "100755", "100644"
 
 RISK_KINDS: Mapping[str, str] = {
     "fewer": "runs fewer tests than its base",
+    "runner": "changes how tests are found, run or judged",
     "ci": "changes what runs on a build server",
     "build": "changes how the project is built",
     "config": "changes configuration",
@@ -65,6 +67,7 @@ class RiskInputs:
     dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # manifest -> new packages
     unread: Sequence[str] = ()  # paths that were too large or broken to be read
     allow_file: str = ""  # validation.secrets.allow_file
+    runner: Sequence[str] = ()  # paths of files that are about tests in part, and were changed there
     checks: Sequence[Check] = ()  # on the commit that would land, beside the base
 
 
@@ -78,7 +81,9 @@ def _find_all_risks(changed: RiskInputs) -> Iterator[Risk]:
     fewer = [f"{check.name} ({check.tests_beside_base})" for check in changed.checks if check.ran_fewer_tests]
     if fewer:
         yield Risk(kind="fewer", words=f"{RISK_KINDS['fewer']}: {_format_names(fewer)}")
-    yield from _find_risky_names(changes)
+    runner = {c.path for c in changes if any(RUNNER_NAMES.search(path) for path in c.paths)} | {*changed.runner}
+    yield from _build_risk("runner", runner)
+    yield from _find_risky_names(change for change in changes if change.path not in runner)
     yield from _find_dependency_risks(changed)
     yield from _build_risk("unread", changed.unread)
     yield from _build_risk("tests", _list_deleted_tests(changes))

@@ -14,20 +14,24 @@ from blueflame.checks.code_tests import (
     SourceLine,
     TestCase,
     TestLanguage,
+    build_line,
     find_language,
     find_tests,
     is_assertion,
     is_effective,
     is_exact,
     is_skip,
+    is_test_path,
     is_vague,
     split_lines,
 )
+from blueflame.checks.defused_tests import find_defusing, find_mocked_subjects, find_run_enders, find_unreached
 from blueflame.model.changes import Weakening
 
 MAX_SHOWN_LINES = 5
 MIN_SIMILARITY = 0.5  # of the lines that do something
 MAX_COMPARED_PAIRS = 20_000  # pairs of tests
+TEST_CLASS = re.compile(r"class (?:Test\w*|\w+\(.*TestCase\))")  # Python
 
 WEAKENING_KINDS: Mapping[str, str] = {
     "file": "a file of tests was deleted",
@@ -37,6 +41,8 @@ WEAKENING_KINDS: Mapping[str, str] = {
     "looser": "an exact assertion became a looser one",
     "tolerance": "a tolerance became wider",
     "skipped": "tests are kept from running",
+    "defused": "tests pass without checking",
+    "settings": "settings let fewer tests run or fail",
 }
 
 
@@ -57,10 +63,14 @@ class _ParsedVersion:
     tests: tuple[TestCase, ...]
 
     @property
+    def all_lines(self) -> tuple[SourceLine, ...]:
+        return tuple(build_line(n, text) for n, text in enumerate(self.lines, start=1))
+
+    @property
     def outside(self) -> tuple[SourceLine, ...]:
         inside = {line.number for test in self.tests for line in test.body}
         numbered = enumerate(self.lines, start=1)
-        return tuple(SourceLine(n, text.strip()) for n, text in numbered if n not in inside and text.strip())
+        return tuple(build_line(n, text) for n, text in numbered if n not in inside and text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +182,11 @@ def _find_in_file(file: _ParsedFile, pairs: _Pairs) -> Iterator[Weakening]:
     for test in file.before.tests if file.before else ():
         if (pair := pairs[id(test)]) is not None:
             yield from _compare_tests(file.language, test, *pair)
+            yield from _find_defused(file.language, test, *pair)
     yield from _find_weaker_helpers(file)
     yield from _find_new_skips(file)
+    yield from _find_run_enders(file)
+    yield from _find_uncollected(file)
 
 
 def _describe_deleted_file(file: _ParsedFile, gone: Sequence[TestCase]) -> Weakening:
@@ -269,6 +282,55 @@ def _find_weaker_helpers(file: _ParsedFile) -> Iterator[Weakening]:
         words = f"outside its tests {len(now)} of {_format_count(len(was), 'assertion')} are left"
         lines = tuple(f"- {line.text}" for line in went[:MAX_SHOWN_LINES])
         yield Weakening(kind="assertions", path=file.path, words=words, line=went[0].number, lines=lines)
+
+
+def _find_defused(language: TestLanguage, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
+    marks = _subtract_lines(find_defusing(language, new.body), find_defusing(language, old.body))
+    if marks:
+        yield _describe_defused(path, f"{new.name} can pass without checking", marks)
+    if (line := find_unreached(language, new)) is not None and find_unreached(language, old) is None:
+        yield _describe_defused(path, f"{new.name} returns before its assertions", (line,))
+    mocked = _subtract_lines(find_mocked_subjects(language, new), find_mocked_subjects(language, old))
+    if mocked:
+        yield _describe_defused(path, f"{new.name} replaces what it tests", mocked)
+
+
+def _describe_defused(path: str, words: str, lines: Sequence[SourceLine]) -> Weakening:
+    shown = tuple(f"+ {line.text}" for line in lines[:MAX_SHOWN_LINES])
+    return Weakening(kind="defused", path=path, words=words, line=lines[0].number, lines=shown)
+
+
+def _find_run_enders(file: _ParsedFile) -> Iterator[Weakening]:
+    """Find new lines that end the run or change what counts as a failure; in Rust only in files of tests."""
+    assert file.after is not None
+    if not is_test_path(file.path):
+        return
+    was, now = (find_run_enders(file.language, side.all_lines) if side else () for side in (file.before, file.after))
+    if fresh := _subtract_lines(now, was):
+        yield _describe_defused(file.path, "new code that can end the run or change its result", fresh)
+    outside = [find_defusing(file.language, side.outside) if side else () for side in (file.before, file.after)]
+    if file.before is not None and (fresh := _subtract_lines(outside[1], outside[0])):
+        yield _describe_defused(file.path, "new code outside of tests that can hide a failure", fresh)
+
+
+def _find_uncollected(file: _ParsedFile) -> Iterator[Weakening]:
+    """Find tests that their runner no longer finds: by the name of the file, or of the class around them."""
+    if file.before is None or file.after is None or not file.after.tests:
+        return
+    found = file.language.collected
+    if found.search(file.before.path) and not found.search(file.path):
+        words = f"{file.before.path} is no longer found as a file of tests by its name"
+        yield Weakening(kind="skipped", path=file.path, words=words, line=1)
+    hidden = _subtract_lines(_list_test_classes(file.before), _list_test_classes(file.after))
+    inner = [sum(test.body[0].indent > 0 for test in side.tests) for side in (file.before, file.after)]
+    if len(_list_test_classes(file.after)) < len(_list_test_classes(file.before)) and inner[1] >= inner[0] > 0:
+        lines = tuple(f"- {line.text}" for line in hidden[:MAX_SHOWN_LINES])
+        words = "a class of tests is no longer found by its name"
+        yield Weakening(kind="skipped", path=file.path, words=words, line=hidden[0].number, lines=lines)
+
+
+def _list_test_classes(side: _ParsedVersion) -> tuple[SourceLine, ...]:
+    return tuple(line for line in side.outside if TEST_CLASS.match(line.text))
 
 
 def _find_new_skips(file: _ParsedFile) -> Iterator[Weakening]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from blueflame.checks.code_tests import may_hold_tests
 from blueflame.checks.dependencies import find_new_dependencies, is_manifest
 from blueflame.checks.risks import RiskInputs, find_risks
+from blueflame.checks.runner_files import changes_runner, find_weaker_settings, is_runner_file
 from blueflame.checks.weakened_tests import SourceVersions, find_weakened_tests
 from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.repository import Repository
@@ -39,16 +40,18 @@ def _add_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> Chan
 def find_hints(
     repo: Repository, base: str, tip: str, *, allow_file: str = "", checks: Sequence[Check] = ()
 ) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
-    """Only manifests and files that may hold tests are read; the rest is judged by names, modes and counts."""
+    """Only manifests, tests and what runs them are read; the rest is judged by names, modes and counts."""
     changed = list_changes(repo, base, tip)
     read, unread = _read_texts(repo, [change for change in changed if _is_worth_reading(change)])
     asked = {path: find_new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}
     broken = [path for path, names in asked.items() if names is None]
+    runner = {path: texts for path, texts in read.items() if is_runner_file(path)}
     about = RiskInputs(
         changes=changed,
         dependencies={path: names for path, names in asked.items() if names is not None},
         unread=sorted({*unread, *broken}),
         allow_file=allow_file,
+        runner=[path for path, texts in runner.items() if changes_runner(path, *texts)],
         checks=checks,
     )
     old_paths = {change.path: change.old_path for change in changed}
@@ -57,7 +60,8 @@ def find_hints(
         for path, (before, after) in read.items()
         if _may_hold_tests(path, old_paths[path])
     ]
-    return find_risks(about), find_weakened_tests(tests)[:MAX_HINTS]
+    settings = [each for path, texts in sorted(runner.items()) for each in find_weaker_settings(path, *texts)]
+    return find_risks(about), (*settings, *find_weakened_tests(tests))[:MAX_HINTS]
 
 
 def _may_hold_tests(path: str, old_path: str | None) -> bool:
@@ -65,7 +69,8 @@ def _may_hold_tests(path: str, old_path: str | None) -> bool:
 
 
 def _is_worth_reading(change: Change) -> bool:
-    return not change.binary and (is_manifest(change.path) or _may_hold_tests(change.path, change.old_path))
+    about_tests = is_runner_file(change.path) or _may_hold_tests(change.path, change.old_path)
+    return not change.binary and (is_manifest(change.path) or about_tests)
 
 
 _Texts = Mapping[str, tuple[str | None, str | None]]
