@@ -66,7 +66,21 @@ def _assign_roles(known: ProgramSpec, parsed: ParsedArguments) -> list[WordRole]
         roles[0] = known.first
     if len(roles) > 1 and known.last is not None and not options & {"-t", "--target-directory"}:
         roles[-1] = known.last
-    return roles
+    if known.after is not None:
+        roles[len(roles) - parsed.after :] = [known.after] * parsed.after
+    return _excuse_own_state(roles, parsed) if known.restores else roles
+
+
+def _excuse_own_state(roles: list[WordRole], parsed: ParsedArguments) -> list[WordRole]:
+    """Taking changes out of the index writes no file; undoing all own changes brings back what was committed."""
+    options = {name for name, _ in parsed.options}
+    before = parsed.operands[: len(parsed.operands) - parsed.after] if parsed.after else ()
+    own = not options & {"-s", "--source"} and not set(before) - {"HEAD"}
+    index_only = bool(options & {"-S", "--staged"}) and not options & {"-W", "--worktree"}
+    return [
+        WordRole.LOOK if role is WordRole.WRITE and (index_only or (own and word in _WHOLE_TREE)) else role
+        for word, role in zip(parsed.operands, roles, strict=True)
+    ]
 
 
 def _judge_operand(word: str, role: WordRole, context: CommandContext) -> Decision | None:
@@ -102,6 +116,9 @@ def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
 
 _CODE = re.compile(r"[\s(){};|<>\"'`]")
 """In text such as a program for `php -r`, which is no path."""
+_WHOLE_TREE = frozenset((".", "./", ":/"))
+_COVERAGE_DATA = re.compile(r"(?:\./)?\.coverage(?:\.\w+)?")
+"""Where coverage writes without the variable, too."""
 _DESCRIPTOR = re.compile(r"(?:\d{1,3}-?|-)\Z")
 _TERMINALS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty")
 _READS = ("<", "<&")
@@ -134,6 +151,8 @@ def judge_assignment(name: str, value: str, context: CommandContext) -> Decision
     if is_wall_variable(name, value) if context.everyday else is_dangerous_variable(name, value):
         why = f"setting {name} may change which code runs; run the command without it"
         return Decision(False, "option_refused", why)
+    if name == "COVERAGE_FILE" and _COVERAGE_DATA.fullmatch(value):
+        return None
     if name in PATH_VARIABLES:
         for part in value.split(":"):
             same = part in ("\x00", "\x08") and name == "PYTHONPATH"  # …:$PYTHONPATH

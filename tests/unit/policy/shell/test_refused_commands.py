@@ -706,6 +706,8 @@ HOSTILE: dict[str, dict[str, str]] = {
         "git mv src/app.py /etc/x": "outside_worktree",
         "git rm .env": "blocked_path",
         "git checkout HEAD -- .env": "blocked_path",
+        "git restore --source HEAD~1 -- .env": "blocked_path",
+        "git restore --source HEAD~1 /etc/x": "outside_worktree",
         "git frobnicate": "command_not_allowed",
         "git gui": "option_refused",
         "git daemon": "option_refused",
@@ -716,6 +718,9 @@ HOSTILE: dict[str, dict[str, str]] = {
         "git read-tree --index-output=/etc/x HEAD": "outside_worktree",
     },
     "python": {
+        "PYTEST_ADDOPTS='-q -p evil' pytest": "option_refused",
+        "pytest -o addopts='-p evil'": "option_refused",
+        "pytest --override-ini=pythonpath=/tmp/x": "option_refused",
         "python -Im pip install x": "command_blocked",
         "python -mpip install x": "command_blocked",
         "coverage run x": "command_not_allowed",

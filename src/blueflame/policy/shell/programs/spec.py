@@ -33,11 +33,13 @@ class ProgramSpec:
     operands: WordRole = WordRole.GUESS
     first: WordRole | None = None
     last: WordRole | None = None
+    after: WordRole | None = None  # of operands after `--`
     options: Mapping[str, WordRole] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     long_dash: bool = False  # options of one dash are words, as in go and find
     anything: bool = False
+    restores: bool = False  # it writes older content over files, as `git restore` does
     check: Callable[[ParsedArguments], str | None] | None = None
 
 
@@ -48,6 +50,7 @@ class ParsedArguments:
     options: tuple[tuple[str, str | None], ...] = ()
     operands: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    after: int = 0  # how many of the operands are after `--`
 
 
 def build_spec(
@@ -55,6 +58,7 @@ def build_spec(
     *,
     first: WordRole | None = None,
     last: WordRole | None = None,
+    after: WordRole | None = None,
     text: str = "",
     guess: str = "",
     read: str = "",
@@ -66,6 +70,7 @@ def build_spec(
     flags: str = "",
     long_dash: bool = False,
     anything: bool = False,
+    restores: bool = False,
     check: Callable[[ParsedArguments], str | None] | None = None,
 ) -> ProgramSpec:
     """Build a spec from lists of options, separated by blanks."""
@@ -80,6 +85,8 @@ def build_spec(
     }
     return ProgramSpec(
         operands=operands,
+        after=after,
+        restores=restores,
         first=first,
         last=last,
         options={name: role for role, names in lists.items() for name in names.split()},
@@ -96,11 +103,13 @@ def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArgument
     options: list[tuple[str, str | None]] = []
     operands: list[str] = []
     unknown: list[str] = []
+    after = 0
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
             operands.extend(rest)
+            after = len(rest)
             break
         if word[:1] in (UNKNOWN, LOOSE, ANY, ONE):  # may begin with a dash, or match a file named like an option
             unknown.append(word)
@@ -111,7 +120,7 @@ def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArgument
             options.append(_parse_long(spec, word, rest))
         else:
             options.extend(_parse_short(spec, word, rest))
-    return ParsedArguments(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown))
+    return ParsedArguments(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown), after=after)
 
 
 def _is_bundle(spec: ProgramSpec, word: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from blueflame.policy.shell.marks import is_static
 from blueflame.policy.shell.programs.filters import FILTERS, is_harmless_sed
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
-from blueflame.policy.shell.programs.variables import is_dangerous_variable
+from blueflame.policy.shell.programs.variables import PYTEST_FLAGS, is_dangerous_variable
 
 READ, LOOK, WRITE, TEXT, GUESS = WordRole.READ, WordRole.LOOK, WordRole.WRITE, WordRole.TEXT, WordRole.GUESS
 
@@ -57,7 +57,15 @@ def _check_go(parsed: ParsedArguments) -> str | None:
 def _check_pytest(parsed: ParsedArguments) -> str | None:
     plugins = [value for name, value in parsed.options if name == "-p"]
     bad = next((value for value in plugins if value is None or not value.startswith("no:")), None)
-    return f"the plugin {bad}" if bad else None
+    if bad:
+        return f"the plugin {bad}"
+    settings = [value for name, value in parsed.options if name in ("-o", "--override-ini")]
+    return next((f"the setting {value}" for value in settings if not _PYTEST_SETTING.fullmatch(value or "")), None)
+
+
+_PYTEST_SETTING = re.compile(
+    rf"addopts={PYTEST_FLAGS}|(?:log_cli|log_cli_level|log_level|console_output_style|xfail_strict|junit_family)=\w*"
+)
 
 
 def _check_curl(parsed: ParsedArguments) -> str | None:
@@ -103,7 +111,8 @@ _NODE_RUNNER = build_spec(
 
 _PYTEST = build_spec(
     GUESS,
-    text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
+    text="-o --override-ini"
+    " -p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
     " --verbosity --durations-min --import-mode --seed --randomly-seed --hypothesis-seed --hypothesis-profile --count"
     " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight"
     " --numprocesses",
@@ -112,7 +121,7 @@ _PYTEST = build_spec(
     read="-c --config-file --cov-config",
     write="--basetemp --junitxml --junit-xml --cache-dir --log-file --report-log --html --result-log --cov-report-dir",
     check=_check_pytest,
-    refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
+    refused="--pdbcls --pdb --trace --pastebin --debug",
 )
 
 _CP = build_spec(

@@ -25,6 +25,11 @@ _NAMES = split_names(
     " EMACS EPOCHSECONDS"
     " DIRSTACK HOSTFILE IGNOREEOF MAILPATH MAILCHECK MAIL TIMEFORMAT LOGNAME USER"
 )
+PYTEST_FLAGS = (
+    r"(?: *(?:-[qvxsl]+|-r[A-Za-z]*|-n ?(?:\d+|auto)|-p ?no:\w+|--(?:tb|color|maxfail|durations|verbosity)=\w+"
+    r"|--(?:no-header|no-summary|no-cov|strict-markers|strict-config|quiet|verbose)))*"
+)
+"""Options of pytest that change its output, or run fewer tests at a time."""
 _SAFE_BY_VALUE = {
     r"cat|": "GIT_PAGER MANPAGER PAGER",
     r"-?[A-Za-z]*": "LESS",
@@ -46,6 +51,8 @@ _SAFE_BY_VALUE = {
     r"(?: *-[DAWF] ?[\w:-]+)*": "RUSTDOCFLAGS RUSTFLAGS",
     r"\w+": "CARGO_NET_OFFLINE CARGO_TERM_COLOR CARGO_TERM_VERBOSE",
     r"local": "GOTOOLCHAIN",
+    r"(?: *-(?:mod=(?:mod|readonly|vendor)|v|race|short|trimpath|count=\d+|p=\d+|tags=[\w,]+))*": "GOFLAGS",
+    PYTEST_FLAGS: "PYTEST_ADDOPTS",
     r"-?j?\d*": "MAKEFLAGS",
     r":?[\d.]*": "DISPLAY",
     r"[\w =,-]*": "SHELLCHECK_OPTS",
