@@ -1,7 +1,8 @@
 """Record in .blueflame/prices.json how the built-in prices differ from what agents' programs report.
 
 Later attempts are then metered correctly while they run, not only after their program has reported its cost. Only
-higher prices are recorded: a lower one may be forged, and would let later attempts exceed their budget.
+higher prices are recorded, and none is ever lowered: a lower one may be forged, and would let later attempts exceed
+their budget. A person who knows better writes `prices`, or removes the file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _lock = Lock()  # attempts end on several threads
 
 @dataclass(frozen=True, slots=True)
 class ObservedPrice:
-    """The last usable run: what its program reported, and the built-in table for the same tokens."""
+    """The dearest usable run: what its program reported, and the built-in table for the same tokens."""
 
     reported: int
     listed: int
@@ -46,18 +47,14 @@ def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | 
     if reported is None or len(metered.listed) != 1 or not has_same_tokens(metered, reported):
         return
     ((model, listed),) = metered.listed.items()
-    is_listed = abs(reported.micro_usd - listed) <= metered.calls  # each call is rounded up by less than one
-    if not model or listed < MIN_MICRO_USD or not (is_listed or is_credible(reported.micro_usd, listed)):
+    is_higher = reported.micro_usd - listed > metered.calls  # each call is rounded up by less than one
+    if not model or listed < MIN_MICRO_USD or not is_higher or not is_credible(reported.micro_usd, listed):
         return
-    path = state / PRICES_FILE
+    path, seen = state / PRICES_FILE, ObservedPrice(reported.micro_usd, listed)
     with _lock:
         known = _read_prices(path)
-        changed = dict(known)
-        changed.pop(model, None)
-        if not is_listed:
-            changed[model] = ObservedPrice(reported.micro_usd, listed)
-        if changed != known:
-            _write_prices(path, changed)
+        if model not in known or known[model].factor < seen.factor:
+            _write_prices(path, {**known, model: seen})
 
 
 def _read_prices(path: Path) -> dict[str, ObservedPrice]:

@@ -134,10 +134,11 @@ def test_a_correction_is_measured_against_the_table_not_against_itself(tmp_path:
     assert read_observed_prices(tmp_path) == {OPUS: Fraction(6, 5)}
 
 
-def test_a_correction_goes_when_the_table_is_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forged", [5000, 4999, 5500, 2500, 0])
+def test_no_later_run_lowers_a_correction(tmp_path: Path, forged: int) -> None:
     record_observed_price(tmp_path, metered(tmp_path / "a", call()), REPORTED)
-    record_observed_price(tmp_path, metered(tmp_path / "a", call()), replace(REPORTED, micro_usd=4999))
-    assert read_observed_prices(tmp_path) == {}
+    record_observed_price(tmp_path, metered(tmp_path / "a", call()), replace(REPORTED, micro_usd=forged))
+    assert read_observed_prices(tmp_path) == {OPUS: Fraction(6, 5)}
 
 
 @pytest.mark.parametrize(
