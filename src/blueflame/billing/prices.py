@@ -58,6 +58,31 @@ def find_row(rows: Iterable[PriceRow], usage: Usage, otherwise: PriceRow) -> Pri
     return next((row for row in rows if row.matches(usage.model, read)), otherwise)
 
 
+def is_dearer(rows: Sequence[PriceRow], model: str, than: Iterable[str]) -> bool:
+    """Whether a model costs more than all of `than`: names, or a vendor's short names such as `opus`.
+
+    Where the prices of all of those are unknown, they count as the highest, and no model is dearer.
+    """
+    names = [name.rpartition("/")[2].partition("[")[0].casefold() for name in than]
+    found = [row for name in names for row in _list_rows(rows, name)]
+    name = model.rpartition("/")[2].partition("[")[0].casefold()
+    if not found or name in names or any(word.isalpha() and word in re.split(r"[^a-z]", name) for word in names):
+        return False
+    own = _list_rows(rows, name)
+    most = [max(getattr(row, column) for row in found) for column in ("input", "output")]
+    return not own or any(row.input > most[0] or row.output > most[1] for row in own)
+
+
+def _list_rows(rows: Sequence[PriceRow], name: str) -> list[PriceRow]:
+    """List the rows that price a name, also those of its large calls; a short name means the first that contains it."""
+    fits = [row for row in rows if row.matches(name, row.above + 1)]
+    if not fits and name.isalpha():
+        first = next((row.model for row in rows if name in re.split(r"[^a-z]", row.model.casefold())), None)
+        fits = [row for row in rows if row.model == first]
+    ends = next((at for at, row in enumerate(fits) if not row.above), len(fits))
+    return fits[: ends + 1]
+
+
 @lru_cache(maxsize=512)
 def _compile_pattern(model: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part) for part in model.casefold().split("*")), re.DOTALL)
@@ -127,9 +152,7 @@ def _build_own_row(model: str, price: OwnPrice) -> PriceRow:
 
 def _correct_rows(table: Sequence[PriceRow], model: str, factor: Fraction) -> list[PriceRow]:
     """Correct every row that the model is priced by, also that of its large calls."""
-    rows = [row for row in table if row.matches(model, row.above + 1)]
-    ends = next((at for at, row in enumerate(rows) if not row.above), len(rows))
-    return [_scale_row(row, model, factor) for row in rows[: ends + 1] or [build_fallback_row(table)]]
+    return [_scale_row(row, model, factor) for row in _list_rows(table, model) or [build_fallback_row(table)]]
 
 
 def _scale_row(row: PriceRow, model: str, factor: Fraction) -> PriceRow:

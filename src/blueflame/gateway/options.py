@@ -151,7 +151,7 @@ def list_allowed_ports(rules: tuple[AllowRule, ...], host: str) -> list[int]:
 
 MODEL_KEYS = (
     *("runtime", "token", "apis", "budgets", "warn", "prices", "fallback", "rate_limit_wait", "outage_wait"),
-    *("shared", "record", "replay", "key", "places", "web_search"),
+    *("shared", "record", "replay", "key", "places", "web_search", "models", "features"),
 )
 APIS = ("anthropic", "openai", "gemini")
 AUTHS = ("x-api-key", "bearer", "oauth", "x-goog-api-key", "none")
@@ -223,8 +223,8 @@ class BudgetLimit:
 
 class ModelOptions:
     __slots__ = (
-        *("apis", "budgets", "fallback", "key", "outage_wait", "places", "prices", "rate_limit_wait", "record"),
-        *("replay", "shared", "token", "warn", "web_search"),
+        *("apis", "budgets", "fallback", "features", "key", "models", "outage_wait", "places", "prices"),
+        *("rate_limit_wait", "record", "replay", "shared", "token", "warn", "web_search"),
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
@@ -248,6 +248,7 @@ class ModelOptions:
         self.key = read_string(read.get("key", ""), "gateway: model: key")
         self.places = _read_placeholders(read.get("places", {}))
         self.web_search = read.get("web_search", False) is True
+        self.models, self.features = (_read_names(read, name) for name in ("models", "features"))
 
 
 def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOptions | None:
@@ -287,6 +288,13 @@ def _read_seconds(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError(f"{what} must be a number that is not negative, not {value!r:.80}")
     return float(value)
+
+
+def _read_names(read: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = read.get(name, [])
+    if not isinstance(value, list):
+        raise TypeError(f"gateway: model: {name} must be a list, not {value!r:.80}")
+    return tuple(read_string(each, f"gateway: model: {name}") for each in value)
 
 
 def _read_path(read: Mapping[str, Any], name: str) -> str:

@@ -111,8 +111,9 @@ def test_parallel_calls_run_together_when_the_budget_has_room(tmp_path: Path) ->
         start_model_gateway(tmp_path / "a", build_model_options(provider.url, budgets=budgets)) as gateway,
         ThreadPoolExecutor(3) as pool,
     ):
-        assert gateway.send_call().status == 200  # now the size of a call is known
-        waiting = [pool.submit(gateway.send_call) for _ in range(3)]
+        small = {"model": "claude-test", "max_tokens": 1000}
+        assert gateway.send_call(body=small).status == 200
+        waiting = [pool.submit(gateway.send_call, body=small) for _ in range(3)]
         wait_until(lambda: len(provider.asked) == 4, "all three are with the provider at once")
         gate.set()
         assert [call.result().status for call in waiting] == [200] * 3

@@ -54,7 +54,7 @@ def test_an_answer_that_takes_too_long_is_cut_off_and_counted_at_its_most(tmp_pa
         assert gateway.read_status("close")["lives"] is False
         (line,) = gateway.read_usage()
 
-    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 32_000, False)
+    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 128_000, False)
 
 
 def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
         lines = sorted(gateway.read_usage(), key=lambda line: bool(line["complete"]))
 
     assert [(line["status"], line["output"], line["complete"]) for line in lines] == [
-        (0, 32_000, False),
+        (0, 128_000, False),
         (200, 20, True),
     ]

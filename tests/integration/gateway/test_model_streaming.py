@@ -302,7 +302,7 @@ def test_an_answer_that_breaks_off_is_forwarded_as_broken(gateway: RunningGatewa
 
     assert not received.whole
     (line,) = gateway.wait_for_usage()
-    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 32_000, False)
+    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 128_000, False)
     assert len(provider.asked) == 1  # no retry once a byte has been forwarded
 
 
@@ -351,13 +351,13 @@ def test_a_login_is_read_again_for_each_call(provider: Provider, tmp_path: Path)
         unread = gateway.send_call()
         for token in ("first", "second"):
             log_in(token, time.time() + 3600)
-            assert gateway.send_call(anthropic_beta="some-beta").status == 200
+            assert gateway.send_call(anthropic_beta="effort-2025-11-24,some-beta").status == 200
         log_in("third", time.time() - 1)
         expired = gateway.send_call()
         lines = gateway.read_usage()
 
     assert [asked.headers["authorization"] for asked in provider.asked] == ["Bearer first", "Bearer second"]
-    assert {asked.headers["anthropic-beta"] for asked in provider.asked} == {"some-beta,oauth-2025-04-20"}
+    assert {asked.headers["anthropic-beta"] for asked in provider.asked} == {"effort-2025-11-24,oauth-2025-04-20"}
     assert "x-api-key" not in provider.asked[0].headers
     assert (unread.status, expired.status) == (402, 402)
     assert "has expired" in expired.content["error"]["message"]

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from blueflame.gateway.model_api.failures import MAX_REASON_LENGTH, OUTAGE, RATE_LIMIT, ProviderFailure
+from blueflame.gateway.model_api.failures import MAX_REASON_LENGTH, MODEL, OUTAGE, RATE_LIMIT, ProviderFailure
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.options import ModelOptions
 
@@ -64,6 +64,7 @@ class AccountWait:
         self._periods: dict[str, FailurePeriod] = {}
         self._parked: dict[int, dict[str, object]] = {}
         self._reported: dict[str, object] | None = None
+        self._answered = False
 
     def is_clear(self) -> bool:
         found = self._read_shared()
@@ -90,7 +91,8 @@ class AccountWait:
 
     def refuse_account(self, failure: ProviderFailure) -> WaitExceeded:
         """Report that the provider refuses the account: there is nothing to wait for."""
-        self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
+        if failure.kind != MODEL or not self._answered:  # else one of the agent's calls named a wrong model
+            self._reporter.report_gave_up({"kind": failure.kind, "reason": failure.reason, "account": True})
         return WaitExceeded(failure)
 
     def stop_waiting(self, wait: CallWait) -> None:
@@ -102,6 +104,7 @@ class AccountWait:
 
     def record_success(self, sent_at: float) -> None:
         """End the shared limit, unless it was reported after this answered call was sent."""
+        self._answered = True
         self._reporter.withdraw_account_problem()
         self._periods.clear()
         found = self._read_shared()

@@ -13,7 +13,7 @@ from blueflame.gateway.request import RequestHead, RequestRefused, build_malform
 PIECE_BYTES = 256 * 1024
 MAX_CHUNK_LINE_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of an agent's request
-MAX_BODIES_BYTES = 4 * MAX_BODY_BYTES  # of all requests that are open at once
+MAX_BODIES_BYTES = 2 * MAX_BODY_BYTES  # of all requests that are open at once
 BODY_TIMEOUT = 60.0  # seconds without a byte
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import NoReturn
 
-from blueflame.billing.sse import parse_json
 from blueflame.billing.usage import Usage, UsageReader
+from blueflame.gateway.model_api.asked import AskedCall
 from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
@@ -19,50 +18,31 @@ from blueflame.text.format import format_dollars
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost
 FEWEST_BYTES_PER_TOKEN = 2  # of text that is hard to encode
 MAX_INPUT_TOKENS = 1_000_000  # no model reads more
-DEFAULT_OUTPUT_TOKENS = 32_000  # of a request that names no limit
-OUTPUT_LIMIT_KEYS = ("max_tokens", "max_output_tokens", "max_completion_tokens", "maxOutputTokens")
+MAX_CUT_OFF = 5  # calls in a row whose usage is not known
 
 
 @dataclass(eq=False)
 class OpenCall:
-    """A call that has reserved budget. `reader` knows what it has used so far."""
+    """A call that has reserved budget. `reader` knows what it has used so far; `size` is the request's, in bytes."""
 
-    body: bytes
-    named: str = ""  # the model, if the path names it
+    asked: AskedCall
+    size: int
     reader: UsageReader | None = None
 
     def read_usage(self) -> Usage:
         return self.reader.usage if self.reader is not None else Usage()
 
-    @cached_property
-    def content(self) -> dict[str, Any]:
-        """The request as JSON, parsed only when needed: it may be large."""
-        found = parse_json(self.body)
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def model(self) -> str:
-        return self.named or str(self.content.get("model", ""))[:200]
-
-    def assume_worst(self) -> Usage:
-        """Return what a call has used at most whose answer did not end: the provider may have gone on without us."""
+    def assume_worst(self, bytes_per_token: int = FEWEST_BYTES_PER_TOKEN) -> Usage:
+        """Return what a call uses at most whose answer has not ended: the provider may go on without us."""
         usage = self.read_usage()
         reported = usage.input + usage.cache_read + usage.cache_write
-        worst = min(len(self.body) // FEWEST_BYTES_PER_TOKEN, MAX_INPUT_TOKENS)
+        worst = min(self.size // bytes_per_token, MAX_INPUT_TOKENS)
         return replace(
             usage,
-            model=usage.model or self.model,
+            model=usage.model or self.asked.model,
             input=usage.input if reported else worst,
-            output=max(usage.output, self._read_output_limit()),
+            output=max(usage.output, self.asked.max_output),
         )
-
-    def _read_output_limit(self) -> int:
-        config = self.content.get("generationConfig")
-        for place in (self.content, config if isinstance(config, dict) else {}):
-            for key in OUTPUT_LIMIT_KEYS:
-                if type(limit := place.get(key)) is int and limit > 0:
-                    return min(limit, MAX_INPUT_TOKENS)
-        return DEFAULT_OUTPUT_TOKENS
 
 
 class BudgetReservation:
@@ -74,7 +54,7 @@ class BudgetReservation:
         self._reporter = reporter
         self._warn = warn
         self._used = {"usd": 0, "tokens": 0}
-        self._largest: dict[str, int] | None = None
+        self._cut_off = 0  # calls in a row
         self._open_calls: list[OpenCall] = []
         self._changed = asyncio.Event()
 
@@ -100,9 +80,7 @@ class BudgetReservation:
         spent = _list_amounts(priced)
         for unit, amount in spent.items():
             self._used[unit] += amount
-        if priced.tokens:
-            largest = self._largest or spent
-            self._largest = {unit: max(largest[unit], amount) for unit, amount in spent.items()}
+        self._cut_off = 0 if priced.usage.complete else self._cut_off + 1
         self._changed.set()
         self._warn_if_near()
 
@@ -114,44 +92,39 @@ class BudgetReservation:
                 self._reporter.report_near({"budget": limit.name, "words": f"{words} that this {limit.name} may cost."})
 
     def _refuse_if_used_up(self) -> None:
+        if self._cut_off >= MAX_CUT_OFF:
+            self._refuse({"budget": "attempt"}, f"{MAX_CUT_OFF} answers in a row were cut off, at an unknown cost.")
         for limit in self._limits:
             used = self._used[limit.unit] + sum(
                 self._measure_spend(open_call)[limit.unit] for open_call in self._open_calls
             )
             if used >= limit.limit:
-                words = (
+                self._refuse(
+                    {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit},
                     f"The budget of this {limit.name} is used up: {_format_amount(limit.unit, used)} of"
-                    f" {_format_amount(limit.unit, limit.limit)}."
-                    " No further call is answered; commit what you have and stop."
+                    f" {_format_amount(limit.unit, limit.limit)}.",
                 )
-                why = {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit, "words": words}
-                self._reporter.report_refused(why)
-                raise RequestRefused(BUDGET_STATUS, "budget", words)
+
+    def _refuse(self, why: dict[str, object], reason: str) -> NoReturn:
+        words = f"{reason} No further call is answered; commit what you have and stop."
+        self._reporter.report_refused({**why, "words": words})
+        raise RequestRefused(BUDGET_STATUS, "budget", words)
 
     def _has_room(self, limit: BudgetLimit) -> bool:
-        """Whether one more fits, if each open call becomes as large as the largest so far. The first runs alone."""
+        """Whether one more fits, if each open call costs as much as it can."""
         if not self._open_calls:
             return True
-        if self._largest is None:
-            return False
-        expected = sum(self._estimate_spend(open_call, self._largest)[limit.unit] for open_call in self._open_calls)
+        expected = sum(self._estimate_spend(open_call)[limit.unit] for open_call in self._open_calls)
         return self._used[limit.unit] + expected < limit.limit
 
     def _measure_spend(self, open_call: OpenCall) -> dict[str, int]:
         usage = open_call.read_usage()
         return _list_amounts(self._prices.price_usage(usage)) if usage.complete else {"usd": 0, "tokens": 0}
 
-    def _estimate_spend(self, open_call: OpenCall, largest: dict[str, int]) -> dict[str, int]:
-        usage = open_call.read_usage()
-        if usage.complete:
+    def _estimate_spend(self, open_call: OpenCall) -> dict[str, int]:
+        if open_call.read_usage().complete:
             return self._measure_spend(open_call)
-        asked = Usage(model=open_call.model, input=len(open_call.body) // BYTES_PER_TOKEN)
-        guesses = (
-            largest,
-            _list_amounts(self._prices.price_usage(usage)),
-            _list_amounts(self._prices.price_usage(asked)),
-        )
-        return {unit: max(guess[unit] for guess in guesses) for unit in largest}
+        return _list_amounts(self._prices.price_usage(open_call.assume_worst(BYTES_PER_TOKEN)))
 
 
 def _list_amounts(priced: PricedUsage) -> dict[str, int]:

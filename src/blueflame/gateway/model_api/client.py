@@ -157,7 +157,7 @@ class ProviderCall:
 
     @property
     def streams(self) -> bool:
-        return bool(self.wire) and (self.route.streams or self.open_call.content.get("stream") is True)
+        return bool(self.wire) and (self.route.streams or self.open_call.asked.streams)
 
     def build_record(self) -> CallRecord:
         """Build the line for the usage log, when it has ended."""

@@ -80,7 +80,7 @@ class ProviderConnections:
             raise
         except TimeoutError:
             stream.writer.transport.abort()
-            raise ProviderUnreachable(f"{upstream.host} has not answered for {self._timeouts.idle:g} seconds") from None
+            raise BrokenMessage(f"{upstream.host} has not answered for {self._timeouts.idle:g} seconds") from None
         except OSError as e:
             stream.writer.transport.abort()
             raise (StaleConnection if _is_closed_early(e) else ProviderUnreachable)(

@@ -31,6 +31,13 @@ BUDGET_STATUS = 402
 """Ends claude 2.1.325 at once with our message as its result; it retries 400 six times and 401 for minutes (tested)."""
 
 
+def describe_dearer_model(model: str, own: tuple[str, ...]) -> str:
+    return (
+        f"{model[:80]!r} is dearer than the models of this role ({', '.join(own)}), or its price is not known;"
+        " a person can allow it in blueflame.yaml, with roles.<name>.model or a price under prices"
+    )
+
+
 def format_error_body(api: str, status: int, words: str) -> bytes:
     return json.dumps(_build_error(api, status, words)).encode()
 

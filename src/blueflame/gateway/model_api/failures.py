@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -142,12 +143,12 @@ class ProviderFailure:
     body: bytes = b""
 
 
-def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> ProviderFailure:
-    """Classify an answer of 400 or more."""
+def classify_failure(answer: ProviderAnswer, body: bytes, now: float, asked: bytes = b"") -> ProviderFailure:
+    """Classify an answer of 400 or more to the request `asked`."""
     headers = {name: value.decode("latin-1") for name, value in answer.headers}
     message = _extract_message(body)
     reason = f"{answer.status}: {message}" if message else f"the provider answers {answer.status}"
-    kind = _find_account_problem(answer.status, body) or _find_outage(answer.status)
+    kind = _find_account_problem(answer.status, body, asked) or _find_outage(answer.status)
     until = find_reset_time(headers, body, now) if kind in (RATE_LIMIT, OUTAGE) else None
     # claude tries again after 400 and 401, for minutes
     status = BUDGET_STATUS if kind in (LOGIN, CREDIT) else answer.status
@@ -160,17 +161,27 @@ def _find_outage(status: int) -> str:
     return OUTAGE if status >= 500 and status not in PERMANENT_STATUSES else REFUSED
 
 
-def _find_account_problem(status: int, body: bytes) -> str:
+def _find_account_problem(status: int, body: bytes, asked: bytes) -> str:
     """Return why the provider refuses the account; "" when it does not. Only words in the error's own fields count."""
     error = _parse_error(body)
     found = error if isinstance(error, dict) else {}
-    words = " ".join(str(found.get(name, "")) for name in ("type", "code", "status", "message")).lower()
-    if status == 402 or (status in (400, 403, 429) and CREDIT_WORDS.search(words)):
+    codes, message = (
+        " ".join(str(found.get(name, "")) for name in names).lower()
+        for names in (("type", "code", "status"), ("message",))
+    )
+    if status == 402 or (status in (400, 403, 429) and _mentions(CREDIT_WORDS, codes, message, asked)):
         return CREDIT
-    if status == 401 or (status in (400, 403) and LOGIN_WORDS.search(words)):
+    if status == 401 or (status in (400, 403) and _mentions(LOGIN_WORDS, codes, message, asked)):
         return LOGIN
-    unknown = "model_not_found" in words or (status == 404 and MODEL_WORDS.search(words))
+    unknown = "model_not_found" in codes or (status == 404 and MODEL_WORDS.search(f"{codes} {message}"))
     return MODEL if unknown else ""
+
+
+def _mentions(words: re.Pattern[str], codes: str, message: str, asked: bytes) -> bool:
+    """Whether the error is about these words. A message may quote the agent's request: then it proves nothing."""
+    if words.search(codes):
+        return True
+    return bool(words.search(message)) and not words.search(json.dumps(parse_json(asked), ensure_ascii=False).lower())
 
 
 def _extract_message(body: bytes) -> str:

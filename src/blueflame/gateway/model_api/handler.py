@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.billing.usage import UsageReader
 from blueflame.gateway.access_log import AccessEntry
+from blueflame.gateway.model_api.asked import parse_request, read_call
 from blueflame.gateway.model_api.backoff import AccountWait, WaitExceeded, WaitTimes
 from blueflame.gateway.model_api.body import BodyMemory, BrokenMessage, read_body
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
@@ -25,6 +26,7 @@ from blueflame.gateway.model_api.connections import ProviderConnections, Provide
 from blueflame.gateway.model_api.endpoints import ENDPOINTS, EndpointKind, ModelRoute
 from blueflame.gateway.model_api.errors import (
     BUDGET_STATUS,
+    describe_dearer_model,
     format_error_body,
     format_error_event,
     format_error_response,
@@ -38,12 +40,18 @@ from blueflame.gateway.model_api.failures import (
     classify_failure,
 )
 from blueflame.gateway.model_api.features import check_features
-from blueflame.gateway.model_api.request import LoginUnusable, check_token, format_provider_request, prepare_body
+from blueflame.gateway.model_api.request import (
+    LoginUnusable,
+    check_query,
+    check_token,
+    format_provider_request,
+    prepare_body,
+)
 from blueflame.gateway.model_api.response import ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCopy, stream_to_agent, wait_with_pings
 from blueflame.gateway.model_api.usage_log import PriceList, UsageLog
-from blueflame.gateway.options import ModelOptions
+from blueflame.gateway.options import ModelOptions, ProviderApi
 from blueflame.gateway.relay import GatewayTimeouts, Stream, send_last_bytes
 from blueflame.gateway.request import RequestHead, RequestRefused
 
@@ -51,7 +59,7 @@ if TYPE_CHECKING:
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
 
 MAX_ERROR_BYTES = 64 * 1024
-MAX_FREE_CALLS = 10_000  # of one attempt
+MAX_FREE_CALLS = 1_000  # of one attempt
 EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 JSON_HEADERS = (("content-type", b"application/json"),)
 
@@ -115,29 +123,38 @@ class ModelHandler:
                 404, "no_such_endpoint", _describe_unknown_endpoint(route, head, known=api is not None)
             )
         entry.host, entry.port = api.upstream.host, api.upstream.port
+        check_query(route)
         metered = kind is EndpointKind.METERED
+        if not metered:
+            self._count_free_call()
         with self._bodies.hold() as take:
-            asked = await read_body(client, head, take)
-            if metered:
-                check_features(asked, web_search=self._options.web_search)
-            else:
-                self._count_free_call()
-            call = ProviderCall(
-                route=route,
-                head=head,
-                api=api,
-                asked=asked,
-                body=prepare_body(route, asked) if metered else asked,
-                open_call=OpenCall(asked, route.model),
-                entry=entry,
-            )
-            entry.up = len(asked)
+            call = self._read_call(head, route, api, await read_body(client, head, take), entry)
             entry.set_decision("allow", route.api, "")
             async with watch_agent(client, head.version, self._agents) as agent:
                 if self._closes:
                     agent.limit_remaining(0.0)
                 await (self._run_metered(call, agent) if metered else self._run_call(call, agent))
                 entry.down = agent.down
+
+    def _read_call(
+        self, head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes, entry: AccessEntry
+    ) -> ProviderCall:
+        """Check what the call asks for. Raises RequestRefused."""
+        entry.up = len(body)
+        content = parse_request(head, body) if head.method == "POST" else {}
+        check_features(content, route.api, web_search=self._options.web_search, allowed=self._options.features)
+        asked = read_call(content, route.model)
+        if content and self._prices.is_dearer(asked.model):
+            raise RequestRefused(403, "model_not_allowed", describe_dearer_model(asked.model, self._options.models))
+        return ProviderCall(
+            route=route,
+            head=head,
+            api=api,
+            asked=body,
+            body=prepare_body(route, body, content),
+            open_call=OpenCall(asked, len(body)),
+            entry=entry,
+        )
 
     def _count_free_call(self) -> None:
         self._free_calls += 1
@@ -214,7 +231,7 @@ class ModelHandler:
 
     async def _ask_provider(self, call: ProviderCall) -> ProviderAnswer | ProviderFailure:
         try:
-            request = format_provider_request(call.head, call.route, call.api, call.body)
+            request = format_provider_request(call.head, call.route, call.api, call.body, self._options.features)
         except LoginUnusable as e:
             return ProviderFailure(LOGIN, str(e), status=BUDGET_STATUS)
         call.tries += 1
@@ -226,7 +243,7 @@ class ModelHandler:
         call.status = answer.status
         if answer.status < 400:
             return answer
-        return classify_failure(answer, await self._read_error_body(call, answer), time.time())
+        return classify_failure(answer, await self._read_error_body(call, answer), time.time(), call.asked)
 
     async def _read_error_body(self, call: ProviderCall, answer: ProviderAnswer) -> bytes:
         """Read the body of an error, as far as it arrives."""
@@ -244,7 +261,8 @@ class ModelHandler:
 
     async def _send_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
         call.first_byte = time.monotonic()
-        self._rate_limit.record_success(call.sent_at)
+        if call.wire:
+            self._rate_limit.record_success(call.sent_at)
         if agent.begun and not (
             answer.status == 200 and answer.get_header("content-type").startswith("text/event-stream")
         ):
@@ -320,7 +338,7 @@ class ModelHandler:
         elif not usage.complete:
             usage = call.open_call.assume_worst()
         if not usage.model:
-            usage = replace(usage, model=call.open_call.model)
+            usage = replace(usage, model=call.open_call.asked.model)
         priced = self._prices.price_usage(usage)
         self._budget.settle(call.open_call, priced)
         self._usage_log.write(call.build_record(), priced)

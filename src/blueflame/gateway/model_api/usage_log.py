@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 
-from blueflame.billing.prices import PriceRow, compute_cost, find_row, parse_row
+from blueflame.billing.prices import PriceRow, compute_cost, find_row, is_dearer, parse_row
 from blueflame.billing.usage import Usage
 from blueflame.gateway.access_log import format_now
 from blueflame.gateway.options import ModelOptions
@@ -33,11 +33,16 @@ class PricedUsage:
 class PriceList:
     def __init__(self, options: ModelOptions) -> None:
         self._rows = tuple(parse_row(row) for row in options.prices)
+        self._models = options.models
         self._fallback = parse_row({**options.fallback, "model": "fallback"})
 
     def price_usage(self, usage: Usage) -> PricedUsage:
         row = self.find_row(usage)
         return PricedUsage(usage, compute_cost(row, usage), row.model)
+
+    def is_dearer(self, model: str) -> bool:
+        """Whether the model costs more than those of the agent's role."""
+        return is_dearer(self._rows, model, self._models)
 
     def find_row(self, usage: Usage) -> PriceRow:
         return find_row(self._rows, usage, self._fallback)

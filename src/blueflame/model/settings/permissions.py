@@ -56,6 +56,9 @@ class SandboxSettings(Section):
     """Whether agents may reach the whole network as you can. Leave it false and name hosts instead."""
     allowed_hosts: tuple[HostName, ...] = build_tuple_field()
     """Hosts that agents and setup commands may reach through the gateway, such as example.org or *.example.net:443."""
+    model_features: tuple[Text, ...] = build_tuple_field()
+    """What agents may have their model's provider do besides answering, such as web_fetch_*, url or mcp_servers: tools,
+    fields and betas by name. Each can reach other hosts, run code or change the price."""
     read_only: tuple[Text, ...] = build_tuple_field()
     """More folders or files to show inside, read-only: toolchains and caches that are not found by themselves."""
     writable: tuple[Text, ...] = build_tuple_field()

@@ -70,7 +70,14 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         places = {"{{worktree}}": inside, "{{agent}}": attempt.agent_id, "{{session}}": session.id}
         web_search = "WebSearch" in brief.tools
         access = build_model_access(
-            context, attempt, launch, port=port, token=token, places=places, web_search=web_search
+            context,
+            attempt,
+            launch,
+            port=port,
+            token=token,
+            places=places,
+            web_search=web_search,
+            model=brief.model,
         )
     variables = build_worktree_variables(
         root=context.repo.root,

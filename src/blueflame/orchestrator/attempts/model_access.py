@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def build_model_access(
     token: str,
     places: Mapping[str, str],
     web_search: bool,
+    model: str,
 ) -> ModelAccess:
     """Raise Refused when no credential is found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices
@@ -73,6 +75,8 @@ def build_model_access(
         "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
         "places": dict(places),
         "web_search": web_search,
+        "models": _list_models(model, launch),
+        "features": list(context.settings.sandbox.model_features),
     }
     secrets = {api: access.value for api, access in accesses.items() if access.value}
     return ModelAccess(port=port, orders=orders, secrets=secrets)
@@ -84,6 +88,13 @@ def _find_access(context: SessionContext, runtime: str, api: str) -> Access:
     found = context.settings.runtimes.get(runtime)
     options = found.model_dump() if found else {}
     return find_access(api, runtime, options, context.environ, find_home(context.environ))
+
+
+def _list_models(model: str, launch: AgentLaunch) -> list[str]:
+    """The role's model, and those that a person chose by a flag or by ANTHROPIC_SMALL_FAST_MODEL and the like."""
+    chosen = [value for name, value in sorted(launch.env.items()) if name.endswith("_MODEL")]
+    chosen += [word for flag, word in pairwise(launch.argv) if flag == "--fallback-model"]
+    return [name for name in dict.fromkeys((model, *chosen)) if name]
 
 
 def _list_budgets(attempt: Attempt) -> list[dict[str, Any]]:
