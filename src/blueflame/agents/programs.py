@@ -14,9 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from blueflame.agents import fence
+from blueflame.agents.runtime import AgentBrief
+from blueflame.model.attempt import VALIDATOR
 from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.runtime_support import CLAUDE_MODELS
 from blueflame.system.environment import clean_environment
+from blueflame.system.files import write_atomically
 from blueflame.system.process import run
 
 PROBE_TIMEOUT = 60.0  # seconds
@@ -275,3 +279,18 @@ def build_python_command(module: str, folders: Iterable[Path], argument: Path) -
         f"from {module} import main; raise SystemExit(main(sys.argv[1:]))"
     )
     return (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", code, paths, str(argument))
+
+
+def build_fence_variables(brief: AgentBrief) -> dict[str, str]:
+    """A reviewer's output is a verdict on the code that its commands run: where these cannot be kept apart from it,
+    they are not run. What others make is judged by its commits."""
+    return {fence.REQUIRED_VARIABLE: "1"} if brief.role == VALIDATOR else {}
+
+
+def write_fence(directory: Path) -> Path:
+    """Write the program that runs a command for an agent, which must have one path without arguments."""
+    path = directory / "fence"
+    words = (sys.executable, "-I", "-S", "-E", fence.__file__, "bash")
+    write_atomically(path, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path

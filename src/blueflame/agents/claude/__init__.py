@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from blueflame.agents import fence
 from blueflame.agents.claude.conversation import build_resumed_launch, read_conversation
 from blueflame.agents.claude.program import (
     INSTALL_HINT,
@@ -26,7 +27,7 @@ from blueflame.agents.claude.program import (
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
-from blueflame.agents.programs import CommandRuntime, Program
+from blueflame.agents.programs import CommandRuntime, Program, build_fence_variables, write_fence
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
@@ -72,14 +73,21 @@ class ClaudeRuntime(CommandRuntime):
     def prepare_launch(self, brief: AgentBrief, *, directory: Path, in_terminal: bool = False) -> AgentLaunch:
         """`in_terminal`: a person can watch it, though it does not wait for one to talk with it."""
         program = self.require_program()
-        files = _write_files(brief, directory)
+        files, prefix = _write_files(brief, directory), write_fence(directory)
         governed = (*program.argv, *self.args, *self._build_governing_flags(brief, *files))
         asked = (*PRINT_MODE_FLAGS, *_build_schema_flags(brief))
         launch = AgentLaunch(
             argv=(*governed, *asked, "--no-session-persistence", *_build_budget_flags(brief)),
-            env=self._build_environment(brief),
+            env={**self._build_environment(brief), "CLAUDE_CODE_SHELL_PREFIX": str(prefix)},
             stdin=brief.prompt,
-            needs=(*program.needs, find_hook(), *filter(None, files), *self._list_plugins(brief)),
+            needs=(
+                *program.needs,
+                find_hook(),
+                prefix,
+                Path(fence.__file__),
+                *filter(None, files),
+                *self._list_plugins(brief),
+            ),
             apis=("anthropic",) if brief.gateway else (),
         )
         if not brief.interactive and not in_terminal:
@@ -135,7 +143,8 @@ class ClaudeRuntime(CommandRuntime):
     def _build_environment(self, brief: AgentBrief) -> dict[str, str]:
         """Build the environment, in which the person's variables cannot replace ours."""
         model = {"ANTHROPIC_BASE_URL": f"{brief.gateway}/anthropic", "ANTHROPIC_API_KEY": brief.token}
-        return {**build_agent_identity(brief.agent_id), **self.env, **ENVIRONMENT, **(model if brief.gateway else {})}
+        fixed = {**ENVIRONMENT, **build_fence_variables(brief), **(model if brief.gateway else {})}
+        return {**build_agent_identity(brief.agent_id), **self.env, **fixed}
 
 
 def _has_skill(plugin: Path, brief: AgentBrief) -> bool:

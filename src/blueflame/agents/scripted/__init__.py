@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blueflame.agents import fence
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
-from blueflame.agents.programs import build_python_command
+from blueflame.agents.programs import build_fence_variables, build_python_command
 from blueflame.agents.runtime import (
     AgentBrief,
     AgentLaunch,
@@ -43,12 +44,18 @@ class ScriptedRuntime:
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = directory / "program.json"
-        content = {"attempt": brief.attempt, "watched": brief.watched, "steps": build_attempt_steps(self.script, brief)}
+        content = {
+            "attempt": brief.attempt,
+            "watched": brief.watched,
+            "fence": fence.__file__,
+            "steps": build_attempt_steps(self.script, brief),
+        }
         write_atomically(program, json.dumps(content))  # the agent of an earlier launch may be reading it
         # Imported as a single module, not as part of the package, which would load much more.
         folder = Path(player.__file__).parent
         argv = build_python_command("player", (folder,), program)
-        return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=(folder, program))
+        needs = (folder, program, Path(fence.__file__))
+        return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=needs)
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_json_line(line, _parse_message)
@@ -70,6 +77,7 @@ def _build_environment(brief: AgentBrief) -> dict[str, str]:
         build_agent_identity(brief.agent_id)
         | {HOOK_VARIABLE: str(find_hook())}
         | ({LEDGER_VARIABLE: ledger} if ledger else {})
+        | build_fence_variables(brief)
     )
 
 

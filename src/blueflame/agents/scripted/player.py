@@ -49,10 +49,11 @@ class StepRefused(Exception):
 class PlayState:
     """What the steps of one run share."""
 
-    __slots__ = ("calls", "output", "prompt", "refused", "rogue", "text", "watched")
+    __slots__ = ("calls", "fence", "output", "prompt", "refused", "rogue", "text", "watched")
 
-    def __init__(self, prompt: str, *, watched: bool = True) -> None:
+    def __init__(self, prompt: str, *, watched: bool = True, fence: str = "") -> None:
         self.prompt = prompt
+        self.fence = fence  # the program that keeps commands apart from us
         self.watched = watched  # without a hook, every step is refused
         self.rogue: object = False  # of the current step
         self.output: Any = None
@@ -131,7 +132,9 @@ def do_note(play: PlayState, step: Mapping[str, Any]) -> None:
 
 def do_run(play: PlayState, step: Mapping[str, Any]) -> None:
     _ask_about_command(play, step["command"])
-    code = _run_program(["/bin/sh", "-c", step["command"]], timeout=step.get("timeout", 0))
+    fence = [sys.executable, "-I", "-S", "-E", play.fence, "/bin/sh", step["command"]]
+    plain = ["/bin/sh", "-c", step["command"]]
+    code = _run_program(fence if play.fence else plain, timeout=step.get("timeout", 0))
     if code and not step.get("allow_failure"):
         raise StepFailed(f"run: {step['command']!r} ended with {code}")
 
@@ -215,7 +218,11 @@ def main(arguments: list[str]) -> int:
     with open(arguments[0], encoding="utf-8") as file:
         program = json.load(file)
     _write_ledger_line(program["attempt"], "start")
-    play = PlayState(_read_all(0).decode("utf-8", "replace"), watched=program.get("watched") is not False)
+    play = PlayState(
+        _read_all(0).decode("utf-8", "replace"),
+        watched=program.get("watched") is not False,
+        fence=program.get("fence", ""),
+    )
     for step in program["steps"]:
         play.rogue = step.get("rogue", False)
         try:
