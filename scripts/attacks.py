@@ -30,6 +30,9 @@ ABOUT: dict[Group, str] = {
     "secrets": "Keys, tokens and other people's files: to read them, or to hand them in.",
     "resources": "Memory, processes, descriptors, files, disk, and what is left behind.",
     "tampering": "The watcher, its policy, the audit log, settings, the journal, and whatever runs later.",
+    "output": "Code that an agent runs, to speak in the agent's name: a verdict, a result, a cost.",
+    "model": "Requests that make a model's provider reach other hosts, run code, or charge another price.",
+    "money": "Spending more than is counted, filling the gateway's memory, stopping the agents of others.",
 }
 PLACES = {"{tree}": "CHECKOUT", "{main}": "MAIN", "{home}": "HOME", "\\x0a": " ⏎ "}
 MAX_LENGTH = 110

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -18,8 +18,11 @@ Group: TypeAlias = Literal[
     "secrets",
     "resources",
     "tampering",
+    "output",
+    "model",
+    "money",
 ]
-Wall: TypeAlias = Literal["watcher", "sandbox", "postcheck", "orchestrator"]
+Wall: TypeAlias = Literal["watcher", "sandbox", "postcheck", "orchestrator", "warden", "gateway"]
 
 GROUPS: tuple[Group, ...] = Group.__args__  # type: ignore[attr-defined] # typing does not tell what a Literal holds
 WALLS: tuple[Wall, ...] = Wall.__args__  # type: ignore[attr-defined] # the same
@@ -83,7 +86,38 @@ class Clone:
     bites: str = ""  # doctor or session: it succeeds there once a person has trusted it
 
 
-Deed: TypeAlias = Ask | Probe | Poison | Result | Clone
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of an agent to its model, through the gateway; its role's model is sonnet.
+
+    The provider must not get it, or without `leak` where the request may go on without that. `body` is JSON or bytes.
+    """
+
+    body: object
+    target: str = "/anthropic/v1/messages"
+    headers: tuple[tuple[str, str], ...] = ()
+    leak: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spree:
+    """What an agent does to spend more than it may, or to stop others: `act` uses a running gateway.
+
+    It is judged by what the provider charged, the memory of the gateway and the limits that it reports to others.
+    """
+
+    act: Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgery:
+    """Python that an agent's command runs in the sandbox to write `FORGED` to the agent's output. AGENT is its pid."""
+
+    code: str
+    bites: bool = True  # it succeeds where the agent's output is a pipe and no wall holds
+
+
+Deed: TypeAlias = Ask | Probe | Poison | Result | Clone | Call | Spree | Forgery
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +204,11 @@ def clone(
 
 def result(id: str, group: Group, says: str, rule: str, code: str, *, commit: bool = True) -> Attack:
     return Attack(id, group, "postcheck", says, rule, Result(code, commit))
+
+
+def ask_model(
+    id: str, says: str, body: object, target: str = "", rule: str = "not_allowed", *, leak: str = "", **headers: str
+) -> Attack:
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    deed = Call(body, target or "/anthropic/v1/messages", named, leak)
+    return Attack(id, "model", "gateway", says, rule, deed)

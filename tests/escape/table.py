@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from escape import clones, poisons, probes_kernel, probes_places, watcher_git, watcher_paths, watcher_shell
+from escape import (
+    clones,
+    forgeries,
+    gateway_calls,
+    gateway_money,
+    poisons,
+    probes_kernel,
+    probes_places,
+    watcher_git,
+    watcher_paths,
+    watcher_shell,
+)
 from escape.attack import GROUPS, Attack, Wall
 from escape.probes_resources import RESOURCES
 
@@ -36,6 +47,9 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     poisons.LEAVINGS,
     poisons.KEPT,
     poisons.RESULTS,
+    forgeries.FORGERIES,
+    gateway_calls.CALLS,
+    gateway_money.SPREES,
 )
 
 ATTACKS: tuple[Attack, ...] = tuple(

@@ -19,7 +19,7 @@ def test_there_are_many_attacks_of_every_group_and_on_every_wall() -> None:
     groups, walls = Counter(attack.group for attack in ATTACKS), Counter(attack.wall for attack in ATTACKS)
     assert len(ATTACKS) >= 250
     assert {group: count for group in GROUPS if (count := groups[group]) < 15} == {}
-    assert {wall: count for wall in WALLS if (count := walls[wall]) < 30} == {}
+    assert {wall: count for wall in WALLS if (count := walls[wall]) < 15} == {}
 
 
 def test_every_attack_has_a_unique_descriptive_name() -> None:

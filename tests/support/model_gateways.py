@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
+from support.small_sandbox import SystemUser
 from support.wardens import is_alive, wait_until
 
 ROOT = str(Path(blueflame.__file__).parent.parent)
@@ -108,7 +110,9 @@ class RunningGateway:
         wait_until(lambda: len(self.read_usage()) >= count, f"usage.jsonl has {count} lines")
         return self.read_usage()
 
-    def start_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
+    def start_call(
+        self, target: str = "/anthropic/v1/messages", body: object = None, *, method: str = "POST", **headers: str
+    ) -> AgentCall:
         """Send a request. `body` becomes JSON unless it is bytes; underscores in header names become hyphens."""
         plug = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         data = body if isinstance(body, bytes) else json.dumps(body or {"model": "claude-test"}).encode()
@@ -117,12 +121,18 @@ class RunningGateway:
             named["x-api-key"] = TOKEN
         if "transfer-encoding" not in named:
             named.setdefault("content-length", str(len(data)))
-        lines = [f"POST {target} HTTP/1.1", "host: 127.0.0.1", *(f"{name}: {value}" for name, value in named.items())]
+        lines = [
+            f"{method} {target} HTTP/1.1",
+            "host: 127.0.0.1",
+            *(f"{name}: {value}" for name, value in named.items()),
+        ]
         plug.sendall("\r\n".join((*lines, "", "")).encode() + data)
         return AgentCall(plug)
 
-    def send_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentAnswer:
-        with self.start_call(target, body, **headers) as talk:
+    def send_call(
+        self, target: str = "/anthropic/v1/messages", body: object = None, *, method: str = "POST", **headers: str
+    ) -> AgentAnswer:
+        with self.start_call(target, body, method=method, **headers) as talk:
             return talk.read_answer()
 
 
@@ -155,6 +165,13 @@ class AgentCall:
         self._file.close()
         self._plug.close()
 
+    def finish_sending(self) -> None:
+        self._plug.shutdown(socket.SHUT_WR)
+
+    def has_ended(self) -> bool:
+        """Whether an answer has begun to arrive."""
+        return bool(select.select([self._plug], [], [], 0)[0])
+
     def read_head(self) -> tuple[int, dict[str, str]]:
         status = int(self._file.readline().split()[1])
         headers = {}
@@ -185,10 +202,15 @@ class AgentCall:
 
 @contextmanager
 def start_model_gateway(
-    folder: Path, orders: Mapping[str, Any], secrets: Mapping[str, str] | None = None, **env: str
+    folder: Path,
+    orders: Mapping[str, Any],
+    secrets: Mapping[str, str] | None = None,
+    who: SystemUser | None = None,
+    **env: str,
 ) -> Iterator[RunningGateway]:
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder)]
+    python = [*who.argv, who.python] if who is not None else [sys.executable]
+    argv = [*python, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder)]
     warden = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
     assert warden.stdin is not None
     assert warden.stdout is not None

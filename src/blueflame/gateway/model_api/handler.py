@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
 
 MAX_ERROR_BYTES = 64 * 1024
-MAX_FREE_CALLS = 1_000  # of one attempt
+MAX_FREE_CALLS = 500  # of one attempt
 EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 JSON_HEADERS = (("content-type", b"application/json"),)
 
@@ -205,7 +205,7 @@ class ModelHandler:
 
     async def _ask_until_answered(self, call: ProviderCall, agent: AgentConnection) -> None:
         while True:
-            if not self._rate_limit.is_clear():
+            if call.wire and not self._rate_limit.is_clear():
                 await self._wait_with_pings(call, agent, self._rate_limit.wait_for_shared_limit(call.wait))
             async with agent.limit_after_disconnect():
                 found = await self._ask_provider(call)

@@ -1,0 +1,62 @@
+"""What an agent asks of its model: the gateway, run as root and as an ordinary user, lets none of it through."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from escape.attack import Attack, Call, Spree
+from escape.spending import Market, open_market
+from escape.table import behind
+from support.model_gateways import TOKEN
+from support.small_sandbox import find_user, list_users, make_shared_folder
+
+pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="it reads /proc")
+CALLS = [row for row in behind("gateway") if isinstance(row.deed, Call)]
+SPREES = [row for row in behind("gateway") if isinstance(row.deed, Spree)]
+
+
+@pytest.fixture(scope="module")
+def shops() -> Iterator[dict[str, Market]]:
+    """One gateway for each user, for all calls: none of them costs anything."""
+    opened: dict[str, Market] = {}
+    with ExitStack() as stack:
+        for name in list_users():
+            folder = stack.enter_context(make_shared_folder())
+            opened[name] = stack.enter_context(open_market(folder, find_user(name)))
+        yield opened
+
+
+def test_each_row_is_tried() -> None:
+    assert len(CALLS) + len(SPREES) == len(behind("gateway"))
+
+
+@pytest.mark.parametrize("who", list_users())
+@pytest.mark.parametrize("attack", CALLS, ids=lambda attack: attack.id)
+def test_the_provider_does_nothing_else_for_an_agent(attack: Attack, who: str, shops: dict[str, Market]) -> None:
+    assert isinstance(attack.deed, Call)
+    market, deed = shops[who], attack.deed
+    before = len(market.provider.asked)
+    answer = market.gateway.send_call(
+        deed.target, deed.body, **{"x-api-key": TOKEN, "x-play": "small", **dict(deed.headers)}
+    )
+    received = market.provider.asked[before:]
+    if not deed.leak:
+        assert received == [], "the provider got it"
+        assert 400 <= answer.status < 500
+        return
+    (asked,) = received
+    assert deed.leak not in f"{asked.path} {asked.headers} {asked.body!r}"
+
+
+@pytest.mark.parametrize("who", list_users())
+@pytest.mark.parametrize("attack", SPREES, ids=lambda attack: attack.id)
+def test_no_agent_spends_more_than_is_counted(attack: Attack, who: str) -> None:
+    assert isinstance(attack.deed, Spree)
+    with make_shared_folder() as folder, open_market(Path(folder), find_user(who)) as market:
+        attack.deed.act(market)
+    assert market.problems == []
