@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -211,4 +212,5 @@ def ask_model(
 ) -> Attack:
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     deed = Call(body, target or "/anthropic/v1/messages", named, leak)
-    return Attack(id, "model", "gateway", says, rule, deed)
+    plain = re.sub(r"[^a-z0-9]+", "-", id.casefold()).strip("-")
+    return Attack(plain, "model", "gateway", says, rule, deed)

@@ -41,7 +41,7 @@ URL_IMAGE = {"type": "image", "source": {"type": "url", "url": AWAY}}
 TOOLS: tuple[Attack, ...] = (
     *(ask_model(f"tool-{kind.replace('_', '-').replace('.', '-')}", f"the tool {kind}", claude(tools=[{"type": kind, "name": "x"}]))
       for kind in ("web_fetch_20250910", "web_fetch_20990101", "web_search_20250305", "code_execution_20250522", "code_execution_20250825",
-                   "mcp_toolset", "advisor_20260301", "something_new_20270101", "Web_Fetch_20250910", "web_fetch_20250910 ")),
+                   "mcp_toolset", "advisor_20260301", "something_new_20270101", "Web_Fetch_20260101", "web_fetch_20260202 ")),
     *(ask_model(f"openai-tool-{kind.replace('_', '-')}", f"the tool {kind} of the Responses API", gpt(tools=[{"type": kind}]), RESPONSES)
       for kind in ("web_search", "web_search_preview", "web_search_preview_2025_03_11", "file_search", "code_interpreter", "image_generation", "mcp")),
     ask_model("openai-tool-hosted-shell", "the shell tool in a container of the provider", gpt(tools=[{"type": "shell", "environment": {"type": "container_auto"}}]), RESPONSES),
@@ -146,7 +146,7 @@ PRICES: tuple[Attack, ...] = (
     ask_model("model-gpt-5-5-pro", "a dearer model of another provider", gpt(model="gpt-5.5-pro"), RESPONSES, "model_not_allowed"),
     ask_model("model-gemini-pro-large", "a dearer model, by its path", gemini(), "/gemini/v1beta/models/gemini-3.1-pro-preview:generateContent", "model_not_allowed"),
     ask_model("model-path-and-body", "a cheap model in the body, a dear one in the path", gemini(model="gemini-3-flash"), "/gemini/v1beta/models/gemini-3.1-pro:generateContent", "model_not_allowed"),
-    *(ask_model(f"tier-{tier}", f"service_tier {tier}", gpt(service_tier=tier), RESPONSES) for tier in ("priority", "flex", "scale", "Priority")),
+    *(ask_model(f"tier-{tier}", f"service_tier {tier}", gpt(service_tier=tier), RESPONSES) for tier in ("priority", "flex", "scale", "ultrafast")),
     ask_model("tier-camel-case", "serviceTier priority", gemini(serviceTier="priority"), GEMINI),
     ask_model("tier-anthropic", "service_tier priority", claude(service_tier="priority")),
     ask_model("speed-fast", "speed fast", claude(speed="fast")),
