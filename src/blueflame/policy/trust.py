@@ -37,6 +37,7 @@ OUTSIDE: Mapping[str, Reach] = {
     "sandbox.level": Reach.WEAKENS,
     "sandbox.allow_network": Reach.WEAKENS,
     "sandbox.allowed_hosts": Reach.SENDS,
+    "sandbox.model_features": Reach.SENDS,
     "sandbox.read_only": Reach.OPENS,
     "sandbox.writable": Reach.OPENS,
     "sandbox.environment": Reach.OPENS,
