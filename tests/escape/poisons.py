@@ -10,6 +10,9 @@ SKELETON = "fetched through a repository of our own"
 FSCK = "every object is checked on its way in"
 PLAIN = "a plain small file or nothing"
 
+# a result of so many objects is fetched; a small one is unpacked, and no address is read for it
+MANY = 'for n in $(seq 1100); do echo "$n" > "src/many-$n.txt"; done; git add -A; git commit -q -m "feat(task-001): many"; '
+
 
 def setting(id: str, says: str, *settings: str) -> Attack:
     """A setting of the checkout's own repository; `@` stands for the program."""
@@ -27,7 +30,7 @@ SETTINGS: tuple[Attack, ...] = (
     setting("git-poison-ssh-command", "core.sshCommand and a remote", "core.sshCommand=@", "remote.origin.url=ssh://x/y",
             "remote.origin.fetch=+refs/heads/*:refs/remotes/origin/*"),
     *(
-        poison(f"git-main-{name}", "git", says, "only files are fetched", code + ' "$MAIN/"')
+        poison(f"git-main-{name}", "git", says, "only files are fetched", MANY + code + ' "$MAIN/"')
         for name, says, code in (
             ("ssh-command", "core.sshCommand and insteadOf in the repository itself", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.ssh://x/.insteadOf'),
             ("ssh-short", "the same with a short address", 'git -C "$MAIN" config core.sshCommand "$RUN"; git -C "$MAIN" config url.x:.insteadOf'),
@@ -107,8 +110,8 @@ REFS: tuple[Attack, ...] = (
     poison("git-ref-tree", "git", "the branch names a tree instead of a commit", FSCK, f'r={REF}; git rev-parse "HEAD^{{tree}}" > "$r.n"; mv "$r.n" "$r"'),
     poison("git-ref-tag", "git", "the branch names a tag object", FSCK, f'r={REF}; git tag -a -m x t; git rev-parse t > "$r.n"; mv "$r.n" "$r"'),
     poison("git-packed-refs-huge", "resources", "packed-refs of a terabyte", PLAIN, f'rm -f {REF}; truncate -s 1T .git/packed-refs'),
-    poison("git-packed-refs-pipe", "git", "packed-refs is a pipe", PLAIN, f'rm -f {REF}; mkfifo .git/packed-refs'),
-    poison("git-packed-refs-link", "git", "packed-refs is a link", PLAIN, f'rm -f {REF}; ln -s /etc/passwd .git/packed-refs'),
+    poison("git-packed-refs-pipe", "git", "packed-refs is a pipe", PLAIN, f'rm -f {REF} .git/packed-refs; mkfifo .git/packed-refs'),
+    poison("git-packed-refs-link", "git", "packed-refs is a link", PLAIN, f'rm -f {REF} .git/packed-refs; ln -s /etc/passwd .git/packed-refs'),
     poison("git-packed-refs-twice", "git", "the branch is in packed-refs twice", PLAIN,
            f'n=$(cut -c6- .git/HEAD); h=$(git rev-parse HEAD); rm -f {REF}; printf "%040d %s\\n%s %s\\n" 7 "$n" "$h" "$n" > .git/packed-refs'),
     poison("git-replace", "git", "a replace ref that shows another commit", SKELETON,

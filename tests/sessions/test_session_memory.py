@@ -141,7 +141,7 @@ def test_a_killed_session_is_remembered_once_by_the_next(stage: Stage, at: str) 
     summary = found[f"session:{session.id}"]
     assert isinstance(summary, SessionSummary)
     assert (summary.outcome, summary.merged) == ("completed", 1)
-    assert sorted(key for key in found if session.id in key) == [
+    assert sorted(key for key in found if session.id in key.split(":")) == [
         f"result:{session.id}:task-001",
         f"session:{session.id}",
     ]
