@@ -32,6 +32,7 @@ def build_exit_codes_reference() -> str:
         "|---|---|",
         *outcomes,
         "| not ended (stopped cleanly) | 6 |",
+        "| not ended, and git, the disk or the sandbox still fails | 4 |",
         "",
         "Whatever the outcome, it is 0 only if every task that was not dropped has landed.",
         "A session that was ended by a person after everything had landed is 0 as well.",

@@ -94,6 +94,7 @@ class Odds:
     disturb: float = 0.1  # the base moves, or the checkout is dirty
     veto: float = 0.1
     drift: float = 0.1
+    hinder: float = 0.1  # what the orchestrator has to do itself fails
     contrary: float = 0.4  # how often a person does not simply say yes
 
 
@@ -168,6 +169,9 @@ class Dice(SimulatedOutcomes):
             return self.pick(("moved", "dirty"), changeset, base)
         return "landed"
 
+    def find_problem(self, act: str, times: int) -> str:
+        return "no space left on device" if self.roll("problem", act, times) < self.odds.hinder else ""
+
     def run_hook(self, due: HookDue) -> int:
         return int(self.roll("hook", due) < self.odds.veto)
 
@@ -195,7 +199,7 @@ class Dice(SimulatedOutcomes):
         choices = [option.name for option in gate.options]
         if gate.kind is GateKind.SESSION:
             choices = ["continue", "continue", "continue", "replan", "stop"]
-        if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT):
+        if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT, GateKind.ENVIRONMENT):
             choices.remove("stop")
         contrary = self.roll("contrary", gate.id) < self.odds.contrary
         choice = self.pick(choices, gate.id) if contrary or gate.kind is GateKind.VALIDATION else choices[0]

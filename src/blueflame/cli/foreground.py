@@ -262,4 +262,5 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
 
 def get_exit_code(session: Session) -> ExitCode:
     """Return the exit code; a session without a plan has landed nothing, although it has no unfinished task."""
-    return choose_exit_code(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)
+    all_landed = bool(session.tasks) and session.all_finished
+    return choose_exit_code(session.outcome or None, all_landed=all_landed, hindered=bool(session.problems))

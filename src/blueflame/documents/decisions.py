@@ -55,6 +55,8 @@ class DecisionsFile:
         names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
         entry = entry or next((e for e in fitting if not e.subject), None)
+        if entry is None and gate.kind is GateKind.ENVIRONMENT:  # it waits for a repair, not for a decision
+            return Answer(choice="stop", by="default")
         if entry is None:
             raise NoAnswer(_format_exhausted(gate, self.path))
         if gate.find_option(entry.choose) is None:

@@ -31,7 +31,9 @@ class Ending(StrEnum):
     RESOURCES = "resources"  # more memory, processes or disk than the sandbox allows
     OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
     ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
-    SETUP = "setup"  # the worktree could not be prepared
+    SETUP = "setup"  # a setup command failed
+    ENVIRONMENT = "environment"  # the agent could not be started: no fault of its own
+    CONFLICT = "conflict"  # what it was to build on cannot be merged: it waits until that has changed
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record
 
@@ -39,7 +41,7 @@ class Ending(StrEnum):
 UNAVAILABLE = frozenset({Ending.OUTAGE, Ending.ACCOUNT})
 """Endings after which the runtime is parked (session/rate_limits)."""
 
-BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, *UNAVAILABLE})
+BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, Ending.ENVIRONMENT, Ending.CONFLICT, *UNAVAILABLE})
 """Endings that say nothing about the work: the task is tried again and no retry is counted."""
 
 

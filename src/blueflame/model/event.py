@@ -333,6 +333,35 @@ class RuntimeResumed:
     by: str = ""  # who asked to try again now; empty when it ended by itself
 
 
+# --- the environment: what we could not do ourselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentFailed:
+    """An act of our own failed (git, disk, sandbox, a lock): no task's fault. It is held, and tried again later."""
+
+    act: str  # "worker of task-001", "landing of cs-002"
+    cause: str  # disk | permission | lock | killed | sandbox | git | file
+    reason: str
+    until: float = 0.0  # when it is tried again
+    times: int = 1  # in a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRetried:
+    """The act is tried again."""
+
+    act: str
+    by: str = ""  # who asked for it; empty when its time had come
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRecovered:
+    """The act succeeded, or is not needed any more."""
+
+    act: str
+
+
 # --- changesets and landing
 
 
@@ -503,6 +532,10 @@ Event: TypeAlias = (
     | OverlapSeen
     | RuntimeParked
     | RuntimeResumed
+    # the environment
+    | EnvironmentFailed
+    | EnvironmentRetried
+    | EnvironmentRecovered
     # changesets and landing
     | ChangesetsFormed
     | ChangesetBuilt

@@ -16,6 +16,7 @@ class GateKind(StrEnum):
     VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
     BUDGET = "budget"  # the session's limit is reached, or the day's: raise or stop
     RATE_LIMIT = "rate_limit"  # the model is unavailable: wait, retry or stop
+    ENVIRONMENT = "environment"  # what we have to do ourselves fails again and again: retry or stop
     DRIFT = "drift"  # the configuration changed during the session: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
     OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
@@ -95,6 +96,10 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("retry", "try again now"),
         Option("stop", "stop here; the session can be resumed"),
     ),
+    GateKind.ENVIRONMENT: (
+        Option("retry", "try again now"),
+        Option("stop", "stop here; the session can be resumed"),
+    ),
     GateKind.DRIFT: (
         Option("use", "continue with the changed configuration"),
         Option("keep", "continue with the configuration the session began with"),
@@ -135,6 +140,7 @@ WHEN_OPENED: Mapping[GateKind, str] = {
     GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
     GateKind.BUDGET: "The session's limit is reached, or the day's, and more would have to be spent.",
     GateKind.RATE_LIMIT: "A model is unavailable, and `gates.on_rate_limit` is `ask` or waiting takes too long.",
+    GateKind.ENVIRONMENT: "Something that Blue Flame has to do itself (git, disk, sandbox) failed five times in a row.",
     GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
     GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
     GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",

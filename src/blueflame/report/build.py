@@ -340,6 +340,7 @@ INCIDENT_KINDS: Mapping[type, str] = {
     happened.EditRefused: "edit",
     happened.RuntimeParked: "model",
     happened.RuntimeResumed: "model",
+    happened.EnvironmentFailed: "environment",
     happened.ChangesetEvicted: "merge",
     happened.ChangesetTrimmed: "merge",
     happened.ChangesetConflicted: "merge",

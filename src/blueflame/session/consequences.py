@@ -22,6 +22,7 @@ from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
     AttemptStalled,
+    AttemptStarted,
     ChangesetEvicted,
     ChangesetJudged,
     ChangesetTrimmed,
@@ -29,6 +30,9 @@ from blueflame.model.event import (
     ConfigDrifted,
     CycleEnded,
     EditRefused,
+    EnvironmentFailed,
+    EnvironmentRecovered,
+    EnvironmentRetried,
     Event,
     GateAnswered,
     GateWithdrawn,
@@ -57,10 +61,18 @@ from blueflame.session.cascade import (
     drop_task,
     find_failed_dependency,
 )
+from blueflame.session.environment import (
+    is_held,
+    name_attempt_act,
+    report_unstarted,
+    retry_all,
+)
+from blueflame.session.environment import should_ask as should_ask_about_environment
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.answers import handle_answer
 from blueflame.session.gates.questions import (
     open_drift_gate,
+    open_environment_gate,
     open_overlap_gate,
     open_rate_limit_gate,
     open_session_gate,
@@ -107,11 +119,12 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
 
 
 def _is_planner_blameless(session: Session, round_: int) -> bool:
-    """Whether the planner of this round ended because of an outage or a shared budget: then it is started again."""
+    """Whether the planner of this round ended for no fault of its own: then it is started again."""
     record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
     if record is None or record.ended is None:
         return False
-    return record.ended.ending in UNAVAILABLE or is_stopped_by_shared_budget(record.attempt, record.ended)
+    unstarted = record.ended.ending is Ending.ENVIRONMENT
+    return unstarted or record.ended.ending in UNAVAILABLE or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
 def _expand_event(session: Session, event: Event, now: float) -> Iterator[Event]:
@@ -139,6 +152,15 @@ def _handle_attempt_cancelled(session: Session, event: AttemptCancelled, _now: f
         yield from _withdraw_stall_gate(session, event.attempt, why)
     if not event.restarts:
         yield from _withdraw_overlap_gates(session, event.attempt, why)
+    act = name_attempt_act(session.attempts[event.attempt].attempt)
+    if is_held(session, act):  # it may not have been started: then it ends at once
+        yield EnvironmentRetried(act=act)
+
+
+def _handle_attempt_started(session: Session, event: AttemptStarted, _now: float) -> Iterator[Event]:
+    act = name_attempt_act(session.attempts[event.attempt].attempt)
+    if act in session.problems:
+        yield EnvironmentRecovered(act=act)
 
 
 def _withdraw_overlap_gates(session: Session, attempt: str, why: str) -> Iterator[Event]:
@@ -162,6 +184,8 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
     for number, message in enumerate(ending.messages, start=1):
         if message.delivered_at is None:
             yield MessageUndelivered(attempt=event.attempt, number=number)
+    if event.ended.ending is Ending.ENVIRONMENT:
+        yield report_unstarted(session, attempt, event.ended, now)
     if event.ended.ending in UNAVAILABLE:
         yield from park_after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:
@@ -262,7 +286,10 @@ def describe_ending(ended: AttemptOutcome) -> str:
 
 
 def _handle_orchestrator_started(session: Session, _event: OrchestratorStarted, now: float) -> Iterator[Event]:
-    """Try again what waits for a person to put the account in order: they have come back."""
+    """Try again what failed before, and what waits for a person to put the account in order: they have come back."""
+    yield from retry_all(session)
+    if name := session.gate_subjects.get((GateKind.ENVIRONMENT, GateKind.ENVIRONMENT.value)):
+        yield GateWithdrawn(gate=name, reason="the session was resumed")
     for runtime, parked in session.parked.items():
         if parked.kind in ACCOUNT_KINDS:
             yield from try_account_again(session, runtime, now)
@@ -280,6 +307,20 @@ def _handle_runtime_resumed(session: Session, event: RuntimeResumed, _now: float
     name = session.gate_subjects.get((GateKind.RATE_LIMIT, event.runtime))
     if name is not None and not event.by:  # with `by` a person has just answered that gate
         yield GateWithdrawn(gate=name, reason=event.reason or f"{event.runtime} is available again")
+
+
+def _handle_environment_failed(session: Session, event: EnvironmentFailed, _now: float) -> Iterator[Event]:
+    """Ask once for all acts that fail again and again."""
+    asks = should_ask_about_environment(event) and not session.is_asking(GateKind.ENVIRONMENT)
+    if asks and not session.stopping:
+        yield open_environment_gate(session, event)
+
+
+def _handle_environment_recovered(session: Session, event: EnvironmentRecovered, _now: float) -> Iterator[Event]:
+    name = session.gate_subjects.get((GateKind.ENVIRONMENT, GateKind.ENVIRONMENT.value))
+    others = (problem for act, problem in session.problems.items() if act != event.act)
+    if name is not None and not any(map(should_ask_about_environment, others)):
+        yield GateWithdrawn(gate=name, reason=f"{event.act} does not fail any more")
 
 
 def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
@@ -431,11 +472,14 @@ def _handle_gate_answered(session: Session, event: GateAnswered, now: float) -> 
 
 HANDLERS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     OrchestratorStarted: _handle_orchestrator_started,
+    AttemptStarted: _handle_attempt_started,
     AttemptStalled: _handle_attempt_stalled,
     AttemptCancelled: _handle_attempt_cancelled,
     AttemptEnded: _handle_attempt_ended,
     RuntimeParked: _handle_runtime_parked,
     RuntimeResumed: _handle_runtime_resumed,
+    EnvironmentFailed: _handle_environment_failed,
+    EnvironmentRecovered: _handle_environment_recovered,
     Checked: _handle_checked,
     VerdictGiven: _handle_verdict_given,
     ChangesetEvicted: _handle_changeset_evicted,

@@ -15,6 +15,7 @@ from blueflame.model.event import (
     BudgetWarned,
     ChangesetsFormed,
     CycleEnded,
+    EnvironmentRecovered,
     Event,
     GateWithdrawn,
     PlanApproved,
@@ -38,7 +39,8 @@ from blueflame.session.budget import (
     should_warn_of_session_budget,
 )
 from blueflame.session.cascade import block_dependants
-from blueflame.session.effects import is_held_by_hook
+from blueflame.session.effects import is_held_by_hook, list_effects, name_act
+from blueflame.session.environment import is_attempt_wanted
 from blueflame.session.foundations import find_foundations
 from blueflame.session.gates.questions import (
     open_budget_gate,
@@ -226,6 +228,16 @@ def _present_changeset(session: Session, _capacity: Capacity) -> Iterator[Event]
         yield open_changeset_gate(session, record)
 
 
+def _forget_problems(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    """Forget the failure of an act that is not needed any more: its task was dropped, its changeset is gone."""
+    if not session.problems:
+        return
+    due = {name_act(session, effect) for effect in list_effects(session)}
+    for act in session.problems:
+        if act not in due and not is_attempt_wanted(session, act):
+            yield EnvironmentRecovered(act=act)
+
+
 def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
     if session.phase is Phase.WORKING and is_cycle_over(session):
         yield CycleEnded(cycle=session.cycle)
@@ -242,5 +254,6 @@ RULES: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _form_changesets,
     _start_merger,
     _present_changeset,
+    _forget_problems,
     _end_cycle,
 )

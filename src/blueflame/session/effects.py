@@ -9,6 +9,7 @@ from heapq import nsmallest
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind
+from blueflame.session.environment import is_held, list_held, name_attempt_act
 from blueflame.session.merging.queue import find_next_changeset
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
@@ -72,6 +73,13 @@ class AwaitRuntime:
     runtime: str
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitEnvironment:
+    """Wait until an act that failed is to be tried again."""
+
+    act: str
+
+
 Effect = (
     AttendAttempt
     | CancelAttempt
@@ -82,11 +90,46 @@ Effect = (
     | RunHook
     | AskGate
     | AwaitRuntime
+    | AwaitEnvironment
 )
+
+
+def name_act(session: Session, effect: Effect) -> str:
+    """Name what an effect does, for people and as the key under which a failure of it is kept."""
+    match effect:
+        case AttendAttempt(name):
+            return name_attempt_act(session.attempts[name].attempt)
+        case CancelAttempt(name):
+            return f"end of {session.attempts[name].attempt.agent_id}"
+        case CrossBoundary(cycle, stage):
+            return f"begin of {stage or f'cycle {cycle}'}"
+        case DiagnoseTask(task):
+            return f"checks of {task}"
+        case BuildChangeset(name):
+            return f"build of {name}"
+        case LandChangeset(name):
+            return f"landing of {name}"
+        case RunHook(due):
+            return f"hook {due.key}"
+        case AskGate(name):
+            return f"question {name}"
+        case AwaitRuntime(name):
+            return f"wait for {name}"
+        case AwaitEnvironment(act):
+            return f"retry of {act}"
 
 
 def effects_due(session: Session) -> tuple[Effect, ...]:
     """Return every effect that should be under way; the caller starts those that are not running yet."""
+    effects = list_effects(session)
+    if not session.problems:
+        return effects
+    waits = () if session.stopping else tuple(AwaitEnvironment(problem.act) for problem in list_held(session))
+    return (*(effect for effect in effects if not is_held(session, name_act(session, effect))), *waits)
+
+
+def list_effects(session: Session) -> tuple[Effect, ...]:
+    """Return the effects that are due, also those that are held because they failed."""
     hooks = tuple(RunHook(due) for due in session.hooks_due.values())
     if session.ended:
         return hooks

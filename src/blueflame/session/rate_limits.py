@@ -72,10 +72,10 @@ def try_account_again(session: Session, runtime: str, now: float) -> Iterator[Ru
         yield replace(parked, until=now)
 
 
-def compute_wait(times: int, attempt: str) -> float:
-    """Compute the wait in seconds: doubled each time, plus jitter derived from the attempt's id."""
-    share = sha256(attempt.encode()).digest()[0] / 255
-    return min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(times - 1, 10)) * (1 + JITTER * share)
+def compute_wait(times: int, name: str, *, first: float = FIRST_WAIT_SECONDS, most: float = MAX_WAIT_SECONDS) -> float:
+    """Compute the wait in seconds: doubled each time, plus jitter derived from the name of what waits."""
+    share = sha256(name.encode()).digest()[0] / 255
+    return min(most, first * 2.0 ** min(times - 1, 10)) * (1 + JITTER * share)
 
 
 def should_ask(limits: Limits, parked: RuntimeParked, now: float) -> bool:

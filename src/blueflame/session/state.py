@@ -13,11 +13,11 @@ from typing import Any
 
 from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import ConfigDrifted, PlanProposed, RuntimeParked
+from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
+from blueflame.model.task import FINISHED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
@@ -127,6 +127,9 @@ class Session:
     parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why no agent is started with it
     tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person last asked to try again
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
+    problems: dict[str, EnvironmentFailed] = field(default_factory=dict)  # act -> why we could not do it
+    retrying: dict[str, None] = field(default_factory=dict)  # those of them that are being tried again
+    unbuildable: dict[str, tuple[TaskCommit, ...]] = field(default_factory=dict)  # task -> foundations that conflict
     overlaps: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # two live attempts -> path -> kind
     edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
     slots: int | None = None  # workers at once, when the machine can run fewer than configured

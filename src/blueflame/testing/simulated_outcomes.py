@@ -23,6 +23,7 @@ APPROVING_ANSWERS = {
     GateKind.DRIFT: Answer(choice="use"),
     GateKind.STALL: Answer(choice="wait"),
     GateKind.RATE_LIMIT: Answer(choice="wait"),
+    GateKind.ENVIRONMENT: Answer(choice="retry"),
     GateKind.OVERLAP: Answer(choice="ignore"),
     GateKind.TASKS: Answer(choice="keep"),
 }
@@ -80,6 +81,10 @@ class SimulatedOutcomes:
     def pick_landing(self, _changeset: str, _base: str) -> str:
         """Return landed, moved (the base branch has moved) or dirty (the checkout has changes)."""
         return "landed"
+
+    def find_problem(self, _act: str, _times: int) -> str:
+        """Return why an act of the orchestrator cannot be done, after it failed so many times; empty when it can."""
+        return ""
 
     def run_hook(self, _due: HookDue) -> int:
         return 0

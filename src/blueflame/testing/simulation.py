@@ -27,6 +27,7 @@ from blueflame.model.event import (
     Checked,
     ConflictResolved,
     CycleStarted,
+    EnvironmentRetried,
     Event,
     GateAnswered,
     HookRan,
@@ -50,6 +51,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
+    AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
@@ -59,7 +61,9 @@ from blueflame.session.effects import (
     LandChangeset,
     RunHook,
     effects_due,
+    name_act,
 )
+from blueflame.session.environment import add_recovery, is_due, is_held, list_attempts_at_work, report_problem
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
@@ -144,7 +148,7 @@ class Simulation:
         session = self.session
         if session.ended:
             return not session.hooks_due
-        if session.stopping and not session.live:
+        if session.stopping and not list_attempts_at_work(session):
             self._append([OrchestratorStopped(reason=session.stopping)])
             return True
         return False
@@ -190,6 +194,8 @@ class Simulation:
         """Find when an effect ends. A warden outlives the orchestrator, so a crash does not delay an attempt."""
         if isinstance(effect, AwaitRuntime):
             return max(self.now, self.session.parked[effect.runtime].until or 0.0)
+        if isinstance(effect, AwaitEnvironment):
+            return max(self.now, self.session.problems[effect.act].until)
         if not isinstance(effect, AttendAttempt):
             return self.now + self.outcomes.pick_pause(effect)
         record = self.session.attempts[effect.attempt]
@@ -197,7 +203,11 @@ class Simulation:
         return max(self.now, record.started_at + self.outcomes.pick_minutes(record.attempt))
 
     def _build_outcome(self, effect: Effect) -> Sequence[Event]:
-        return EFFECT_OUTCOMES[type(effect)](self, effect)
+        act = name_act(self.session, effect)
+        times = self.session.problems[act].times if act in self.session.problems else 0
+        if not isinstance(effect, NEVER_FAIL) and (reason := self.outcomes.find_problem(act, times)):
+            return [report_problem(self.session, act, reason, self.now)]
+        return add_recovery(self.session, act, EFFECT_OUTCOMES[type(effect)](self, effect))
 
     def _end_attended(self, effect: AttendAttempt) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
@@ -303,6 +313,10 @@ class Simulation:
             return ()
         return [RuntimeResumed(runtime=effect.runtime)]
 
+    def _retry_act(self, effect: AwaitEnvironment) -> Sequence[Event]:
+        due = is_held(self.session, effect.act) and is_due(self.session.problems[effect.act], self.now)
+        return [EnvironmentRetried(act=effect.act)] if due else ()
+
     def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.outcomes.answer(gate, self.session)
@@ -318,7 +332,9 @@ EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
     RunHook: Simulation._run_hook,
     AskGate: Simulation._answer_gate,
     AwaitRuntime: Simulation._resume_runtime,
+    AwaitEnvironment: Simulation._retry_act,
 }
+NEVER_FAIL = (AskGate, AwaitRuntime, AwaitEnvironment)
 
 
 def build_opening(

@@ -14,6 +14,7 @@ from blueflame.model.ids import build_agent_id
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
+from blueflame.session.environment import describe_problem
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
 from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
@@ -203,6 +204,9 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.OverlapSeen: describe_overlap,
     _H.RuntimeParked: lambda e: _join_parts(describe_parked(e) + _format_utc_until(e.until), e.reason),
     _H.RuntimeResumed: lambda e: f"{e.runtime} can be used again{_format_note(e.reason)}",
+    _H.EnvironmentFailed: lambda e: _join_parts(describe_problem(e) + _format_utc_until(e.until), e.reason),
+    _H.EnvironmentRetried: lambda e: f"{e.act} is tried again" + (f", asked for by {e.by}" if e.by else ""),
+    _H.EnvironmentRecovered: lambda e: f"{e.act} is not hindered any more",
     _H.AttemptEnded: lambda e: _describe_attempt_ended(e.attempt, e.ended),
     _H.Checked: lambda e: _join_parts(f"{e.task} at {e.sha[:12]}", _format_checks(e.checks)),
     _H.VerdictGiven: lambda e: f"{e.task} at {e.sha[:12]}: {e.verdict.status}{_format_note(e.verdict.notes)}",
@@ -333,6 +337,9 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
         NOTE, f"{describe_parked(e)}{format_until(e.until)}{_format_reason(e.reason)}"
     ),
     _H.RuntimeResumed: lambda e: ShortLine(DOT, f"{e.runtime} is available again{_format_reason(e.reason)}"),
+    _H.EnvironmentFailed: lambda e: ShortLine(NOTE, f"{describe_problem(e)}{_format_reason(e.reason)}"),
+    _H.EnvironmentRetried: _skip,
+    _H.EnvironmentRecovered: lambda e: ShortLine(DOT, f"{e.act} is not hindered any more"),
     _H.AttemptEnded: lambda e: _describe_end_briefly(e.attempt, e.ended),
     _H.Checked: _skip,
     _H.VerdictGiven: lambda e: ShortLine(

@@ -131,6 +131,9 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
     GateKind.VALIDATOR: _build_validator,
     GateKind.BUDGET: _build_budget,
     GateKind.RATE_LIMIT: _build_rate_limit,
+    GateKind.ENVIRONMENT: lambda session, gate: _build_list(
+        "Cannot be done", session, gate.evidence.get("problems", ())
+    ),
     GateKind.DRIFT: lambda session, gate: _build_list(
         "Configuration changed", session, gate.evidence.get("changes", ())
     ),

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import RuntimeParked
+from blueflame.model.event import EnvironmentFailed, RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
+from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import count_landed_work
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
@@ -108,6 +109,8 @@ def build_status_view(
         facts.append(
             Fact("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
         )
+    if session.problems and not session.ended:
+        facts.append(Fact("Hindered", "\n".join(_describe_hindrance(each, now) for each in list_held(session)), "warn"))
     if session.overlaps:
         facts.append(
             Fact("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
@@ -251,6 +254,11 @@ def _describe_parked(parked: RuntimeParked, now: float) -> str:
     return describe_parked(parked) + format_until(parked.until) + left
 
 
+def _describe_hindrance(problem: EnvironmentFailed, now: float) -> str:
+    left = f"; tried again in {format_duration(problem.until - now)}" if problem.until > now else ""
+    return f"{describe_problem(problem)}{left}: {clean_line(problem.reason)}"
+
+
 def _measure_seconds(session: Session, now: float) -> float:
     return max((session.last_at if session.ended else now) - session.opened_at, 0.0)
 
@@ -323,6 +331,10 @@ def build_session_json(
         "parked": [
             {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
             for each in session.parked.values()
+        ],
+        "problems": [
+            {"act": each.act, "cause": each.cause, "reason": each.reason, "until": each.until, "times": each.times}
+            for each in session.problems.values()
         ],
         "overlaps": [
             {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind}

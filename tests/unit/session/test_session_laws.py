@@ -17,6 +17,7 @@ from blueflame.model.event import (
     AttemptIntended,
     ChangesetJudged,
     CycleStarted,
+    EnvironmentFailed,
     Event,
     GateOpened,
     JournalEntry,
@@ -148,7 +149,8 @@ def what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -
 def _was_let_down(record: AttemptRecord) -> bool:
     if record.ended is None:
         return False
-    return record.ended.ending is Ending.OUTAGE or is_stopped_by_shared_budget(record.attempt, record.ended)
+    unavailable = record.ended.ending in (Ending.OUTAGE, Ending.ENVIRONMENT, Ending.CONFLICT)
+    return unavailable or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
 def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
@@ -276,10 +278,11 @@ class Prompt(Simulation):
 @laws
 @given(worlds(hasty=True), st.data())
 def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
-    """Except that a resume tries again what waits for a person to put the account in order."""
+    """Except that a resume tries again what failed, and what waits for a person to put the account in order."""
     world = run(Prompt(world.outcomes, world.journal[:1]))
     parked = [recorded.event.kind for recorded in world.journal if isinstance(recorded.event, RuntimeParked)]
     assume(ACCOUNT_KINDS.isdisjoint(parked))
+    assume(not any(isinstance(recorded.event, EnvironmentFailed) for recorded in world.journal))
     cut = data.draw(st.sampled_from(world.transactions))
     again = run(Prompt(world.outcomes, world.journal[:cut]))
     assert story(again.journal) == story(world.journal)

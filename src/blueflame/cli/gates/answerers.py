@@ -82,15 +82,17 @@ class DecisionsAnswerer:
 class WaitingAnswerer:
     """Without a terminal: print how the gate is answered, then wait. No answer is ever guessed.
 
-    An exhausted budget stops the session instead of waiting; a resume asks again.
+    An exhausted budget stops the session instead of waiting, and so does what fails again and again; a resume asks
+    again.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - not shown here
-        if gate.kind is GateKind.BUDGET:
-            self._console.print(Text(f"{clean_text(gate.title)} No terminal to raise it at: stopping."), soft_wrap=True)
+        if gate.kind in (GateKind.BUDGET, GateKind.ENVIRONMENT):
+            ask = "raise it" if gate.kind is GateKind.BUDGET else "ask"
+            self._console.print(Text(f"{clean_text(gate.title)} No terminal to {ask} at: stopping."), soft_wrap=True)
             return Answer(choice="stop", by="default")
         choices = "|".join(option.name for option in gate.options)
         self._console.print(

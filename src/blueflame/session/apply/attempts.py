@@ -15,6 +15,9 @@ from blueflame.model.event import (
     AttemptStalled,
     AttemptStarted,
     Checked,
+    EnvironmentFailed,
+    EnvironmentRecovered,
+    EnvironmentRetried,
     MessageDelivered,
     MessageSent,
     MessageUndelivered,
@@ -25,7 +28,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import TaskState
-from blueflame.session.apply.indexes import update_review_queues
+from blueflame.session.apply.indexes import hold_task, update_review_queues
 from blueflame.session.budget import compute_reservation
 from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
@@ -119,6 +122,8 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
         update_review_queues(session, session.tasks[attempt.subject])
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.role] = session.count_lost(attempt) + 1
+    if event.ended.ending is Ending.CONFLICT and attempt.role == WORKER:
+        hold_task(session, attempt.subject, attempt.built_on)
     if event.ended.ending not in MODEL_UNKNOWN_AFTER:
         session.outages.pop(attempt.runtime, None)
 
@@ -141,6 +146,21 @@ def _apply_runtime_resumed(session: Session, event: RuntimeResumed, at: float) -
     session.parked.pop(event.runtime, None)
     if event.by:
         session.tried_at[event.runtime] = at
+
+
+def _apply_environment_failed(session: Session, event: EnvironmentFailed, _at: float) -> None:
+    session.problems[event.act] = event
+    session.retrying.pop(event.act, None)
+
+
+def _apply_environment_retried(session: Session, event: EnvironmentRetried, _at: float) -> None:
+    if event.act in session.problems:
+        session.retrying[event.act] = None
+
+
+def _apply_environment_recovered(session: Session, event: EnvironmentRecovered, _at: float) -> None:
+    session.problems.pop(event.act, None)
+    session.retrying.pop(event.act, None)
 
 
 def _apply_checked(session: Session, event: Checked, _at: float) -> None:
@@ -171,6 +191,9 @@ ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     OverlapSeen: _apply_overlap_seen,
     RuntimeParked: _apply_runtime_parked,
     RuntimeResumed: _apply_runtime_resumed,
+    EnvironmentFailed: _apply_environment_failed,
+    EnvironmentRetried: _apply_environment_retried,
+    EnvironmentRecovered: _apply_environment_recovered,
     AttemptEnded: _apply_attempt_ended,
     Checked: _apply_checked,
     VerdictGiven: _apply_verdict_given,

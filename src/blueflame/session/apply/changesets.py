@@ -20,7 +20,7 @@ from blueflame.model.event import (
     LandingUndone,
     PullRequestOpened,
 )
-from blueflame.session.apply.indexes import schedule_hook
+from blueflame.session.apply.indexes import move_base, schedule_hook
 from blueflame.session.merging.form import build_changeset_title
 from blueflame.session.state import ACTIVE_STATES, Session
 
@@ -92,12 +92,12 @@ def _apply_changeset_judged(session: Session, event: ChangesetJudged, _at: float
 
 
 def _apply_base_moved(session: Session, event: BaseMoved, _at: float) -> None:
-    session.base_sha = event.found
+    move_base(session, event.found)
     _put_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.FORMED, build=None))
 
 
 def _apply_landed(session: Session, event: Landed, _at: float) -> None:
-    session.base_sha = event.after
+    move_base(session, event.after)
     session.landings = (*session.landings, event.changeset)
     _put_changeset(
         session, replace(session.changesets[event.changeset], state=ChangesetState.LANDED, landed_as=event.after)
@@ -115,7 +115,7 @@ def _apply_pull_request_opened(session: Session, event: PullRequestOpened, _at: 
 def _apply_landing_undone(session: Session, event: LandingUndone, _at: float) -> None:
     record = session.changesets[event.changeset]
     if not session.ended:
-        session.base_sha = event.after
+        move_base(session, event.after)
     session.landings = tuple(name for name in session.landings if name != event.changeset)
     note = f"undone by {event.by or 'a person'} with {event.after[:12]}"
     _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))

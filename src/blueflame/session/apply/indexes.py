@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from blueflame.model.attempt import VALIDATOR
 from blueflame.model.gate import GateKind
-from blueflame.model.task import VERIFIED_NOT_LANDED, TaskRecord, TaskState
+from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
 from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
 from blueflame.session.state import HookDue, Session
@@ -16,7 +16,7 @@ def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     """Replace all tasks and rebuild every index."""
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks, enough=DEPENDENCY_STATES[session.limits.dependents])
-    session.states = {state: {} for state in TaskState}
+    session.states, session.unbuildable = {state: {} for state in TaskState}, {}
     order = (name for group in order_groups(tasks, ()) for name in group.tasks)
     session.task_ranks = {name: (n,) for n, name in enumerate(order)}
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
@@ -42,6 +42,29 @@ def put_task(session: Session, record: TaskRecord) -> None:
     session.queue.set_state(name, state)
     update_review_queues(session, record)
     _update_unmerged(session, record, old.state if old else None)
+    if state not in VERIFIED_NOT_LANDED:
+        free_tasks(session, [name])
+
+
+def hold_task(session: Session, task: str, built_on: tuple[TaskCommit, ...]) -> None:
+    """Let a task wait whose foundations cannot be merged, until one of them or the base changes."""
+    session.unbuildable[task] = built_on
+    session.queue.hold(task, f"{', '.join(below.task for below in built_on)} conflict with each other")
+
+
+def free_tasks(session: Session, changed: Iterable[str] | None = None) -> None:
+    """Let tasks start that wait for one of the changed ones; all that wait if the base has changed (None)."""
+    names = None if changed is None else frozenset(changed)
+    for task, built_on in tuple(session.unbuildable.items()):
+        if names is None or not names.isdisjoint(below.task for below in built_on):
+            del session.unbuildable[task]
+            session.queue.free(task)
+
+
+def move_base(session: Session, sha: str) -> None:
+    if sha != session.base_sha:
+        session.base_sha = sha
+        free_tasks(session)
 
 
 def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | None) -> None:

@@ -35,7 +35,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, TaskRecord, TaskState
-from blueflame.session.apply.indexes import install_tasks, schedule_hook
+from blueflame.session.apply.indexes import install_tasks, move_base, schedule_hook
 from blueflame.session.state import VERDICT_STAGES, Phase, Session, build_validation_key, list_stages_ahead
 
 
@@ -91,7 +91,8 @@ def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> N
     if session.cycle_open or event.cycle != session.cycle + 1:
         return  # outdated: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
-    session.base_sha, session.wave, session.proceeding = event.base_sha, "", False
+    move_base(session, event.base_sha)
+    session.wave, session.proceeding = "", False
     session.proceeded, session.work_waves = False, 0
 
 

@@ -28,6 +28,7 @@ from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import DAY
 from blueflame.session.cascade import block_dependants, defer_tasks_built_on, drop_task
+from blueflame.session.environment import retry_all
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import parse_raised_limit
 from blueflame.session.overlaps import add_locks
@@ -140,6 +141,10 @@ def _try_model_now(session: Session, gate: Gate, answer: Answer, now: float) -> 
     yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "a person asked to try again now", by=answer.by)
 
 
+def _try_environment_now(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    return retry_all(session, answer.by)
+
+
 def _change_nothing(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
     return iter(())
 
@@ -220,6 +225,8 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.RATE_LIMIT, "wait"): _change_nothing,
     (GateKind.RATE_LIMIT, "retry"): _try_model_now,
     (GateKind.RATE_LIMIT, "stop"): _stop_orchestrator,
+    (GateKind.ENVIRONMENT, "retry"): _try_environment_now,
+    (GateKind.ENVIRONMENT, "stop"): _stop_orchestrator,
     (GateKind.DRIFT, "use"): _use_config,
     (GateKind.DRIFT, "keep"): _keep_config,
     (GateKind.DRIFT, "stop"): _stop_orchestrator,

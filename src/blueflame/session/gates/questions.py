@@ -7,7 +7,7 @@ from typing import Any
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
+from blueflame.model.event import ConfigDrifted, EditRefused, EnvironmentFailed, GateOpened, OverlapSeen, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
@@ -20,6 +20,7 @@ from blueflame.session.budget import (
     format_budget_use,
     format_session_budget,
 )
+from blueflame.session.environment import describe_problem
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
 from blueflame.session.overlaps import describe_overlap, order_by_start
 from blueflame.session.plan_problems import find_new_plan_problems
@@ -35,6 +36,7 @@ SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.VALIDATOR: "skip",
     GateKind.BUDGET: "stop",
     GateKind.RATE_LIMIT: "wait",
+    GateKind.ENVIRONMENT: "stop",
     GateKind.DRIFT: "stop",
     GateKind.STALL: "wait",
     GateKind.OVERLAP: "ignore",
@@ -205,6 +207,18 @@ def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
     if parked.kind in ACCOUNT_KINDS and parked.reason:
         title += f" {parked.reason}"
     return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, title, without=without, evidence=evidence)
+
+
+def open_environment_gate(session: Session, problem: EnvironmentFailed) -> GateOpened:
+    others = [each for act, each in session.problems.items() if act != problem.act]
+    evidence = {
+        "problems": [f"{describe_problem(each)}: {each.reason}" for each in (problem, *others)],
+        "cause": problem.cause,
+        "reason": problem.reason,
+    }
+    title = f"{describe_problem(problem)}. {problem.reason.strip().splitlines()[0] if problem.reason.strip() else ''}"
+    kind = GateKind.ENVIRONMENT
+    return _open_gate(session, kind, kind.value, title.strip(), evidence=evidence)
 
 
 def open_drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:

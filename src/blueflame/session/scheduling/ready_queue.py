@@ -57,6 +57,7 @@ class ReadyQueue:
         ready = (entry for entry in self._entries.values() if not entry.unverified)
         self._ready = sorted(ready, key=_get_rank)
         self._claimed: dict[str, _QueuedTask] = {}
+        self._held: dict[str, str] = {}  # task -> why it cannot start now
         self._picked: list[str] = []  # the beginning of the answer, until the next change
         self._scan = self._scan_ready()
 
@@ -78,6 +79,16 @@ class ReadyQueue:
                 self._update(dependant, dependant.state, dependant.unverified + change)
         self._picked, self._scan = [], self._scan_ready()
 
+    def hold(self, task_id: str, why: str) -> None:
+        """Do not pick a task, and reserve no lock for it, until `free`."""
+        self._held[task_id] = why
+        self._picked, self._scan = [], self._scan_ready()
+
+    def free(self, task_id: str) -> None:
+        if self._held.pop(task_id, None) is not None:
+            self._entries[task_id].passed_over = 0
+            self._picked, self._scan = [], self._scan_ready()
+
     def _update(self, entry: _QueuedTask, state: TaskState, unverified: int) -> None:
         was_ready = _is_ready(entry)
         entry.state, entry.unverified = state, unverified
@@ -98,6 +109,8 @@ class ReadyQueue:
     def _scan_ready(self) -> Iterator[str]:
         held = HeldLocks(path for entry in self._claimed.values() for path in entry.locks)
         for entry in self._ready:
+            if entry.task.id in self._held:
+                continue
             free = held.are_free(entry.locks)
             if free:
                 yield entry.task.id
@@ -111,8 +124,10 @@ class ReadyQueue:
             return ""
         if entry.unverified:
             return f"waits for {', '.join(self._list_missing(entry))}"
+        if task_id in self._held:
+            return f"waits: {self._held[task_id]}"
         before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
-        reserved = [other for other in before if other.passed_over >= self._patience]
+        reserved = [each for each in before if each.passed_over >= self._patience and each.task.id not in self._held]
         for other in (*sorted(self._claimed.values(), key=lambda each: each.task.id), *reserved):
             if (lock := _find_contested_lock(entry.task, other.task)) is not None:
                 how = "held by" if other.state is TaskState.CLAIMED else "reserved for"

@@ -1,0 +1,121 @@
+"""When an act of our own fails: git, the disk, a lock, the sandbox. No task is at fault and no retry is counted.
+
+The act is held and tried again, later each time; other work continues. When it fails again and again, a person is
+asked once for all such acts. Everything is in the journal: the next orchestrator tries again at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
+from blueflame.model.task import TaskState
+from blueflame.session.rate_limits import compute_wait
+from blueflame.session.retries import truncate_text
+from blueflame.session.state import Phase, Session
+
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
+ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
+
+CAUSES = (
+    ("disk", re.compile(r"no space left|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
+    ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
+    (
+        "permission",
+        re.compile(r"permission denied|read-only file system|not permitted|insufficient perm", re.IGNORECASE),
+    ),
+    ("killed", re.compile(r"signal 9\b|was killed|killed by", re.IGNORECASE)),
+    ("sandbox", re.compile(r"sandbox|bwrap|bubblewrap", re.IGNORECASE)),
+    ("git", re.compile(r"\bgit\b", re.IGNORECASE)),
+)
+"""By the words of the error, the first that fits; any other is a file."""
+
+CAUSE_WORDS = {
+    "disk": "the disk is full",
+    "lock": "a lock of git is held",
+    "permission": "a file or folder cannot be used",
+    "killed": "a process of ours was killed",
+    "sandbox": "the sandbox cannot be started",
+    "git": "git fails",
+    "file": "a file or folder cannot be used",
+}
+
+
+def classify_problem(reason: str) -> str:
+    return next((cause for cause, words in CAUSES if words.search(reason)), "file")
+
+
+def name_attempt_act(attempt: Attempt) -> str:
+    """Name it by its role and subject: the next attempt at the same subject waits for the same."""
+    return f"{attempt.role} of {attempt.subject}"
+
+
+def report_problem(session: Session, act: str, reason: str, now: float) -> EnvironmentFailed:
+    before = session.problems.get(act)
+    times = before.times + 1 if before is not None else 1
+    wait = compute_wait(times, act, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS)
+    return EnvironmentFailed(
+        act=act, cause=classify_problem(reason), reason=truncate_text(reason), until=now + wait, times=times
+    )
+
+
+def is_held(session: Session, act: str) -> bool:
+    return act in session.problems and act not in session.retrying
+
+
+def list_held(session: Session) -> tuple[EnvironmentFailed, ...]:
+    return tuple(problem for act, problem in session.problems.items() if act not in session.retrying)
+
+
+def is_due(problem: EnvironmentFailed, now: float) -> bool:
+    """Whether to try again; also when the clock was set back, so that the wait would be longer than any."""
+    return now >= problem.until or problem.until - now > 2 * MAX_WAIT_SECONDS
+
+
+def should_ask(problem: EnvironmentFailed) -> bool:
+    return problem.times >= ASK_AFTER
+
+
+def list_attempts_at_work(session: Session) -> tuple[str, ...]:
+    """The live attempts that a stop waits for: one that is held is left to the next orchestrator."""
+    return tuple(name for name, attempt in session.live.items() if not is_held(session, name_attempt_act(attempt)))
+
+
+def retry_all(session: Session, by: str = "") -> Iterator[EnvironmentRetried]:
+    for problem in list_held(session):
+        yield EnvironmentRetried(act=problem.act, by=by)
+
+
+def add_recovery(session: Session, act: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Add to the outcome of an act that it could be done; not if the agent could not be started."""
+    if act not in session.problems or any(_is_unstarted(event) for event in events):
+        return events
+    return [EnvironmentRecovered(act=act), *events]
+
+
+def _is_unstarted(event: Event) -> bool:
+    return isinstance(event, AttemptEnded) and event.ended.ending is Ending.ENVIRONMENT
+
+
+def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> EnvironmentFailed:
+    return report_problem(session, name_attempt_act(attempt), ended.notes, now)
+
+
+def is_attempt_wanted(session: Session, act: str) -> bool:
+    """Whether the act is an attempt that will be tried again, although none is live."""
+    role, _, subject = act.partition(" of ")
+    if role == PLANNER:
+        return session.phase is Phase.PLANNING
+    if role == MERGER:
+        return subject in session.merging and session.changesets[subject].state is ChangesetState.CONFLICTED
+    states = {WORKER: (TaskState.PENDING, TaskState.CLAIMED), VALIDATOR: (TaskState.DONE,)}.get(role, ())
+    return subject in session.tasks and session.tasks[subject].state in states
+
+
+def describe_problem(problem: EnvironmentFailed) -> str:
+    """`landing of cs-001: a lock of git is held (3 times in a row)`"""
+    times = f" ({problem.times} times in a row)" if problem.times > 1 else ""
+    return f"{problem.act}: {CAUSE_WORDS.get(problem.cause, problem.cause)}{times}"

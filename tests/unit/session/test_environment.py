@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.event import (
+    EnvironmentFailed,
+    EnvironmentRecovered,
+    EnvironmentRetried,
+    GateWithdrawn,
+    Landed,
+    OrchestratorStopped,
+    TaskMoved,
+)
+from blueflame.model.exit_codes import ExitCode, choose_exit_code
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.limits import Limits
+from blueflame.model.task import Cause
+from blueflame.session.environment import ASK_AFTER, classify_problem, describe_problem
+from blueflame.session.state import Session
+from blueflame.testing.simulation import Simulation, build_opening
+from support.session_examples import Outcomes, events, reported, states, task
+
+NO_RETRIES = Limits(max_retries=0, validator_retries=0)
+
+
+class Hindered(Outcomes):
+    """These acts fail so many times."""
+
+    failing: Counter[str] = Counter()
+    choice: str = "retry"
+
+    def find_problem(self, act: str, times: int) -> str:
+        return "cannot write it: No space left on device" if times < self.failing[act] else ""
+
+    def answer(self, gate: Gate, session: Session) -> Answer | None:
+        if gate.kind is GateKind.ENVIRONMENT:
+            return Answer(choice=self.choice) if self.choice else None
+        return super().answer(gate, session)
+
+
+def hindered(*acts: str, times: int = 1, choice: str = "retry") -> Hindered:
+    outcomes = Hindered(task(1), task(2))
+    outcomes.failing, outcomes.choice = Counter(dict.fromkeys(acts, times)), choice
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "planner of plan",
+        "worker of task-001",
+        "checks of task-001",
+        "validator of task-001",
+        "build of cs-001",
+        "landing of cs-001",
+        "begin of cycle 1",
+        "begin of work",
+    ],
+)
+def test_an_act_of_our_own_that_fails_is_tried_again_and_no_one_is_blamed(act: str) -> None:
+    world = reported(hindered(act, times=3), limits=NO_RETRIES)
+    failed = events(world, EnvironmentFailed)
+    assert [(each.act, each.cause, each.times) for each in failed] == [(act, "disk", n) for n in (1, 2, 3)]
+    assert world.session.outcome == "completed"
+    assert world.session.problems == {}
+    assert {record.retries for record in world.session.tasks.values()} == {0}
+    assert world.session.plan_failures == ()
+
+
+def test_the_waits_double() -> None:
+    world = reported(hindered("landing of cs-001", times=4))
+    failed = [(entry.at, entry.event) for entry in world.journal if isinstance(entry.event, EnvironmentFailed)]
+    waits = [event.until - at for at, event in failed]
+    assert waits == pytest.approx([waits[0] * 2**n for n in range(4)])
+
+
+def test_a_person_is_asked_once_for_all_acts_and_not_any_more_when_they_succeed() -> None:
+    outcomes = hindered("worker of task-001", "worker of task-002", times=ASK_AFTER + 1, choice="")
+    world = reported(outcomes)
+    asked = [gate for gate in world.session.gates.values() if gate.kind is GateKind.ENVIRONMENT]
+    assert [gate.id for gate in asked] == ["environment"]
+    assert "the disk is full (5 times in a row)" in asked[0].title
+    assert [event.gate for event in events(world, GateWithdrawn)] == ["environment"]
+    assert world.session.outcome == "completed"
+
+
+def test_other_work_goes_on_meanwhile() -> None:
+    world = reported(hindered("worker of task-001", times=50, choice=""), limits=Limits(workers=2))
+    ended = {r.attempt.subject for r in world.session.attempts.values() if r.ended and r.attempt.role == WORKER}
+    assert "task-002" in ended
+
+
+def test_retry_tries_at_once_what_is_held() -> None:
+    world = reported(hindered("build of cs-001", times=ASK_AFTER))
+    assert [event.by for event in events(world, EnvironmentRetried)][-1] == "terminal"
+    assert world.session.outcome == "completed"
+
+
+def test_stop_leaves_a_session_that_can_be_resumed_and_exits_with_4() -> None:
+    outcomes = hindered("worker of task-001", "worker of task-002", times=ASK_AFTER, choice="stop")
+    world = reported(outcomes)
+    assert isinstance(world.journal[-1].event, OrchestratorStopped)
+    assert len(world.session.live) == 2, "the attempts are still intended"
+    assert choose_exit_code(None, all_landed=False, hindered=bool(world.session.problems)) is ExitCode.WORLD
+    outcomes.failing.clear()  # a person has freed some space
+    again = world.resume().run()
+    assert again.session.outcome == "completed"
+    assert len(again.session.attempts) == len(world.session.attempts) + 2, "only the two reviewers are new"
+
+
+def test_an_agent_that_could_not_be_started_waits_before_the_next_is() -> None:
+    world = reported(Outcomes(task(1), endings={"task-001.worker.1": Ending.ENVIRONMENT}), limits=NO_RETRIES)
+    turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
+    (failed,) = events(world, EnvironmentFailed)
+    assert failed.act == "worker of task-001"
+    assert turns[1].ends >= failed.until
+    assert states(world) == {"task-001": "merged"}
+    assert world.session.tasks["task-001"].retries == 0
+    assert [event.act for event in events(world, EnvironmentRecovered)] == ["worker of task-001"]
+
+
+def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> None:
+    outcomes = hindered("checks of task-001", times=50, choice="")
+    world = Simulation(outcomes, [build_opening()])
+    while "checks of task-001" not in world.session.problems:
+        assert world.step()
+    world.send(lambda _session: [TaskMoved(task="task-001", cause=Cause.DROP)], at=world.now)
+    world.run()
+    assert world.session.problems == {}
+    assert world.session.ended
+
+
+def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> None:
+    plan = (task(1), task(2), task(3, 1, 2))
+    world = reported(Outcomes(*plan, endings={"task-003.worker.1": Ending.CONFLICT}), limits=NO_RETRIES)
+    assert states(world)["task-003"] == "merged"
+    assert world.session.tasks["task-003"].retries == 0
+    landed = [entry.at for entry in world.journal if isinstance(entry.event, Landed)]
+    tries = [turn for turn in world.schedule if turn.attempt.subject == "task-003" and turn.attempt.role == WORKER]
+    assert len(tries) == 2
+    assert tries[1].begins >= landed[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("cannot write /x: No space left on device; free some disk space", "disk"),
+        ("git update-ref in /x: Unable to create '/x/.git/packed-refs.lock': File exists.", "lock"),
+        ("git init in /x: it was killed by signal 9", "killed"),
+        ("cannot prepare the sandbox in /x: odd", "sandbox"),
+        ("git cat-file in /x: bad object", "git"),
+        ("git hash-object in /x: insufficient permission for adding an object", "permission"),
+        ("something else", "file"),
+    ],
+)
+def test_a_cause_is_found_in_the_words_of_the_error(reason: str, cause: str) -> None:
+    assert classify_problem(reason) == cause
+
+
+def test_a_problem_is_described_in_one_line() -> None:
+    problem = EnvironmentFailed(act="landing of cs-001", cause="lock", reason="", times=3)
+    assert describe_problem(problem) == "landing of cs-001: a lock of git is held (3 times in a row)"
