@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.session import environment
 from support.repositories import GIT_IDENTITY, copy_repository, make_repository
 from support.sessions import Stage, find_stage, make_stage
 
@@ -21,6 +22,12 @@ def configured_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stage(configured_repository: Path, tmp_path: Path) -> Stage:
     """A repository with a configuration, ready for a script."""
     return find_stage(copy_repository(configured_repository, tmp_path / "мой repo"))
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again at once, instead of after seconds."""
+    monkeypatch.setattr(environment, "FIRST_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture(autouse=True)

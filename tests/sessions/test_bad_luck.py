@@ -9,9 +9,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from blueflame.cli.foreground import get_exit_code
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, GateOpened, JournalEntry, PlanFailed
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptStarted,
+    EnvironmentFailed,
+    GateOpened,
+    JournalEntry,
+    PlanFailed,
+)
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.sessions import open_journal
@@ -45,18 +54,25 @@ def test_exports_that_fail_are_reported_once_and_caught_up_when_writing_works_ag
     assert log.count("\n") > 10, "what could not be written in time is there now"
 
 
-def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage) -> None:
-    """Its checkout cannot be made: asked twice, then a person; before, it was sent for ever."""
+def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage, quick_retries: None) -> None:
+    """Its checkout cannot be made: tried five times, then a person is asked; nothing is blamed."""
 
     def block(_session: Session, recorded: JournalEntry) -> None:
         if recorded.seq == 2:
             (stage.root / ".trees").write_text("a file where the checkouts go\n")
 
     stage.play(planner=plan_of(task(1)))
-    result = stage.run({"plan": ["quit"]}, observers=[Watcher(block)])
-    assert len(result.of(PlanFailed)) == 2
-    assert [ended.ended.ending for ended in result.of(AttemptEnded)] == [Ending.SETUP] * 2
+    result = stage.run({"environment": ["stop"]}, observers=[Watcher(block)])
+    assert not result.of(PlanFailed)
+    assert not result.of(AttemptEnded)
+    assert [failed.times for failed in result.of(EnvironmentFailed)] == [1, 2, 3, 4, 5]
     assert ".trees" in " ".join(result.answers.asked[0].evidence["problems"])
+    assert get_exit_code(result.session) is ExitCode.WORLD
+    (stage.root / ".trees").unlink()
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.problems == {}
+    assert len(result.session.attempts) == 2, "the planner that was intended first, and one worker"
 
 
 def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stage) -> None:
@@ -88,7 +104,7 @@ def _end(stage: Stage, attempt: str) -> None:
     asyncio.run(end())
 
 
-def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: Stage) -> None:
+def test_a_checkout_that_was_removed_under_its_agent_loses_the_attempt(stage: Stage) -> None:
     def remove(session: Session, recorded: JournalEntry) -> None:
         event = recorded.event
         if isinstance(event, AttemptStarted) and event.attempt.endswith("worker.1") and event.worktree:
@@ -97,7 +113,8 @@ def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: St
     stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
     result = stage.run(observers=[Watcher(remove)])
     assert result.session.outcome == "completed"
-    assert result.session.tasks["task-001"].retries == 1
+    assert result.session.tasks["task-001"].retries == 0
+    assert result.of(AttemptEnded)[0].ended.ending is Ending.LOST
 
 
 def test_a_message_after_the_end_is_refused(stage: Stage) -> None:

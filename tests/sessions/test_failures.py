@@ -9,7 +9,7 @@ import pytest
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, TaskMoved
+from blueflame.model.event import AttemptEnded, AttemptStarted, EnvironmentFailed, TaskMoved
 from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
 from support.commit_format import COMMIT_PATTERN
@@ -134,19 +134,21 @@ def test_the_setup_commands_share_one_time_limit(stage: Stage) -> None:
     assert "longer than 1 s" in endings(reported)[0].notes
 
 
-def test_foundations_that_conflict_with_each_other_are_reported(stage: Stage) -> None:
+def test_a_task_whose_foundations_conflict_waits_until_they_have_changed(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE, validation={"file_scope": {"enforce": False}})
     both = [{"write": {"path": "src/same.txt", "text": "only {task}\n"}}, {"commit": "feat({task}): same"}]
     stage.play(task(1), task(2), task(3, after=[1, 2]), workers={1: both, 2: both})
-    reported = stage.run(STOP)
-    assert "src/same.txt" in reported.session.tasks["task-003"].reason
-    assert reported.states["task-003"] == "failed"
+    reported = stage.run({"session": ["continue"]})
+    assert [ended.ending for ended in endings(reported, "task-003")] == [Ending.CONFLICT, Ending.PASSED]
+    assert "src/same.txt" in endings(reported, "task-003")[0].notes
+    assert reported.session.tasks["task-003"].retries == 0
+    assert reported.states == dict.fromkeys(("task-001", "task-002", "task-003"), "merged")
 
 
 def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, quick_retries: None
 ) -> None:
-    """The rollback of a failed spawn: no lock, no checkout and no ref of it is left, and its task is tried again."""
+    """The rollback of a failed start: no checkout and no ref of it is left, and the same attempt is tried again."""
     calls = list[Path]()
 
     def fails_once(root: Path, checkout: Path, include: str) -> None:
@@ -158,8 +160,11 @@ def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
     monkeypatch.setattr(attend, "seed_checkout", fails_once)
     stage.play(task(1), task(2, locks=["src/1.txt"]))
     reported = stage.run()
-    assert endings(reported)[0].ending is Ending.SETUP
+    assert [ended.ending for ended in endings(reported)] == [Ending.PASSED]
     assert reported.states == {"task-001": "merged", "task-002": "merged"}
-    assert "no room" in reported.session.tasks["task-001"].history[0].notes
+    assert [(each.act, each.reason) for each in reported.of(EnvironmentFailed)] == [
+        ("worker of task-001", "no room for what should be copied")
+    ]
+    assert calls[0] == calls[1]
     assert not calls[0].exists()
     assert stage.git("for-each-ref", f"refs/blueflame/bases/{reported.session.id}").strip() == ""

@@ -127,6 +127,8 @@ def remember_answers(size: int) -> Callable[[Callable[_Asked, _Answer]], Callabl
 
 def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
     reason = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a message"
+    if done.code < 0:
+        reason = f"it was killed by signal {-done.code}"
     return GitFailed(f"git {' '.join(args)} in {repo}: {reason}")
 
 

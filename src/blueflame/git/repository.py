@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ from blueflame.git.command import (
     split_nul,
     try_git,
 )
-from blueflame.model.errors import BlueFlameError, GitFailed, Refused
+from blueflame.model.errors import BlueFlameError, GitFailed, Refused, WorldError
 from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
+PROBE_REF = "refs/blueflame/probe"
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
@@ -120,6 +122,17 @@ def _read_loose_head(repo: Repository, branch: str) -> str | None:
 
 def has_commit(repo: Repository, sha: str) -> bool:
     return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
+
+
+def is_usable(repo: Repository, sha: str) -> bool:
+    """Whether the repository has this commit, and an object and a ref can be written."""
+    try:
+        probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
+        run_git(repo.root, "update-ref", PROBE_REF, probe)
+        run_git(repo.root, "update-ref", "-d", PROBE_REF)
+        return has_commit(repo, sha)
+    except (WorldError, OSError):
+        return False
 
 
 @remember_answers(256)

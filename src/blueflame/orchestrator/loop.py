@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from blueflame.git.repository import measure_tree
 from blueflame.journal.journal import Journal, MessageSettlement
-from blueflame.model.errors import NoAnswer
+from blueflame.model.errors import NoAnswer, Refused, WorldError
 from blueflame.model.event import (
     AttemptCancelled,
     ConfigAdopted,
@@ -33,6 +33,7 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.monitors.environment import await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
@@ -43,6 +44,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
+    AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
@@ -52,7 +54,9 @@ from blueflame.session.effects import (
     LandChangeset,
     RunHook,
     effects_due,
+    name_act,
 )
+from blueflame.session.environment import add_recovery, list_attempts_at_work, report_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event
@@ -71,9 +75,11 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     LandChangeset: land_changeset,
     RunHook: call_hook,
     AwaitRuntime: await_runtime,
+    AwaitEnvironment: await_environment,
 }
 
 FIRST_WAKE_SECONDS = 0.3
+MONITOR_PAUSE_SECONDS = 5.0
 STOP_MARGIN_SECONDS = 5.0  # for a warden to notice a stop, to kill after the grace and to record it
 
 
@@ -124,8 +130,8 @@ class SessionLoop:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                monitors = (self._listen(), self._limit_monitor.keep(), self._overlap_monitor.keep())
-                tasks = [group.create_task(each) for each in monitors]
+                monitors = (self._listen, self._limit_monitor.keep, self._overlap_monitor.keep)
+                tasks = [group.create_task(_keep_watching(each)) for each in monitors]
                 await self._loop(group)
                 for task in (*tasks, *self._running.values()):
                     task.cancel()
@@ -143,8 +149,9 @@ class SessionLoop:
         engine, session = self.context.engine, self.session
         names = [name for name in await engine.live(session.id) if name not in session.attempts]
         for name in names:
-            await engine.cancel(name, session.stopping, grace=0.0 if now else None)
-        with suppress(TimeoutError):
+            with suppress(WorldError):  # it ends at its own time limit
+                await engine.cancel(name, session.stopping, grace=0.0 if now else None)
+        with suppress(TimeoutError, WorldError):
             async with asyncio.timeout(self._find_stop_timeout(now=now)):
                 for name in names:
                     await engine.wait(name)
@@ -194,7 +201,7 @@ class SessionLoop:
             return not session.hooks_due
         if self._until(session) and not session.live:
             return True
-        ending = bool(session.live) or not all(task.done() for task in self._ending.values())
+        ending = bool(list_attempts_at_work(session)) or not all(task.done() for task in self._ending.values())
         return bool(session.stopping) and (self._leave_agents or not ending)
 
     def _stop_commands(self, group: asyncio.TaskGroup) -> None:
@@ -288,14 +295,19 @@ class SessionLoop:
 
     async def _perform(self, effect: Effect) -> None:
         try:
-            if isinstance(effect, AskGate):
-                events = await self._ask(effect.gate)
-            else:
-                events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self.submit)
-            self.submit(events)
+            self.submit(await (self._ask(effect.gate) if isinstance(effect, AskGate) else self._act(effect)))
         finally:
             self._finished.append(effect)
             self._wake.set()
+
+    async def _act(self, effect: Effect) -> Sequence[Event]:
+        """Act; what fails outside of us is held and tried again (session/environment), never a task's fault."""
+        act = name_act(self.session, effect)
+        try:
+            events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self.submit)
+        except (WorldError, Refused, OSError) as error:
+            return [report_problem(self.session, act, describe_error(error), self.context.clock.now())]
+        return add_recovery(self.session, act, events)
 
     def submit(self, events: Sequence[Event]) -> None:
         if events:
@@ -320,6 +332,15 @@ class SessionLoop:
         asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
         async for _names in watch_wakeups(self.context.paths.signals):
             self._wake.set()
+
+
+async def _keep_watching(watch: Callable[[], Awaitable[None]]) -> None:
+    """Run a monitor; start it again when it cannot read what it watches. None of them may end the session."""
+    while True:
+        try:
+            return await watch()
+        except (WorldError, OSError):
+            await asyncio.sleep(MONITOR_PAUSE_SECONDS)
 
 
 def _find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

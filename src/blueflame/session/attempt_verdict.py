@@ -29,7 +29,7 @@ ENDING_BY_REASON = {
     "output": Ending.FAILED,
     "cancelled": Ending.CANCELLED,
     "setup_failed": Ending.SETUP,
-    "spawn_failed": Ending.SETUP,
+    "spawn_failed": Ending.ENVIRONMENT,
     "lost": Ending.LOST,
     "budget": Ending.BUDGET,
     "outage": Ending.OUTAGE,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.model.errors import ProcessFailed
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import CHECK_OUTPUT_BYTES, run_checks
@@ -107,6 +108,9 @@ def test_a_command_that_does_not_exist_is_a_red_check(repo: Path) -> None:
     assert (check.exit_code, check.passed) == (127, False)
 
 
-def test_a_checkout_that_is_gone_is_a_red_check_and_no_crash(repo: Path) -> None:
+def test_a_check_that_cannot_be_started_is_no_red_check_and_runs_when_it_can(repo: Path) -> None:
+    with pytest.raises(ProcessFailed, match="could not be started"):
+        run(repo / "gone", "true")
+    (repo / "gone").mkdir()
     (check,) = run(repo / "gone", "true")
-    assert not check.passed
+    assert check.passed

@@ -9,18 +9,19 @@ from dataclasses import asdict
 from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
-from blueflame.git.repository import list_tree_files
+from blueflame.git.repository import is_usable, list_tree_files
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.status import parse_status
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
-from blueflame.model.errors import GitFailed, UsageError, WorldError
+from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
+from blueflame.session.environment import classify_problem
 from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
@@ -29,6 +30,7 @@ from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
 MAX_SHOWN_GAPS = 5
+OUR_CAUSES = frozenset({"disk", "lock", "killed"})
 
 
 def inspect_commits(
@@ -47,8 +49,8 @@ def inspect_commits(
         broken: tuple[Violation, ...] = ()
         if isinstance(found, CollectedResult):
             broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
-    except (WorldError, UsageError) as error:  # what cannot be checked has failed, never passed
-        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
+    except (WorldError, UsageError) as error:
+        return judge_unreadable(context, finished, error)
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
     last_text = finished.gathered.text if ending is Ending.PASSED else describe_ending(finished)
@@ -61,6 +63,21 @@ def inspect_commits(
         subject=commits[-1].subject if commits else "",
         violations=broken,
     )
+
+
+def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: BlueFlameError) -> AttemptOutcome:
+    """Judge a result that cannot be checked: it has failed, never passed. Raise the error if it is none of the agent's.
+
+    It is ours when git was killed, waits for a lock or has no room, or when our own repository cannot be used.
+    """
+    checkout = context.paths.checkout(finished.attempt.agent_id)
+    if not checkout.is_dir():
+        return AttemptOutcome(ending=Ending.LOST, notes=f"{checkout} was removed", base=finished.base)
+    cause = classify_problem(str(error))
+    ours = cause in OUR_CAUSES or (cause == "permission" and str(checkout) not in str(error))
+    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, finished.base)):
+        raise error
+    return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
 
 
 def _fetch_commits(context: SessionContext, finished: FinishedAttempt) -> CollectedResult | NoResult:

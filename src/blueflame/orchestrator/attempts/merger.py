@@ -16,7 +16,7 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
-from blueflame.model.errors import WorldError
+from blueflame.model.errors import CannotStart
 from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
@@ -37,7 +37,7 @@ def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
     conflict = find_conflict(session, changeset)
     outcome = trial_merge(repo, conflict.ours, conflict.theirs)
     if not isinstance(outcome, MergeConflict):
-        raise WorldError(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
+        raise CannotStart(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
     message = f"Conflict of {changeset} in {', '.join(conflict.paths)}"
     return create_commit(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
 
@@ -45,7 +45,7 @@ def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
 def find_conflict(session: Session, changeset: str) -> Conflict:
     conflict = session.changesets[changeset].conflict
     if conflict is None:
-        raise WorldError(f"{changeset} is not in conflict any more")
+        raise CannotStart(f"{changeset} is not in conflict any more")
     return conflict
 
 
@@ -90,7 +90,7 @@ async def read_merger(
     attempt, gathered = finished.attempt, finished.gathered
     try:
         conflict = find_conflict(session, attempt.subject)
-    except WorldError as error:
+    except CannotStart as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base), []
 
     def find_more(tip: str) -> Iterator[Violation]:

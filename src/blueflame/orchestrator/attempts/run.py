@@ -26,8 +26,8 @@ from blueflame.model.attempt import (
     AttemptRecord,
     Ending,
 )
-from blueflame.model.errors import BlueFlameError, WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
+from blueflame.model.errors import BlueFlameError, CannotStart, WorldError
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event
 from blueflame.model.ids import build_base_ref, build_branch_name
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
@@ -65,20 +65,24 @@ async def run_attempt(context: SessionContext, session: Session, effect: AttendA
 
 async def _run_to_end(context: SessionContext, session: Session, record: AttemptRecord, emit: Emit) -> Sequence[Event]:
     attempt = record.attempt
+    if record.cancel_reason and record.base is None and not await _was_submitted(context, attempt):
+        return [_build_ended(record, Ending.CANCELLED, record.cancel_reason)]
     try:
         base = record.base or await _start_attempt(context, session, attempt, emit)
-        if await _has_vanished(context, attempt):
+        if not await _was_submitted(context, attempt):  # it must not be started a second time
             notes = f"{context.engine.locate(attempt.id)} was removed"
             return [_build_ended(record, Ending.LOST, notes)]
         outcome = await _wait_until_ended(context, session, attempt, emit)
     except StatusUnknown:
         raise  # it may be running: its slot is not free, and its task must not be started again
-    except BlueFlameError as error:
-        # mergers are not part of the preflight: without one the task goes back
-        if attempt.role != MERGER and not isinstance(error, WorldError):
-            raise
+    except (BlueFlameError, OSError) as error:
         await _roll_back(context, attempt)
-        return _report_start_failure(record, error)
+        if isinstance(error, CannotStart):
+            return [_build_ended(record, Ending.SETUP if attempt.role == MERGER else Ending.CONFLICT, str(error))]
+        # mergers are not part of the preflight: without one the task goes back
+        if attempt.role != MERGER or isinstance(error, WorldError | OSError):
+            raise
+        return [_build_ended(record, Ending.SETUP, str(error))]
     return await _collect_result(context, session, attempt, base, outcome)
 
 
@@ -184,29 +188,21 @@ def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> s
     names = ", ".join(foundation.task for foundation in attempt.built_on)
     found = combine_commits(context.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
     if isinstance(found, MergeConflict):
-        raise WorldError(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
+        raise CannotStart(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
 
 
 async def _roll_back(context: SessionContext, attempt: Attempt) -> None:
     """Remove the checkout of an attempt that never started; what cannot be removed is left to `blueflame cleanup`."""
     if isinstance(await context.engine.inspect(attempt.id), Queued):
-        with suppress(WorldError):
+        with suppress(WorldError, OSError):
             await asyncio.to_thread(_remove_checkout, context, attempt, context.paths.checkout(attempt.agent_id))
 
 
-def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
-    ended = _build_ended(record, Ending.SETUP, str(error))
-    if record.attempt.role != PLANNER:
-        return [ended]
-    # a planner that cannot be started is reported, not retried endlessly
-    return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
-
-
-async def _has_vanished(context: SessionContext, attempt: Attempt) -> bool:
-    """Whether it was submitted and its folder was removed since: it must not be started a second time."""
+async def _was_submitted(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether the engine has it; False also after its folder was removed."""
     status = await context.engine.inspect(attempt.id)
-    return isinstance(status, Queued) and not context.engine.is_submitted(attempt.id)
+    return not isinstance(status, Queued) or context.engine.is_submitted(attempt.id)
 
 
 def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptEnded:

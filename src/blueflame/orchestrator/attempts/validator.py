@@ -14,12 +14,13 @@ from blueflame.git.results import list_changes, read_diff
 from blueflame.git.untrusted import read_checkout_head
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import FileChange
-from blueflame.model.errors import GitFailed
+from blueflame.model.errors import WorldError
 from blueflame.model.event import Event, VerdictGiven
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.inspect_result import (
     find_audit_gaps,
     judge_output,
+    judge_unreadable,
     read_leftovers,
     summarize_audit,
 )
@@ -67,8 +68,8 @@ async def read_validator(
     try:
         gaps = await asyncio.to_thread(find_audit_gaps, context, finished)
         broken = await asyncio.to_thread(_find_reviewer_changes, context, finished)
-    except GitFailed as error:
-        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+    except WorldError as error:
+        return judge_unreadable(context, finished, error), []
     ended = judge_output(finished, gaps, broken)
     if ended.ending is not Ending.PASSED:
         return ended, []

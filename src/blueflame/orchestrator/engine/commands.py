@@ -24,7 +24,6 @@ from blueflame.orchestrator.engine.interface import (
 MAX_TRIES = 5  # when its warden was killed each time
 EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
-EXIT_NOT_STARTED = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +44,22 @@ class CommandResult(NamedTuple):
     seconds: float
     timed_out: bool
     attempt: str  # its id in the engine; the log has stdout and stderr in order
-    detail: str = ""  # the limit that it reached, or why it did not start
+    detail: str = ""  # the limit that it reached
 
 
 async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
     """Run it, or find the result of an earlier run; None when it was cancelled."""
     n = 1
     for _try in range(MAX_TRIES):
-        while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # stops do not count as tries
+        while _did_not_run(await engine.inspect(f"{command.name}.{n}")):  # stops do not count as tries
             n += 1
         name = f"{command.name}.{n}"
         await engine.submit(_build_spec(command, name, engine.stage(name)))
         outcome = await engine.wait(name)
         if outcome.reason is ExitReason.CANCELLED:
             return None
+        if outcome.reason is ExitReason.SPAWN_FAILED:
+            raise ProcessFailed(f"{command.text!r} could not be started in {command.cwd}: {outcome.detail}")
         if outcome.reason is not ExitReason.LOST:
             timed_out = outcome.reason is ExitReason.TIMEOUT
             detail = "" if timed_out else outcome.detail
@@ -66,9 +67,12 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
     raise ProcessFailed(f"{command.text!r} was killed from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
 
 
-def _was_stopped_or_lost(status: object) -> bool:
-    """Whether an earlier run was stopped or lost with its warden: then it runs again under a new name."""
-    return isinstance(status, EndedWith) and status.outcome.reason in (ExitReason.CANCELLED, ExitReason.LOST)
+NOT_RUN = frozenset({ExitReason.CANCELLED, ExitReason.LOST, ExitReason.SPAWN_FAILED})
+
+
+def _did_not_run(status: object) -> bool:
+    """Whether an earlier run was stopped, lost with its warden or never started: then it runs under a new name."""
+    return isinstance(status, EndedWith) and status.outcome.reason in NOT_RUN
 
 
 def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
@@ -87,8 +91,6 @@ def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
 
 def _find_exit_code(outcome: ProcessOutcome) -> int:
     """As a shell reports it; a command that we ended has failed, even if it exits with 0 in the end."""
-    if outcome.reason is ExitReason.SPAWN_FAILED:
-        return EXIT_NOT_STARTED
     if outcome.signal is not None:
         return SIGNAL_EXIT_BASE + outcome.signal
     if outcome.reason is not ExitReason.EXITED:

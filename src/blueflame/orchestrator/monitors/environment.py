@@ -1,0 +1,29 @@
+"""Wait before an act that failed is tried again (session/environment)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blueflame.model.event import EnvironmentRetried, Event
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.session.effects import AwaitEnvironment
+from blueflame.session.environment import is_due, is_held
+from blueflame.session.state import Session
+
+POLL_SECONDS = 0.5
+
+
+async def await_environment(
+    context: SessionContext, session: Session, effect: AwaitEnvironment, _emit: Emit
+) -> Sequence[Event]:
+    while is_held(session, effect.act):
+        problem, now = session.problems[effect.act], context.clock.now()
+        if is_due(problem, now):
+            return [EnvironmentRetried(act=effect.act)]
+        await context.clock.sleep(min(POLL_SECONDS, problem.until - now))
+    return []
+
+
+def describe_error(error: Exception) -> str:
+    """Word an error; that of the system alone does not say what it is."""
+    return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error)
