@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from blueflame.model.errors import Refused, WorldError
@@ -25,6 +26,7 @@ from blueflame.sandbox.seatbelt import build_seatbelt_profile
 from blueflame.system.files import build_file_error
 
 IS_MACOS = sys.platform == "darwin"
+BUILDING = Lock()  # agents are prepared in threads, and share the files of the sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +81,15 @@ def _prepare_walls(spec: SandboxSpec, folder: Path) -> dict[str, Any]:
     _make_links(spec, home)
     _make_mount_points(spec)
     files = next(Path(mount.source).parent for mount in spec.mounts if mount.target == "/etc")
-    if not (files / "ready").exists():
-        _write_files.cache_clear()
     mounted = tuple(
         (mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source))
         for mount in spec.mounts
         if mount.target.startswith("/etc/")
     )
-    _write_files(files, mounted, user=spec.user, uid=spec.uid, gid=spec.gid, home=spec.home)
+    with BUILDING:
+        if not (files / "ready").exists():
+            _write_files.cache_clear()
+        _write_files(files, mounted, user=spec.user, uid=spec.uid, gid=spec.gid, home=spec.home)
     if IS_MACOS:
         profile = folder / "profile.sb"
         write_file(profile, build_seatbelt_profile(spec).encode())
@@ -172,7 +175,7 @@ def _is_folder(kind: MountKind, source: str) -> bool:
 
 def _make_mount_point(path: Path, *, is_folder: bool) -> None:
     if not os.path.lexists(path):
-        path.mkdir() if is_folder else path.touch()
+        path.mkdir(exist_ok=True) if is_folder else path.touch()
     mode = path.lstat().st_mode
     if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
         raise WorldError(f"{path} is not a plain {'folder' if is_folder else 'file'}: remove it and start again")

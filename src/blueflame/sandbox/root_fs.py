@@ -97,19 +97,30 @@ def copy_settings(etc: Path) -> None:
 def _copy_setting(path: Path, target: Path) -> None:
     """Copy in one step each: running sandboxes read these files."""
     if path.is_symlink() and (path.parent != Path("/etc") or Path(os.path.realpath(path)).is_relative_to("/usr")):
-        if not os.path.lexists(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(path.readlink() if path.parent != Path("/etc") else os.path.realpath(path))
+        _write_link(target, str(path.readlink()) if path.parent != Path("/etc") else os.path.realpath(path))
     elif path.is_dir():
         target.mkdir(parents=True, exist_ok=True)
     elif path.stat().st_mode & stat.S_IROTH:
         write_file(target, path.read_bytes())
 
 
+def _write_link(path: Path, to: str) -> None:
+    """Replace it atomically, like a file: another orchestrator may write the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = _get_draft(path)
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(to)
+    draft.replace(path)
+
+
+def _get_draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Replace the file atomically; readable by every user inside."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
+    draft = _get_draft(path)
     draft.write_bytes(content)
     draft.chmod(0o644)
     draft.replace(path)

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -380,6 +381,22 @@ def test_preparing_twice_is_like_preparing_once(room: SandboxFixture) -> None:
     assert again == first
     assert (room.folder / "home" / "kept").exists()
     assert stat.S_IMODE((room.folder / "home").stat().st_mode) == 0o700
+
+
+def test_first_sandboxes_that_are_prepared_at_once_build_our_files_together(tmp_path: Path) -> None:
+    """Two of them raced for the links below etc."""
+    places = [tmp_path / str(n) for n in range(8)]
+    for place in places:
+        place.mkdir()
+    rooms = [make_sandbox_fixture(place) for place in places]
+    for n in range(5):
+        for room in rooms:
+            room.common = tmp_path / f"common-{n}"
+        specs = [(room.build(), room.folder) for room in rooms]
+        with ThreadPoolExecutor(len(rooms)) as pool:
+            prepared = list(pool.map(lambda each: prepare_sandbox(*each), specs))
+        assert all(each.sandbox for each in prepared)
+        assert (tmp_path / f"common-{n}" / "ready").exists()
 
 
 def test_sandboxes_that_share_our_files_are_made_ready_quickly_and_work(room: SandboxFixture, tmp_path: Path) -> None:
