@@ -33,6 +33,9 @@ FIXED_VARIABLES = MappingProxyType(
 
 GIT_SETTINGS = (
     "core.fsync=committed,reference",  # the journal, which survives a power cut, refers to what we wrote
+    "core.filesRefLockTimeout=10000",  # milliseconds: another git of the person's may hold a lock for a moment
+    "core.packedRefsTimeout=10000",
+    "reftable.lockTimeout=10000",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.quotePath=false",

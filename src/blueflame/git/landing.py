@@ -15,6 +15,8 @@ not touch.
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -22,8 +24,11 @@ from typing import NamedTuple
 from blueflame.git.command import OBJECT_ID, build_git_error, run_git, split_nul, try_git
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.model.errors import GitFailed
+from blueflame.system.process import ProcessResult
 
 CHECKOUT_TIMEOUT = 1800.0
+INDEX_WAIT_SECONDS = 10.0
+INDEX_LOCKED = re.compile(r"index\.lock': File exists")
 OPERATION_FILES = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -94,7 +99,20 @@ def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: P
 
 
 def _update_checkout(checkout: Path, old: str, new: str) -> None:
-    run_git(checkout, "read-tree", "-m", "-u", old, new, timeout=CHECKOUT_TIMEOUT)
+    args = ("read-tree", "-m", "-u", old, new)
+    done = _try_with_index(checkout, *args)
+    if done.code:
+        raise build_git_error(checkout, args, done)
+
+
+def _try_with_index(checkout: Path, *args: str) -> ProcessResult:
+    """Run a git command that locks the index; wait while another git holds it, such as that of an editor."""
+    give_up = time.monotonic() + INDEX_WAIT_SECONDS
+    while True:
+        done = try_git(checkout, *args, timeout=CHECKOUT_TIMEOUT)
+        if not done.code or not INDEX_LOCKED.search(done.err) or time.monotonic() > give_up:
+            return done
+        time.sleep(0.05)
 
 
 def _restore_checkouts(updated: list[Path], *, old: str, new: str) -> None:
@@ -125,9 +143,13 @@ def _find_obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
 def _find_git_objection(checkout: Path, old: str, new: str) -> Dirty | None:
     """Return why git itself refuses, by a dry run."""
     args = ("read-tree", "-m", "-u", "-n", old, new)
-    trial = try_git(checkout, *args, timeout=CHECKOUT_TIMEOUT)
+    trial = _try_with_index(checkout, *args)
     if trial.code == 0:
         return None
+    if INDEX_LOCKED.search(trial.err):
+        return Dirty(
+            (), f"another git is at work in {checkout}: its index is locked; wait for it, or remove index.lock"
+        )
     if "overwritten" in trial.err or "not uptodate" in trial.err:
         return Dirty((), f"{checkout} cannot be updated: {trial.err.strip()[-500:]}")
     raise build_git_error(checkout, args, trial)

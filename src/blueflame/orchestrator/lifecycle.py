@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
+from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import exclude_from_status
 from blueflame.journal.journal import Journal
 from blueflame.memory.registry import build_memory
@@ -59,6 +60,7 @@ def lock_project(project: Project) -> Iterator[Journal]:
     try:
         note = flock.format_lock_note("orchestrator")
         with flock.hold_lock(paths.lock, note), Journal.open(paths.journal) as journal:
+            remove_stale_locks(project.repo, alone=True)
             remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
             write_atomically(paths.resolved_config, format_resolved_json(project.settings))
             yield journal

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from blueflame.git.locks import remove_stale_locks
 from blueflame.model.event import EnvironmentRetried, Event
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.effects import AwaitEnvironment
@@ -19,6 +21,7 @@ async def await_environment(
     while is_held(session, effect.act):
         problem, now = session.problems[effect.act], context.clock.now()
         if is_due(problem, now):
+            await asyncio.to_thread(remove_stale_locks, context.repo)  # of a git of ours that was killed
             return [EnvironmentRetried(act=effect.act)]
         await context.clock.sleep(min(POLL_SECONDS, problem.until - now))
     return []

@@ -1,0 +1,101 @@
+"""Remove the locks that killed git commands of ours left; git itself never does, and fails from then on.
+
+Git creates `<file>.lock` and renames it into place. Killed in between, it leaves the lock. Locks of others are waited
+for (`core.filesRefLockTimeout` and the like in git/command) and not touched: a lock is removed only if it belongs to
+our user, no process has it open and it is some seconds old.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from blueflame.git.repository import Repository
+
+MIN_AGE_SECONDS = 2.0
+OWN_REFS = "refs/blueflame"
+SHARED_LOCKS = ("packed-refs.lock", "packed-refs.new", "HEAD.lock", "shallow.lock", "reftable/tables.list.lock")
+
+
+def remove_stale_locks(repo: Repository, *, alone: bool = False) -> tuple[Path, ...]:
+    """Remove stale locks and return them. `alone`: no git of ours is running, so ours below refs/blueflame are stale
+    whatever their age, and a lock that is too young is waited for."""
+    if sys.platform != "linux":  # which files are open cannot be known
+        return ()
+    give_up = time.monotonic() + MIN_AGE_SECONDS + 1
+    removed: list[Path] = []
+    while True:
+        found = [path for path in _list_locks(repo) if _is_ours(path)]
+        removed += [path for path in found if _remove_if_stale(repo, path, alone=alone)]
+        young = [path for path in found if path not in removed and _measure_age(path) < MIN_AGE_SECONDS]
+        if not (alone and young) or time.monotonic() > give_up:
+            return tuple(removed)
+        time.sleep(0.1)
+
+
+def _list_locks(repo: Repository) -> Iterator[Path]:
+    common = repo.common_dir
+    folders = (common, *sorted(common.glob("worktrees/*")))
+    yield from sorted((common / OWN_REFS).rglob("*.lock"))
+    yield from (folder / name for folder in folders for name in (*SHARED_LOCKS, "index.lock"))
+    yield common / "refs" / "heads" / f"{repo.base_branch}.lock"
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _remove_if_stale(repo: Repository, path: Path, *, alone: bool) -> bool:
+    own = path.is_relative_to(repo.common_dir / OWN_REFS)
+    if not (own and alone) and _measure_age(path) < MIN_AGE_SECONDS:
+        return False
+    if _is_open(path) or (path.name == "index.lock" and _is_git_at_work(repo)):
+        return False
+    with suppress(OSError):  # its holder has just released it, or it stays
+        path.unlink()
+        return True
+    return False
+
+
+def _measure_age(path: Path) -> float:
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return MIN_AGE_SECONDS
+
+
+def _is_open(path: Path) -> bool:
+    wanted = os.path.realpath(path)
+    return any(_read_link(handle) == wanted for handle in Path("/proc").glob("[0-9]*/fd/*"))
+
+
+def _is_git_at_work(repo: Repository) -> bool:
+    """Whether a git runs in the work tree: `git commit -a` holds the index while the person writes the message, and
+    has closed it."""
+    root = os.path.realpath(repo.root)
+    return any(_is_git_below(process, root) for process in Path("/proc").glob("[0-9]*"))
+
+
+def _is_git_below(process: Path, root: str) -> bool:
+    try:
+        return (process / "comm").read_text().startswith("git") and (process / "cwd").readlink().is_relative_to(root)
+    except PermissionError:  # of another user: it may be
+        return True
+    except OSError:  # it has ended
+        return False
+
+
+def _read_link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""
