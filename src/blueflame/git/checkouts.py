@@ -68,11 +68,24 @@ def remove_checkout(path: Path) -> None:
             )
         return
     _write_record(path, replace(record, ready=False))
-    remove_tree(path)
+    _remove_aside(path)
     remove_tree(get_fetch_path(path))
     remove_tree(get_home_path(path))
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
     get_record_path(path).unlink(missing_ok=True)
+
+
+def _remove_aside(path: Path) -> None:
+    """Rename it first: no one takes a folder that is half removed for a checkout."""
+    aside = path.with_name(f"{RECORD_PREFIX}{path.name}.removed")
+    remove_tree(aside)  # of a removal that was interrupted
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise build_file_error("remove", path, e) from e
+    remove_tree(aside)
 
 
 def list_checkouts(folder: Path) -> tuple[Path, ...]:

@@ -85,6 +85,18 @@ def combine_commits(
     return CombinedCommit(outcome.sha or create_commit(repo, outcome.tree, outcome.parents, message))
 
 
+def join_landed(repo: Repository, base: str, landed: Sequence[str]) -> str:
+    """Return a commit with the base's tree that also descends from commits whose content it has: a squash or a rebase
+    has landed them as others. It is for merging only, and the same every time."""
+    others = [sha for sha in dict.fromkeys(landed) if sha != base]
+    heads = drop_contained(repo, [base, *others]) if others else [base]
+    if len(heads) == 1 or base not in heads:
+        return base
+    when = run_git(repo.root, "log", "-1", "--format=@%ct +0000", base, "--").strip()
+    written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    return create_commit(repo, find_tree(repo, base), heads, f"{base[:12]} with what has landed in it", written)
+
+
 def merge_heads(
     repo: Repository, heads: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
 ) -> MergedTree | MergeConflict:

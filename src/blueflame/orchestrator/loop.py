@@ -14,9 +14,11 @@ from typing import Any, Protocol
 
 from blueflame.git.repository import measure_tree
 from blueflame.journal.journal import Journal, MessageSettlement
+from blueflame.model.attempt import Attempt
 from blueflame.model.errors import NoAnswer, Refused, WorldError
 from blueflame.model.event import (
     AttemptCancelled,
+    AttemptEnded,
     ConfigAdopted,
     Event,
     GateAnswered,
@@ -28,6 +30,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.attempts.check_commit import run_diagnostics
+from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
@@ -118,6 +121,8 @@ class SessionLoop:
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
+        self._to_clear: list[Attempt] = []  # ended attempts whose end is recorded
+        self._clearing: set[asyncio.Task[None]] = set()
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
         self._daily_spend = DailySpend(journal)
@@ -132,7 +137,9 @@ class SessionLoop:
             async with asyncio.TaskGroup() as group:
                 monitors = (self._listen, self._limit_monitor.keep, self._overlap_monitor.keep)
                 tasks = [group.create_task(_keep_watching(each)) for each in monitors]
+                self._to_clear += list_uncleared(self.context, self.session)
                 await self._loop(group)
+                await asyncio.gather(*self._clearing)
                 for task in (*tasks, *self._running.values()):
                     task.cancel()
         except BaseExceptionGroup as group_error:
@@ -190,8 +197,10 @@ class SessionLoop:
             self._decide()
             self._stop_commands(group)
             if self._is_over():
+                self._clear_attempts(group)
                 return
             self._start_effects(group)
+            self._clear_attempts(group)
             self._stop_asking()
             await self._wake.wait()
 
@@ -264,6 +273,9 @@ class SessionLoop:
         if isinstance(recorded.event, StopRequested):
             loop = asyncio.get_running_loop()
             loop.call_later(self._find_stop_timeout(now=recorded.event.now), self._give_up_waiting)
+        if isinstance(recorded.event, AttemptEnded):
+            attempt = self.session.attempts[recorded.event.attempt].attempt
+            self._to_clear += [] if is_checkout_kept(attempt, recorded.event.ended) else [attempt]
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
             remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
@@ -287,6 +299,18 @@ class SessionLoop:
         for effect in effects_due(self.session):
             if effect not in self._running:
                 self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
+
+    def _clear_attempts(self, group: asyncio.TaskGroup) -> None:
+        """Remove the checkouts of attempts whose end is recorded."""
+        attempts, self._to_clear = self._to_clear, []
+        for attempt in attempts:
+            task = group.create_task(self._clear(attempt))
+            self._clearing.add(task)
+            task.add_done_callback(self._clearing.discard)
+
+    async def _clear(self, attempt: Attempt) -> None:
+        with suppress(WorldError, OSError):  # the next orchestrator or `blueflame cleanup` removes it
+            await asyncio.to_thread(clear_attempt, self.context, attempt)
 
     def _stop_asking(self) -> None:
         for effect, task in list(self._running.items()):

@@ -6,7 +6,7 @@ the base: otherwise both would change the same lines of the base, and their merg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from blueflame.model.task import VERIFIED, VERIFIED_NOT_LANDED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.paths.locks import do_locks_overlap
@@ -35,6 +35,35 @@ def _find_proposed_overlaps(session: Session, task: Task) -> Iterator[str]:
 def _find_commit(record: TaskRecord) -> TaskCommit:
     assert record.result is not None, f"{record.task.id} is {record.state.value} without a result"
     return TaskCommit(record.task.id, record.result.sha)
+
+
+def list_landed_below(session: Session, tasks: Iterable[str]) -> tuple[str, ...]:
+    """Return the commits below the results of these tasks whose content has landed.
+
+    A squash or a rebase lands it as other commits, so git does not know: what builds on it would conflict with its own
+    foundation. When all that a result was built on has landed, that is its base.
+    """
+    landed: dict[str, None] = {}
+    front = list(tasks)
+    seen = set(front)
+    while front:
+        result = session.tasks[front.pop()].result
+        if result is None or not result.built_on:
+            continue
+        left = [below for below in result.built_on if not _has_landed(session, below)]
+        landed.update(dict.fromkeys([result.base] if not left else []))
+        landed.update(dict.fromkeys(below.sha for below in result.built_on if left and below not in left))
+        front += [below.task for below in left if below.task in session.tasks and below.task not in seen]
+        seen.update(front)
+    return tuple(sorted(landed))
+
+
+def _has_landed(session: Session, below: TaskCommit) -> bool:
+    """Whether the base has the content of this commit; a pull request has not landed."""
+    record = session.tasks.get(below.task)
+    if record is None or record.result is None or below.task in session.proposed:
+        return False
+    return record.state is TaskState.MERGED and record.result.sha == below.sha
 
 
 def are_foundations_valid(session: Session, built_on: tuple[TaskCommit, ...], *, or_deferred: bool = False) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
-from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.checkouts import make_checkout
 from blueflame.git.disarm import disarm_checkout
-from blueflame.git.merging import MergeConflict, combine_commits
-from blueflame.git.results import delete_refs, list_refs, set_ref
+from blueflame.git.merging import MergeConflict
+from blueflame.git.results import list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import (
     MERGER,
@@ -28,10 +28,11 @@ from blueflame.model.attempt import (
 )
 from blueflame.model.errors import BlueFlameError, CannotStart, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event
-from blueflame.model.ids import build_base_ref, build_branch_name
+from blueflame.model.ids import build_branch_name
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies
+from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import WRITING_ROLES, build_spec
@@ -39,7 +40,7 @@ from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.walls import find_inner_path
-from blueflame.orchestrator.attempts.worker import find_start, read_worker
+from blueflame.orchestrator.attempts.worker import combine_foundations, find_start, read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
 from blueflame.orchestrator.monitors.messages import carry_messages
@@ -153,12 +154,9 @@ async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
     return 0
 
 
-def _base_ref(attempt: Attempt) -> str:
-    return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
-
-
 def _read_base(context: SessionContext, attempt: Attempt) -> str | None:
-    return list_refs(context.repo, _base_ref(attempt)).get(_base_ref(attempt))
+    ref = get_base_ref(attempt)
+    return list_refs(context.repo, ref).get(ref)
 
 
 def _prepare_checkout(
@@ -166,7 +164,7 @@ def _prepare_checkout(
 ) -> str:
     if base is None:
         base = _find_base(context, session, attempt)
-        set_ref(context.repo, _base_ref(attempt), base)
+        set_ref(context.repo, get_base_ref(attempt), base)
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
@@ -184,10 +182,9 @@ def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> s
         return result.sha
     if attempt.role == MERGER:
         return prepare_merge(context.repo, session, attempt.subject)
-    shas = [foundation.sha for foundation in attempt.built_on]
-    names = ", ".join(foundation.task for foundation in attempt.built_on)
-    found = combine_commits(context.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
+    found = combine_foundations(context.repo, session, attempt)
     if isinstance(found, MergeConflict):
+        names = ", ".join(foundation.task for foundation in attempt.built_on)
         raise CannotStart(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
 
@@ -196,7 +193,7 @@ async def _roll_back(context: SessionContext, attempt: Attempt) -> None:
     """Remove the checkout of an attempt that never started; what cannot be removed is left to `blueflame cleanup`."""
     if isinstance(await context.engine.inspect(attempt.id), Queued):
         with suppress(WorldError, OSError):
-            await asyncio.to_thread(_remove_checkout, context, attempt, context.paths.checkout(attempt.agent_id))
+            await asyncio.to_thread(clear_attempt, context, attempt)
 
 
 async def _was_submitted(context: SessionContext, attempt: Attempt) -> bool:
@@ -213,7 +210,7 @@ def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptEn
 async def _collect_result(
     context: SessionContext, session: Session, attempt: Attempt, base: str, outcome: ProcessOutcome
 ) -> Sequence[Event]:
-    checkout, runtime = context.paths.checkout(attempt.agent_id), context.runtimes[attempt.runtime]
+    runtime = context.runtimes[attempt.runtime]
     gathered = await asyncio.to_thread(context.engine.read_output, attempt.id, runtime)
     finished = FinishedAttempt(
         attempt=attempt, base=base, outcome=outcome, gathered=gathered, reports_end=runtime.reports_end
@@ -224,8 +221,6 @@ async def _collect_result(
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
-    if ended.ending is Ending.PASSED or attempt.role != WORKER:
-        await asyncio.to_thread(_remove_checkout, context, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
@@ -251,9 +246,3 @@ def _settle_spend(context: SessionContext, attempt: Attempt, gathered: AgentOutp
     reported = gathered.result.reported if gathered.result is not None else None
     record_observed_price(context.paths.state, metered, reported)
     return settle_spend(metered, reported, own=context.settings.prices)
-
-
-def _remove_checkout(context: SessionContext, attempt: Attempt, checkout: Path) -> None:
-    """Only after its commits were fetched. The checkout of a failed worker is kept for inspection."""
-    remove_checkout(checkout)
-    delete_refs(context.repo, (_base_ref(attempt),))

@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from blueflame.checks.postcheck import is_within_reach
+from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits, join_landed
 from blueflame.git.rebase import CannotRebase, rebase_onto
 from blueflame.git.repository import Repository
 from blueflame.git.results import keep_failed_result, read_diff
@@ -24,6 +25,7 @@ from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
 from blueflame.session.agent_messages import list_earlier_messages
+from blueflame.session.foundations import list_landed_below
 from blueflame.session.retries import STARTS_OVER_AFTER
 from blueflame.session.state import Session
 from blueflame.watcher.policy_file import load_policy
@@ -36,6 +38,14 @@ class Start(NamedTuple):
 
     head: str
     tree: str
+
+
+def combine_foundations(repo: Repository, session: Session, attempt: Attempt) -> CombinedCommit | MergeConflict:
+    """Merge the base branch with what the attempt builds on, in the object store."""
+    names = [foundation.task for foundation in attempt.built_on]
+    base = join_landed(repo, session.base_sha, list_landed_below(session, names))
+    shas = [foundation.sha for foundation in attempt.built_on]
+    return combine_commits(repo, base, shas, f"Foundation of {attempt.subject}: {', '.join(names)}")
 
 
 def find_start(repo: Repository, attempt: Attempt, base: str) -> Start:

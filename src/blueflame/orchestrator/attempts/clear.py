@@ -1,0 +1,39 @@
+"""Remove what an ended attempt no longer needs: its checkout and the ref of its base.
+
+Its end is recorded first: killed in between, the next orchestrator would find an agent without its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blueflame.git.checkouts import list_checkouts, remove_checkout
+from blueflame.git.results import delete_refs
+from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.ids import build_base_ref
+from blueflame.orchestrator.context import SessionContext
+from blueflame.session.state import Session
+
+
+def get_base_ref(attempt: Attempt) -> str:
+    return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
+
+
+def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
+    """The checkout of a failed worker is kept for inspection."""
+    return attempt.role == WORKER and ended.ending is not Ending.PASSED
+
+
+def clear_attempt(context: SessionContext, attempt: Attempt) -> None:
+    """Idempotent. The checkout goes last: as long as it is there, `list_uncleared` finds the attempt."""
+    delete_refs(context.repo, (get_base_ref(attempt),))
+    remove_checkout(context.paths.checkout(attempt.agent_id))
+
+
+def list_uncleared(context: SessionContext, session: Session) -> Iterator[Attempt]:
+    """List ended attempts whose checkout an earlier orchestrator did not get to remove."""
+    present = {path.name for path in list_checkouts(context.paths.worktrees)}
+    for record in session.attempts.values() if present else ():
+        ended = record.ended
+        if ended is not None and record.attempt.agent_id in present and not is_checkout_kept(record.attempt, ended):
+            yield record.attempt
