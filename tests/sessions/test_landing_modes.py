@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blueflame.model.changeset import ChangesetState
-from blueflame.model.event import ChangesetJudged, Landed, PullRequestOpened
+from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, Landed, PullRequestOpened
 from support.sessions import Stage, git, task, writes
 
 FORGE = """#!/usr/bin/env python3
@@ -96,7 +96,49 @@ def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None
     assert stage.git("log", "-1", "--format=%cn", "main").startswith("worker-")
 
 
-def test_a_changeset_that_cannot_be_rebased_is_skipped_with_the_reason(stage: Stage) -> None:
+@pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
+def test_what_builds_on_landed_work_lands_without_a_conflict(stage: Stage, mode: str) -> None:
+    """A squash or a rebase lands other commits than those that the next task was built on."""
+    stage.reconfigure(landing={"mode": mode}, validation={"file_scope": {"enforce": False}})
+    lines = [[f"line {k} of {n}\n" for k in range(n, 5)] for n in (1, 2, 3)]
+    stage.play(
+        *(task(n, after=range(max(1, n - 1), n), cohesion_group=f"g{n}") for n in (1, 2, 3)),
+        workers={
+            n: [
+                {"write": {"path": "src/same.txt", "text": "".join(lines[n - 1])}},
+                {"commit": "feat({task}): rewrite it"},
+            ]
+            for n in (1, 2, 3)
+        },
+    )
+    reported = stage.run()
+    assert set(reported.states.values()) == {"merged"}
+    assert len(reported.of(Landed)) == 3
+    assert not reported.of(ChangesetConflicted)
+    assert stage.read("src/same.txt") == "".join(lines[2])
+    assert "with what has landed in it" not in stage.git("log", "--format=%s", "main")
+
+
+@pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
+def test_a_task_builds_on_landed_and_on_verified_work_at_once(stage: Stage, mode: str) -> None:
+    """The second of a chain is put off, so the third starts from its commit and from a base with the first."""
+    stage.reconfigure(landing={"mode": mode}, validation={"file_scope": {"enforce": False}}, limits={"max_retries": 0})
+    script = {
+        n: [{"write": {"path": "src/same.txt", "text": f"{n}\n" * 3}}, {"commit": "feat({task}): rewrite it"}]
+        for n in (1, 2)
+    }
+    script[3] = [{"append": {"path": "src/same.txt", "text": "3\n"}}, {"commit": "feat({task}): one more"}]
+    stage.play(
+        *(task(n, after=range(max(1, n - 1), n), cohesion_group=f"g{n}") for n in (1, 2, 3)),
+        workers={1: script[1], 2: script[2], 3: {"1": [{"exit": 1}], "*": script[3]}},
+    )
+    reported = stage.run({"changeset": ["approve", "skip"], "session": ["continue"]})
+    assert set(reported.states.values()) == {"merged"}
+    assert not reported.of(ChangesetConflicted)
+    assert stage.read("src/same.txt") == "2\n2\n2\n3\n"
+
+
+def test_a_task_that_cannot_be_rebased_goes_back_with_the_reason_and_no_merger_is_paid(stage: Stage) -> None:
     stage.commit("src/same.txt", "one\ntwo\nthree\n")
     stage.reconfigure(landing={"mode": "fast-forward"}, validation={"file_scope": {"enforce": False}})
     both = [{"write": {"path": "src/same.txt", "text": "one\na\nb\nthree\n"}}, {"commit": "fix(task-002): both"}]
@@ -109,11 +151,12 @@ def test_a_changeset_that_cannot_be_rebased_is_skipped_with_the_reason(stage: St
         },
         merger=both,
     )
-    reported = stage.run({"session": ["stop"]})
-    skipped = next(event for event in reported.of(ChangesetJudged) if event.choice == "skip")
-    assert "cannot land by fast-forward: commit" in skipped.note
-    assert "set landing.mode to merge or squash" in skipped.note
-    assert reported.states == {"task-001": "merged", "task-002": "deferred"}
+    reported = stage.run({"session": ["continue"]})
+    assert not [record for record in reported.session.attempts.values() if record.attempt.role == "merger"]
+    (evicted,) = reported.of(ChangesetEvicted)
+    assert "conflict in src/same.txt" in evicted.reason
+    assert reported.states == {"task-001": "merged", "task-002": "merged"}
+    assert stage.read("src/same.txt") == "one\nb\nthree\n", "done again, from a base that has the other"
 
 
 def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stays(

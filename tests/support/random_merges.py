@@ -12,7 +12,7 @@ from pathlib import Path
 
 from blueflame.git.blobs import read_files_at
 from blueflame.git.landing import Advanced, advance_branch
-from blueflame.git.merging import MergeConflict, combine_commits, find_tree
+from blueflame.git.merging import MergeConflict, find_tree
 from blueflame.git.repository import Repository, open_repository, read_branch_head
 from blueflame.model.attempt import MERGER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Resolution
@@ -29,6 +29,7 @@ from blueflame.model.event import (
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.merger import prepare_merge
+from blueflame.orchestrator.attempts.worker import combine_foundations
 from blueflame.orchestrator.check_runner import CheckRunner
 from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
 from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
@@ -96,10 +97,9 @@ class MergeWorld(Simulation):
         return super()._end_attempt(attempt, ending)
 
     def _worked(self, attempt: Attempt) -> AttemptOutcome:
-        shas = [foundation.sha for foundation in attempt.built_on]
-        base = combine_commits(self.repo, self.session.base_sha, shas, "foundation")
+        base = combine_foundations(self.repo, self.session, attempt)
         if isinstance(base, MergeConflict):
-            return AttemptOutcome(ending=Ending.SETUP, notes="nothing to build on")
+            return AttemptOutcome(ending=Ending.CONFLICT, notes="nothing to build on")
         path = self.lot.pick((*SHARED, f"{attempt.subject}.txt"), "path", attempt.id)
         lines = read_files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
         at = int(self.lot.roll("line", attempt.id) * (len(lines) + 1))

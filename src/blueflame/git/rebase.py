@@ -18,6 +18,7 @@ class CannotRebase(NamedTuple):
     """The commits cannot be rebased; `reason` says which one, and why."""
 
     reason: str
+    tip: str = ""  # that the commit belongs to; empty when that is unknown
 
 
 class _LoggedCommit(NamedTuple):
@@ -29,14 +30,22 @@ class _LoggedCommit(NamedTuple):
 
 
 def rebase_in_sequence(
-    repo: Repository, base: str, tips: Sequence[str], tree: str, trailers: Sequence[Sequence[str]] = ()
+    repo: Repository,
+    base: str,
+    tips: Sequence[str],
+    tree: str,
+    *,
+    trailers: Sequence[Sequence[str]] = (),
+    landed: Sequence[str] = (),
 ) -> str | CannotRebase:
     """Replay the tips' commits on base, one after the other, and return the last; together they must give `tree`.
+
+    `landed`: commits whose content the base has already, as others.
 
     A commit whose parent is right is kept, unless it lacks one of the `trailers` of its tip. Merge commits are left
     out: what they merged is one sequence now. Dates are kept: a repetition after a crash makes the same commits.
     """
-    head = _replay_commits(repo, base, tips, onto=base, trailers=trailers)
+    head = _replay_commits(repo, (base, *landed), tips, onto=base, trailers=trailers)
     if not isinstance(head, CannotRebase) and find_tree(repo, head) != tree:
         return CannotRebase("its commits, rebased, do not give the tree that was merged and checked")
     return head
@@ -44,17 +53,17 @@ def rebase_in_sequence(
 
 def rebase_onto(repo: Repository, base: str, tip: str, onto: str) -> str | CannotRebase:
     """Replay the commits from base to tip on another base, and return the last."""
-    return _replay_commits(repo, base, (tip,), onto=onto)
+    return _replay_commits(repo, (base,), (tip,), onto=onto)
 
 
 def _replay_commits(
-    repo: Repository, base: str, tips: Sequence[str], *, onto: str, trailers: Sequence[Sequence[str]] = ()
+    repo: Repository, present: Sequence[str], tips: Sequence[str], *, onto: str, trailers: Sequence[Sequence[str]] = ()
 ) -> str | CannotRebase:
     head = onto
-    for commit in _list_commits(repo, base, tips, trailers):
+    for tip, commit in _list_commits(repo, present, tips, trailers):
         replayed = commit.sha if commit.parent == head and not commit.reworded else _replay_commit(repo, commit, head)
         if isinstance(replayed, CannotRebase):
-            return replayed
+            return replayed._replace(tip=tip)
         head = replayed
     return head
 
@@ -72,16 +81,16 @@ def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | 
 
 
 def _list_commits(
-    repo: Repository, base: str, tips: Sequence[str], trailers: Sequence[Sequence[str]]
-) -> Iterator[_LoggedCommit]:
-    """Yield the commits, oldest first, one task after the other, each once."""
+    repo: Repository, present: Sequence[str], tips: Sequence[str], trailers: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, _LoggedCommit]]:
+    """Yield the commits with their tips, oldest first, one task after the other, each once."""
     for n, tip in enumerate(tips):
-        known = [f"^{sha}" for sha in (base, *tips[:n])]
+        known = [f"^{sha}" for sha in (*present, *tips[:n])]
         args = ("log", "-z", "--reverse", "--topo-order", "--no-merges", "--date=raw", "--encoding=UTF-8")
         out = run_git(repo.root, *args, f"--format={LOG_FORMAT}%x00", tip, *known, "--", timeout=300)
         parts = out.split("\0")
         for at in range(0, len(parts) - 9, 10):
-            yield _add_trailers(_parse_commit(parts[at : at + 9]), trailers[n] if trailers else ())
+            yield tip, _add_trailers(_parse_commit(parts[at : at + 9]), trailers[n] if trailers else ())
 
 
 def _add_trailers(commit: _LoggedCommit, trailers: Sequence[str]) -> _LoggedCommit:

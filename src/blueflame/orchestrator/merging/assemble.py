@@ -7,13 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
-from blueflame.git.merging import MergeConflict, MergedTree, create_commit, drop_contained, find_tree, merge_heads
+from blueflame.git.merging import (
+    MergeConflict,
+    MergedTree,
+    create_commit,
+    drop_contained,
+    find_tree,
+    join_landed,
+    merge_heads,
+)
 from blueflame.git.rebase import CannotRebase, rebase_in_sequence
 from blueflame.git.repository import Repository
 from blueflame.git.results import set_ref
 from blueflame.model.changeset import Changeset, ChangesetRecord, Conflict
 from blueflame.model.ids import build_changeset_ref
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
+from blueflame.session.foundations import list_landed_below
 from blueflame.session.state import Session
 from blueflame.text.commit_style import find_ticket, format_subject
 
@@ -46,15 +55,18 @@ def assemble_changeset(inputs: MergeInputs, mode: str) -> MergeCommit | Conflict
     """Build the commit and hold it by a ref. After a crash the same commit is built again, so its checks are found."""
     tips = drop_contained(inputs.repo, list_tips(inputs.session, inputs.changeset.tasks))
     folded = _merge_tips(inputs, tips, f"Rehearsal of {inputs.changeset.id}")
+    ref = build_changeset_ref(inputs.session.id, inputs.changeset.id)
     if isinstance(folded, MergeConflict):
+        set_ref(inputs.repo, ref, folded.ours)  # a merger starts from it
         return _build_conflict(inputs.session, inputs.changeset, folded)
     if mode == FAST_FORWARD:
         all_tips = list_tips(inputs.session, inputs.changeset.tasks)
-        commit = rebase_in_sequence(inputs.repo, inputs.base, all_tips, folded.tree, _list_task_trailers(inputs))
+        trailers, landed = _list_task_trailers(inputs), _list_landed(inputs)
+        commit = rebase_in_sequence(inputs.repo, inputs.base, all_tips, folded.tree, trailers=trailers, landed=landed)
     else:  # the tips as further parents keep the history of each task
         commit = _commit_merge(inputs, folded.tree, (inputs.base,) if mode == SQUASH else (inputs.base, *tips))
     if isinstance(commit, str):
-        set_ref(inputs.repo, build_changeset_ref(inputs.session.id, inputs.changeset.id), commit)
+        set_ref(inputs.repo, ref, commit)
     return commit if isinstance(commit, CannotRebase) else MergeCommit(commit, folded.tree)
 
 
@@ -74,7 +86,12 @@ def merge_some(inputs: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
 
 def _merge_tips(inputs: MergeInputs, tips: Sequence[str], message: str) -> MergedTree | MergeConflict:
     known = {(each.ours, each.theirs): find_tree(inputs.repo, each.commit) for each in inputs.record.resolutions}
-    return merge_heads(inputs.repo, (inputs.base, *tips), message, known)
+    ours = join_landed(inputs.repo, inputs.base, _list_landed(inputs))
+    return merge_heads(inputs.repo, (ours, *tips), message, known)
+
+
+def _list_landed(inputs: MergeInputs) -> tuple[str, ...]:
+    return list_landed_below(inputs.session, inputs.changeset.tasks)
 
 
 def _commit_merge(inputs: MergeInputs, tree: str, parents: Sequence[str]) -> str:

@@ -33,11 +33,11 @@ from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merging.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
 from blueflame.orchestrator.merging.bisect import examine_base, find_culprit
 from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.effects import BuildChangeset, LandChangeset
-from blueflame.session.merging.queue import handle_conflict
+from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.state import Session
 from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 
@@ -85,11 +85,11 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     """Build and check a changeset on this base. It is built, in conflict, trimmed, evicted or skipped."""
     inputs = MergeInputs(site.repo, session, session.changesets[name], base, site.rules)
     made = await asyncio.to_thread(assemble_changeset, inputs, site.mode)
-    if isinstance(made, Conflict):
-        return [handle_conflict(session, name, made)]
+    if isinstance(made, Conflict):  # what a merger resolves cannot be rebased: the task goes back
+        act = give_task_back if site.mode == FAST_FORWARD else handle_conflict
+        return [act(session, name, made)]
     if isinstance(made, CannotRebase):
-        note = f"it cannot land by {site.mode}: {made.reason}; set landing.mode to merge or squash"
-        return [ChangesetJudged(changeset=name, choice="skip", note=note)]
+        return [_send_back_unrebased(session, inputs.changeset, made)]
     leaks = await asyncio.to_thread(site.leaks, base, made.commit)
     if leaks:
         listed = "\n".join(str(leak) for leak in leaks)
@@ -111,6 +111,14 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     )
     built = Build(base=base, commit=made.commit, files=files, checks=checks, losses=lost)
     return [ChangesetBuilt(changeset=name, build=built)]
+
+
+def _send_back_unrebased(session: Session, changeset: Changeset, found: CannotRebase) -> Event:
+    """Send back the task whose commits cannot be rebased; it starts again from the newest base."""
+    results = {name: session.tasks[name].result for name in changeset.tasks}
+    culprits = [name for name, result in results.items() if result is not None and result.sha == found.tip]
+    reason = f"it cannot land by fast-forward: {found.reason}"
+    return trim_changeset(session, changeset.id, culprits or changeset.tasks, reason)
 
 
 def list_known_checks(repo: Repository, session: Session, changeset: Changeset) -> dict[str, tuple[Check, ...]]:
