@@ -23,7 +23,6 @@ from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
-PROBE_REF = "refs/blueflame/probe"
 EXCLUDE_HEADER = "# blueflame"
 STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
@@ -124,12 +123,12 @@ def has_commit(repo: Repository, sha: str) -> bool:
     return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
 
 
-def is_usable(repo: Repository, sha: str) -> bool:
-    """Whether the repository has this commit, and an object and a ref can be written."""
+def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
+    """Whether the repository has this commit, and an object and a ref beside `ref` can be written."""
     try:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
-        run_git(repo.root, "update-ref", PROBE_REF, probe)
-        run_git(repo.root, "update-ref", "-d", PROBE_REF)
+        run_git(repo.root, "update-ref", f"{ref}-probe", probe)
+        run_git(repo.root, "update-ref", "-d", f"{ref}-probe")
         return has_commit(repo, sha)
     except (WorldError, OSError):
         return False

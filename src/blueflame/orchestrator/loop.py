@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
+from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import measure_tree
 from blueflame.journal.journal import Journal, MessageSettlement
 from blueflame.model.attempt import Attempt
@@ -309,8 +310,12 @@ class SessionLoop:
             task.add_done_callback(self._clearing.discard)
 
     async def _clear(self, attempt: Attempt) -> None:
-        with suppress(WorldError, OSError):  # the next orchestrator or `blueflame cleanup` removes it
+        try:
             await asyncio.to_thread(clear_attempt, self.context, attempt)
+        except (WorldError, OSError):
+            await asyncio.to_thread(remove_stale_locks, self.context.repo)
+            with suppress(WorldError, OSError):  # the next orchestrator or `blueflame cleanup` removes it
+                await asyncio.to_thread(clear_attempt, self.context, attempt)
 
     def _stop_asking(self) -> None:
         for effect, task in list(self._running.items()):

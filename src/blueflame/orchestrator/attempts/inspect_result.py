@@ -75,7 +75,8 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
         return AttemptOutcome(ending=Ending.LOST, notes=f"{checkout} was removed", base=finished.base)
     cause = classify_problem(str(error))
     ours = cause in OUR_CAUSES or (cause == "permission" and str(checkout) not in str(error))
-    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, finished.base)):
+    ref = _get_result_ref(finished.attempt)
+    if isinstance(error, WorldError) and (ours or not is_usable(context.repo, finished.base, ref=ref)):
         raise error
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
 
@@ -84,8 +85,12 @@ def _fetch_commits(context: SessionContext, finished: FinishedAttempt) -> Collec
     attempt = finished.attempt
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = context.paths.checkout(attempt.agent_id)
-    ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
+    ref = _get_result_ref(attempt)
     return collect_result(context.repo, checkout, branch=attempt.branch, base=finished.base, ref=ref)
+
+
+def _get_result_ref(attempt: Attempt) -> str:
+    return build_attempt_ref(attempt.session, attempt.subject, attempt.n)
 
 
 def judge_output(

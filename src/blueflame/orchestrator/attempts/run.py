@@ -49,9 +49,12 @@ from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
+from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
+SPOILT_BY_FULL_DISK = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.SETUP})
+FULL_BELOW_BYTES = 1 << 20
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
 
@@ -131,6 +134,7 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
     checkout = context.paths.checkout(attempt.agent_id)
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
+        await asyncio.to_thread(_check_room, context)
         if attempt.role in WRITING_ROLES:
             await install_dependencies(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
@@ -140,6 +144,15 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
     inside = await asyncio.to_thread(find_inner_path, context, checkout)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid, inside=inside)])
     return base
+
+
+def _check_room(context: SessionContext) -> None:
+    """Start no agent that its warden would end at once: it would be blamed for a disk that others filled."""
+    needed, place = context.settings.sandbox.min_free_disk_mb, context.paths.worktrees
+    free = measure_free(place).disk >> 20
+    if free < needed:
+        fix = "free space, or lower sandbox.min_free_disk_mb"
+        raise WorldError(f"the disk is nearly full: {free} MB are free in {place}, {needed} MB must stay free; {fix}")
 
 
 async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
@@ -219,9 +232,17 @@ async def _collect_result(
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
+    if ended.ending in SPOILT_BY_FULL_DISK and await asyncio.to_thread(_is_disk_full, context):
+        why = f"the disk is full under {context.paths.worktrees}: free some space"
+        return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _is_disk_full(context: SessionContext) -> bool:
+    """Whether nothing can be written where agents work: what they could not do says nothing about them."""
+    return measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
 
 
 def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome, detail: str) -> str:

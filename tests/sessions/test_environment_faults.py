@@ -1,0 +1,259 @@
+"""Real faults of disk, git and locks: no task is blamed, a person is asked once, and a resume finishes the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from blueflame.cli.foreground import get_exit_code
+from blueflame.git import command
+from blueflame.model.attempt import PLANNER, Ending
+from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, EnvironmentFailed, JournalEntry
+from blueflame.model.exit_codes import ExitCode
+from blueflame.session.state import Session
+from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+STOP = {"environment": ["stop"]}
+Repair = Callable[[], None]
+
+
+def at(kind: type, act: Callable[[], None], *, nth: int = 1) -> Watcher:
+    """Do it once, right after the nth event of a kind was recorded."""
+    seen = 0
+
+    def see(_session: Session, recorded: JournalEntry) -> None:
+        nonlocal seen
+        if isinstance(recorded.event, kind):
+            seen += 1
+            if seen == nth:
+                act()
+
+    return Watcher(see)
+
+
+def check_hindered(result: SessionRun, words: str) -> None:
+    """The session stopped for the environment, and blamed no one."""
+    assert get_exit_code(result.session) is ExitCode.WORLD
+    assert result.gates[-1] == "environment"
+    assert words in "\n".join(each.reason for each in result.of(EnvironmentFailed))
+    assert {record.retries for record in result.session.tasks.values()} <= {0}
+    assert not result.session.plan_failures
+    assert [ended.ended.ending for ended in result.of(AttemptEnded) if ended.ended.ending is not Ending.PASSED] == []
+
+
+def check_finished(stage: Stage, *, attempts: int) -> None:
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert set(result.states.values()) == {"merged"}
+    assert len(result.of(AttemptIntended)) == attempts, "nothing was paid twice"
+    assert result.session.problems == {}
+
+
+@contextmanager
+def mounted(place: Path, megabytes: int) -> Iterator[None]:
+    place.mkdir(parents=True, exist_ok=True)
+    argv = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+    if os.geteuid() or subprocess.run(argv, check=False, capture_output=True).returncode:
+        pytest.skip("a small disk can be mounted by root only")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize(("min_free", "words"), [(0, "No space left on device"), (2, "the disk is nearly full")])
+def test_a_full_disk_under_the_checkouts(stage: Stage, min_free: int, words: str) -> None:
+    stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": min_free})
+    stage.play(planner=plan_of(task(1), task(2)))
+    with mounted(stage.root / ".trees", 16):
+        ballast = stage.root / ".trees" / "ballast"
+
+        def fill() -> None:
+            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+                while True:
+                    file.write(b"x" * 512)
+
+        result = stage.run(STOP, observers=[at(AttemptIntended, fill)])
+        check_hindered(result, words)
+        ballast.unlink()
+        check_finished(stage, attempts=3)
+
+
+@pytest.fixture
+def as_a_file(stage: Stage) -> Callable[[Path], Repair]:
+    """Put a file where a folder must be: what a read-only folder is for others, it is for root as well."""
+
+    def block(place: Path) -> Repair:
+        aside = place.with_name(f"{place.name}.aside")
+        if place.exists():
+            place.rename(aside)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("in the way\n")
+
+        def repair() -> None:
+            place.unlink()
+            if aside.exists():
+                aside.rename(place)
+
+        return repair
+
+    return block
+
+
+@pytest.mark.parametrize("nth", [1, 2], ids=["before the planner", "before the worker"])
+def test_refs_of_ours_that_cannot_be_written(stage: Stage, as_a_file: Callable[[Path], Repair], nth: int) -> None:
+    stage.play(planner=plan_of(task(1)))
+    repairs: list[Repair] = []
+    place = stage.root / ".git" / "refs" / "blueflame"
+    result = stage.run(STOP, observers=[at(AttemptIntended, lambda: repairs.append(as_a_file(place)), nth=nth)])
+    check_hindered(result, "refs/blueflame")
+    repairs[0]()
+    check_finished(stage, attempts=2)
+
+
+def test_a_result_that_cannot_be_fetched_is_fetched_later_and_its_agent_is_not_asked_again(
+    stage: Stage, as_a_file: Callable[[Path], Repair]
+) -> None:
+    """The agent has worked and was paid."""
+    stage.play(planner=plan_of(task(1)))
+    repairs: list[Repair] = []
+    place = stage.root / ".git" / "refs" / "blueflame" / "attempts"
+    result = stage.run(STOP, observers=[at(AttemptStarted, lambda: repairs.append(as_a_file(place)), nth=2)])
+    check_hindered(result, "refs/blueflame/attempts")
+    repairs[0]()
+    check_finished(stage, attempts=2)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_git_folder(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    inside = stage.root / ".git"
+
+    def change(mode: str) -> None:
+        subprocess.run(["chmod", "-R", mode, str(inside)], check=True)
+
+    result = stage.run(STOP, observers=[at(AttemptIntended, lambda: change("a-w"))])
+    check_hindered(result, "denied")
+    change("u+w")
+    check_finished(stage, attempts=2)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_checkout_folder_without_permissions(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    trees = stage.root / ".trees"
+    result = stage.run(STOP, observers=[at(AttemptIntended, lambda: trees.chmod(0o500))])
+    check_hindered(result, "denied")
+    trees.chmod(0o700)
+    check_finished(stage, attempts=2)
+
+
+def test_a_git_that_is_killed_again_and_again(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by the kernel, when memory is used up."""
+    stage.play(planner=plan_of(task(1)))
+    real, folder = shutil.which("git"), tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(f'#!/bin/sh\ncase "$*" in *" checkout "*) kill -9 $$;; esac\nexec {real} "$@"\n')
+    (folder / "git").chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        check_hindered(stage.run(STOP), "killed by signal 9")
+    check_finished(stage, attempts=2)
+
+
+def test_a_lock_that_a_killed_git_left_is_removed_before_the_next_try(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a person: it is some seconds old, ours, and open in no process."""
+    stage.play(planner=plan_of(task(1)))
+    lock = stage.root / ".git" / "refs" / "heads" / "main.lock"
+
+    def leave(_gate: object, _session: Session) -> str:
+        lock.touch()
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+        return "approve"
+
+    hurried = tuple(part.replace("Timeout=10000", "Timeout=10") for part in command.GIT_SETTING_ARGS)
+    monkeypatch.setattr(command, "GIT_SETTING_ARGS", hurried)
+    result = stage.run({"changeset": [leave]})
+    assert result.session.outcome == "completed"
+    assert [each.act for each in result.of(EnvironmentFailed)] == ["landing of cs-001"]
+    assert not lock.exists()
+
+
+def test_a_repository_that_was_moved_away(stage: Stage, tmp_path: Path) -> None:
+    """Everything fails; when it is back, the session goes on."""
+    stage.play(planner=plan_of(task(1)))
+    away = tmp_path / "away"
+
+    def move() -> None:
+        (stage.root / ".git").rename(away)
+
+    result = stage.run(STOP, observers=[at(AttemptIntended, move)])
+    check_hindered(result, ".git")
+    away.rename(stage.root / ".git")
+    check_finished(stage, attempts=2)
+
+
+def test_pruned_objects_blame_no_task(stage: Stage) -> None:
+    """What a task was to start from is gone."""
+    stage.play(planner=plan_of(task(1)))
+    objects, aside = stage.root / ".git" / "objects", stage.root / ".git" / "objects.aside"
+
+    def prune() -> None:
+        objects.rename(aside)
+        for name in ("info", "pack"):
+            (objects / name).mkdir(parents=True)
+
+    result = stage.run(STOP, observers=[at(AttemptIntended, prune, nth=2)])
+    check_hindered(result, "git")
+    shutil.rmtree(objects)
+    aside.rename(objects)
+    check_finished(stage, attempts=2)
+
+
+def test_a_landing_that_cannot_move_the_branch_is_tried_again(
+    stage: Stage, as_a_file: Callable[[Path], Repair]
+) -> None:
+    stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one")})
+    git(stage.root, "pack-refs", "--all")
+    repairs: list[Repair] = []
+
+    def block_and_approve(_gate: object, _session: Session) -> str:
+        repairs.append(as_a_file(stage.root / ".git" / "refs" / "heads"))
+        return "approve"
+
+    result = stage.run({**STOP, "changeset": [block_and_approve]})
+    check_hindered(result, "main")
+    assert result.states == {"task-001": "validated"}
+    repairs[0]()
+    check_finished(stage, attempts=2)
+
+
+def test_a_finished_reviewer_is_not_blamed_when_we_are_killed_before_its_checkout_is_gone(stage: Stage) -> None:
+    """Its end is recorded before anything of it is removed; the next orchestrator removes the rest."""
+    stage.play(planner=plan_of(task(1)))
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptEnded) and f".{PLANNER}." in recorded.event.attempt:
+            raise Killed
+
+    with pytest.raises(Killed):
+        stage.run(observers=[Watcher(kill)])
+    assert list((stage.root / ".trees").glob("planner-*")), "nothing was removed yet"
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert len(result.of(AttemptIntended)) == 2
+    assert not list((stage.root / ".trees").glob("*"))
