@@ -20,6 +20,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """An error of one of our files has a filename; without one, standard output could not be written."""
 
 
+ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})
+"""What no code of ours can cause: the disk and its permissions."""
+
+
 VERSION_HELP = "Show the version and its commit, and exit."
 
 
@@ -61,6 +65,9 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the one boundary: anything else is our bug
         if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
             _print_error(f"cannot write the output: {error.strerror}. Free some space, or write it elsewhere")
+            return ExitCode.WORLD
+        if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRNOS and error.filename:
+            _print_error(f"cannot use {error.filename}: {error.strerror}; fix that, then run 'blueflame resume'")
             return ExitCode.WORLD
         return _report_bug(error, argv)
     return result if isinstance(result, int) else ExitCode.OK

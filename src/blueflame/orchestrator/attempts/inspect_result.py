@@ -66,7 +66,7 @@ def inspect_commits(
 
 
 def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: BlueFlameError) -> AttemptOutcome:
-    """Judge a result that cannot be checked: it has failed, never passed. Raise the error if it is none of the agent's.
+    """Judge a result that cannot be checked: it has failed, never passed. Raise the error if it is ours.
 
     It is ours when git was killed, waits for a lock or has no room, or when our own repository cannot be used.
     """
