@@ -8,9 +8,9 @@ import pytest
 
 from blueflame.journal.journal import Message
 from blueflame.model.attempt import Ending
-from blueflame.model.event import Event
+from blueflame.model.event import Event, TaskMoved
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.task import Task, TaskState
+from blueflame.model.task import Cause, Task, TaskState
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.state import Session
@@ -96,6 +96,16 @@ def test_a_task_that_breaks_the_rules_of_a_plan_is_not_added(payload: dict[str, 
     world.send(ask("add", replies, **payload), at=9.0)
     world.run()
     assert words in replies[0]
+    assert set(world.session.tasks) == {"task-001", "task-003"}
+
+
+def test_a_task_that_depends_on_a_dropped_one_is_not_added() -> None:
+    replies: list[str] = []
+    world = begun(Outcomes(task(1, 3), task(3), minutes=LONG), limits=NO_RETRIES)
+    world.send(lambda _session: [TaskMoved(task="task-001", cause=Cause.DROP)], at=9.0)
+    world.send(ask("add", replies, **new_task("x", needs=("task-001",))), at=9.0)
+    world.run()
+    assert "task-001 was dropped" in replies[0]
     assert set(world.session.tasks) == {"task-001", "task-003"}
 
 
