@@ -59,6 +59,7 @@ def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage, qu
 
     def block(_session: Session, recorded: JournalEntry) -> None:
         if recorded.seq == 2:
+            shutil.rmtree(stage.root / ".trees")
             (stage.root / ".trees").write_text("a file where the checkouts go\n")
 
     stage.play(planner=plan_of(task(1)))
@@ -162,3 +163,15 @@ def test_without_an_answerer_nothing_is_asked_and_the_session_stays(stage: Stage
     assert result.gates == ["changeset-cs-001"], "the same gate, and only that one"
     assert len(result.of(GateOpened)) == 2
     assert result.session.outcome == "completed"
+
+
+def test_the_folders_of_attempts_removed_under_a_session_cost_no_retry(stage: Stage) -> None:
+    def remove(_session: Session, recorded: JournalEntry) -> None:
+        event = recorded.event
+        if isinstance(event, AttemptStarted) and event.attempt.endswith("worker.1"):
+            (stage.root / ".blueflame" / "attempts").rename(stage.root.parent / "moved away")
+
+    stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
+    result = stage.run(observers=[Watcher(remove)])
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0

@@ -16,6 +16,7 @@ from blueflame.model.attempt import Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
+    AttemptStarted,
     JournalEntry,
     OrchestratorStarted,
     OrchestratorStopped,
@@ -226,12 +227,33 @@ def test_a_journal_deleted_under_a_session_is_reported_and_rescued(stage: Stage)
     with pytest.raises(JournalError, match="deleted or replaced while it was in use") as error:
         stage.run(observers=[Watcher(delete)])
     assert "blueflame resume" in str(error.value)
-    rescued = stage.root / ".blueflame" / "journal.db.rescued"
-    assert str(rescued) in str(error.value)
-    rescued.rename(stage.root / ".blueflame" / "journal.db")
     result = stage.resume()
     assert result.session.outcome == "completed"
     assert result.session.tasks["task-001"].attempts == 1
+
+
+def test_git_clean_takes_nothing_from_a_session(stage: Stage) -> None:
+    def clean(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted | AttemptEnded):
+            stage.git("clean", "-fdxq")
+
+    stage.play(task(1))
+    result = stage.run(observers=[Watcher(clean)])
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].attempts == 1
+
+
+def test_a_removed_state_folder_is_restored_and_the_session_resumed(stage: Stage) -> None:
+    def remove(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted) and recorded.event.attempt.endswith("worker.1"):
+            stage.git("clean", "-ffdxq")
+
+    stage.play(task(1))
+    with pytest.raises(JournalError, match="`blueflame resume`"):
+        stage.run(observers=[Watcher(remove)])
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].retries == 0
 
 
 def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:

@@ -90,6 +90,23 @@ def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
     write_atomically(path, text + gap + "\n".join([*head, *missing]) + "\n")
 
 
+def protect_from_clean(folder: Path) -> None:
+    """Make an untracked folder survive `git clean -fdx`, which spares folders with a repository of their own.
+
+    It is an empty bare one: editors do not list it, and git started there finds no work tree instead of the person's.
+    """
+    inside = folder / ".git"
+    if (inside / "HEAD").exists():
+        return
+    try:
+        for name in ("objects", "refs"):
+            (inside / name).mkdir(parents=True, exist_ok=True)
+        write_atomically(inside / "config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+        write_atomically(inside / "HEAD", "ref: refs/heads/none\n")
+    except OSError as e:
+        raise build_file_error("write", inside, e) from e
+
+
 def _read_bytes_as_text(path: Path) -> str:
     """Read a file of any encoding so that it can be written back byte for byte."""
     try:

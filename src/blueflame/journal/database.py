@@ -86,6 +86,13 @@ def read_inodes(path: Path) -> tuple[int, int]:
     return _read_inode(path), _read_inode(_wal_path(path))
 
 
+def put_copy_in_place(copy: Path, path: Path) -> None:
+    """Rename a copy to the journal. A -wal of the file that it replaces would be read as a part of it: removed first."""
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    copy.replace(path)
+
+
 def _read_inode(path: Path) -> int:
     try:
         return path.stat().st_ino

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from blueflame.journal.codec import decode_event, encode_event, format_json
-from blueflame.journal.database import explain_errors, open_to_read, open_to_write, read_inodes
+from blueflame.journal.database import explain_errors, open_to_read, open_to_write, put_copy_in_place, read_inodes
 from blueflame.model.errors import JournalError
 from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionEnded, SessionOpened
 from blueflame.model.spend import NO_SPEND, Spend
@@ -64,9 +64,10 @@ class MessageSettlement(NamedTuple):
 class Journal:
     """An open journal file. Close it, or use it in a `with`."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, *, writes: bool = True) -> None:
         self.path = path
         self._db = db
+        self._writes = writes
         self._lock = threading.RLock()
         self._inodes = read_inodes(path)
         self._rescued = ""
@@ -79,13 +80,21 @@ class Journal:
     @classmethod
     def read_only(cls, path: Path) -> Self:
         """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
-        return cls(path, open_to_read(path))
+        return cls(path, open_to_read(path), writes=False)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Close it. If the file was deleted meanwhile it is saved, and that is the reason of any other error."""
+        try:
+            if self._writes and not isinstance(error, JournalError):
+                self._check_file()
+        except JournalError as deleted:
+            if isinstance(error, Exception):
+                raise deleted from error
+        finally:
+            self.close()
 
     def close(self) -> None:
         with self._lock:
@@ -166,8 +175,18 @@ class Journal:
 
     def damage(self) -> tuple[str, ...]:
         """Return what SQLite's integrity check finds; empty when the file is sound."""
-        found = (str(row[0]) for row in self._all("PRAGMA integrity_check(10)"))
-        return tuple(line for line in found if line != "ok")
+        return self._run_check("integrity_check(10)")
+
+    def refuse_damage(self) -> None:
+        """Raise if the file is damaged: before the first write, which could lose what can still be read."""
+        with explain_errors(self.path, "read"):
+            if found := self._run_check("quick_check(1)"):
+                error = sqlite3.DatabaseError(found[0])
+                error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+                raise error
+
+    def _run_check(self, pragma: str) -> tuple[str, ...]:
+        return tuple(str(line) for (line,) in self._all(f"PRAGMA {pragma}") if line != "ok")
 
     def _at(self, session: str, seq: int) -> float:
         return float(self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
@@ -232,12 +251,15 @@ class Journal:
         )
 
     def _rescue(self) -> str:
-        """Save a copy from the open file, which still has everything."""
+        """Save a copy from the open file, which still has everything: in its place, unless another file is there."""
         copy = _find_free_name(self.path)
         try:
             copy.parent.mkdir(exist_ok=True)
             with self._lock, closing(sqlite3.connect(copy)) as db:
                 self._db.backup(db)
+            if read_inodes(self.path)[0] in (0, self._inodes[0]):
+                put_copy_in_place(copy, self.path)
+                return "Its events were saved there again. To go on: `blueflame resume`"
         except (OSError, sqlite3.Error) as error:
             return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
         command = shlex.join(["mv", str(copy), str(self.path)])

@@ -14,7 +14,7 @@ from pathlib import Path
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
 from blueflame.git.locks import remove_stale_locks
-from blueflame.git.repository import exclude_from_status
+from blueflame.git.repository import exclude_from_status, protect_from_clean
 from blueflame.journal.journal import Journal
 from blueflame.memory.registry import build_memory
 from blueflame.model.attempt import PLANNER
@@ -48,7 +48,7 @@ from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
 from blueflame.system.files import remove_drafts, write_atomically
-from blueflame.system.layout import STATE_FOLDER
+from blueflame.system.layout import STATE_FOLDER, make_folder
 
 
 @contextmanager
@@ -60,6 +60,7 @@ def lock_project(project: Project) -> Iterator[Journal]:
     try:
         note = flock.format_lock_note("orchestrator")
         with flock.hold_lock(paths.lock, note), Journal.open(paths.journal) as journal:
+            journal.refuse_damage()
             remove_stale_locks(project.repo, alone=True)
             remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
             write_atomically(paths.resolved_config, format_resolved_json(project.settings))
@@ -73,15 +74,18 @@ def lock_project(project: Project) -> Iterator[Journal]:
 
 
 def prepare_folders(project: Project) -> None:
-    """Make the folders and keep them out of `git status` through .git/info/exclude. Idempotent.
+    """Make the folders and keep `git status` and `git clean` out of them. Idempotent.
 
     Raises Refused where the repository brings such a folder.
     """
     paths = project.paths
     refuse_foreign_state(project.repo, paths)
     paths.make_folders()
+    protect_from_clean(paths.state)
     inside = [f"/{STATE_FOLDER}/"]
     if paths.worktrees.is_relative_to(paths.root):
+        make_folder(paths.worktrees)
+        protect_from_clean(paths.worktrees)
         inside.append(f"/{paths.worktrees.relative_to(paths.root)}/")
     if not paths.tasks_file.is_relative_to(paths.state):
         file = paths.tasks_file.relative_to(paths.root)

@@ -343,6 +343,8 @@ def test_damage_is_found_by_a_check(path: Path) -> None:
         file.write(b"\xff" * 2000)
     with Journal.open(path) as journal:
         assert journal.damage()
+        with pytest.raises(JournalError, match="it is damaged. Restore it from a backup"):
+            journal.refuse_damage()
 
 
 def test_an_event_of_a_newer_version_stops_the_replay(path: Path, journal: Journal) -> None:
@@ -355,18 +357,34 @@ def test_an_event_of_a_newer_version_stops_the_replay(path: Path, journal: Journ
 def test_a_deleted_journal_is_noticed_and_its_content_saved(path: Path, journal: Journal) -> None:
     journal.append(SES, 0, ended(1, 2), 1.0)
     shutil.rmtree(path.parent)
-    with pytest.raises(JournalError, match="deleted or replaced") as caught:
+    with pytest.raises(JournalError, match=r"deleted or replaced .*`blueflame resume`"):
         journal.append(SES, 2, ended(3), 1.0)
-    rescued = path.with_name("journal.db.rescued")
-    assert str(rescued) in str(caught.value)
     with pytest.raises(JournalError, match="deleted or replaced"):
         journal.send(SES, "answer", {}, 1.0)
     journal.close()
-    assert list(path.parent.iterdir()) == [rescued]
-    rescued.rename(path)
+    assert list(path.parent.iterdir()) == [path]
     with Journal.open(path) as again:
         assert [entry.event for entry in again.events(SES)] == ended(1, 2)
         again.append(SES, 2, ended(3), 1.0)
+
+
+def test_a_deleted_journal_is_saved_on_every_way_out(path: Path) -> None:
+    """An error comes first that is not the journal's: the folders of attempts are gone too."""
+    with pytest.raises(JournalError, match="deleted or replaced") as caught, Journal.open(path) as journal:
+        journal.append(SES, 0, ended(1, 2), 1.0)
+        shutil.rmtree(path.parent)
+        raise FileNotFoundError("attempts")
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    with Journal.open(path) as again:
+        assert again.last_seq(SES) == 2
+
+
+def test_a_deleted_journal_is_saved_when_nothing_else_went_wrong(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.append(SES, 0, ended(1, 2), 1.0)
+        shutil.rmtree(path.parent)
+    with Journal.open(path) as again:
+        assert again.last_seq(SES) == 2
 
 
 def test_a_replaced_journal_is_not_written(path: Path, tmp_path: Path, journal: Journal) -> None:
@@ -385,13 +403,15 @@ def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journ
     path.with_name("journal.db-wal").unlink()
     with pytest.raises(JournalError, match="deleted or replaced"):
         journal.append(SES, 2, ended(3), 1.0)
-    with closing(sqlite3.connect(path.with_name("journal.db.rescued"))) as db:
-        assert db.execute("SELECT count(*) FROM events").fetchone() == (2,)
+    journal.close()
+    with Journal.open(path) as again:
+        assert again.last_seq(SES) == 2
 
 
 def test_an_earlier_rescue_is_never_overwritten(path: Path, journal: Journal) -> None:
     path.with_name("journal.db.rescued").write_text("precious")
     path.unlink()
+    path.write_text("another file")
     with pytest.raises(JournalError, match=r"journal.db.rescued2"):
         journal.append(SES, 0, ended(1), 1.0)
     assert path.with_name("journal.db.rescued").read_text() == "precious"

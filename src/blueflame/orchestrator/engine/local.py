@@ -148,6 +148,8 @@ class LocalEngine:
                 case Running():
                     await wait_until_gone(now.pid, now.start_time)
                 case Queued() | Lost():
+                    if (outcome := self._find_removed(attempt)) is not None:
+                        return outcome
                     starts += await self._attend(attempt, starts)
                 case Unknown():
                     if doubted > MAX_UNKNOWN_SECONDS:
@@ -172,15 +174,25 @@ class LocalEngine:
         if coming is not None and read_process_state(coming) is not Alive.DEAD:
             await wait_until_gone(coming.pid, coming.start_time)
             return 0
-        folder = self._folder(attempt)
-        if not (folder / "launch.json").exists() and not (folder / "started").exists():
-            raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
         if starts >= MAX_STARTS:
+            folder = self._folder(attempt)
             log = read_tail(folder / "warden.log", 2000).strip() or "its log is empty"
             raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {log}")
         await asyncio.sleep(PAUSE_SECONDS * starts)
         self._start_warden(attempt)
         return 1
+
+    def _find_removed(self, attempt: str) -> ProcessOutcome | None:
+        """The outcome of an attempt whose folder was removed, after its warden is gone: started again it would differ.
+
+        One that was never submitted is a bug of ours.
+        """
+        folder = self._folder(attempt)
+        if (folder / "launch.json").exists() or (folder / "started").exists() or self._is_starting(attempt):
+            return None
+        if attempt not in self._started:
+            raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
+        return ProcessOutcome(attempt=attempt, reason=ExitReason.LOST, detail=f"{folder} was removed")
 
     def _is_starting(self, attempt: str) -> bool:
         known = self._started.get(attempt)
