@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from blueflame.cli.foreground import get_exit_code
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Ending
+from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
     AttemptStarted,
@@ -175,3 +178,55 @@ def test_the_folders_of_attempts_removed_under_a_session_cost_no_retry(stage: St
     result = stage.run(observers=[Watcher(remove)])
     assert result.session.outcome == "completed"
     assert result.session.tasks["task-001"].retries == 0
+
+
+def test_commits_that_are_gone_from_git_are_made_again(stage: Stage) -> None:
+    """Refs deleted and objects pruned: before, every resume ended with "bad object"."""
+    stage.play(task(1), task(2))
+    _leave_at_changeset(stage)
+    for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+        stage.git("update-ref", "-d", ref)
+    stage.git("reflog", "expire", "--expire=now", "--all")
+    stage.git("gc", "-q", "--prune=now")
+    result = stage.resume({"session": ["continue"]})
+    assert result.session.outcome == "completed"
+    assert "task-001, task-002" in " ".join(result.warnings)
+    assert [result.session.tasks[f"task-00{n}"].retries for n in (1, 2)] == [0, 0]
+    assert "attempt 2" in stage.read("src/1.txt")
+
+
+def test_refs_that_are_gone_from_git_are_set_again(stage: Stage) -> None:
+    stage.play(task(1))
+    _leave_at_changeset(stage)
+    before = stage.git("for-each-ref", "refs/blueflame/attempts")
+    for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame/attempts").split():
+        stage.git("update-ref", "-d", ref)
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.session.tasks["task-001"].attempts == 1
+    assert stage.git("for-each-ref", "refs/blueflame/attempts") == before
+
+
+def test_a_journal_that_has_lost_its_newest_events_is_not_written(stage: Stage) -> None:
+    """Killed, and its -wal file deleted: git knows an attempt that the journal does not."""
+    stage.play(task(1))
+    _leave_at_changeset(stage)
+    journal = stage.root / ".blueflame" / "journal.db"
+    with closing(sqlite3.connect(journal)) as db, db:
+        db.execute("DELETE FROM events WHERE seq >= (SELECT min(seq) FROM events WHERE kind = 'AttemptIntended')")
+    with pytest.raises(JournalError, match=r"lost events of ses-.* task-001 \(attempt 1\)"):
+        stage.resume()
+    assert "AttemptIntended" not in {type(each.event).__name__ for each in stage.look()[1]}
+
+
+def _leave_at_changeset(stage: Stage) -> None:
+    """Die at the gate of a changeset, with the agents' commits in the repository."""
+
+    class Left(Exception):
+        pass
+
+    def leave(_gate: Gate, _session: Session) -> str:
+        raise Left
+
+    with pytest.raises(Left):
+        stage.run({"changeset": [leave]})

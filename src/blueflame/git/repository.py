@@ -151,6 +151,16 @@ def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
         return False
 
 
+def find_missing_commits(repo: Repository, shas: Iterable[str]) -> frozenset[str]:
+    """Return those that are not in the object store."""
+    wanted = sorted(set(shas))
+    if not wanted:
+        return frozenset()
+    asked = "".join(f"{sha}^{{commit}}\n" for sha in wanted)
+    lines = run_git(repo.root, "cat-file", "--batch-check=%(objecttype)", stdin=asked, timeout=300).splitlines()
+    return frozenset(sha for sha, line in zip(wanted, lines, strict=True) if line != "commit")
+
+
 @remember_answers(256)
 def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
     """Whether `newer` contains `older`; a commit is its own ancestor."""

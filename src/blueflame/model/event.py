@@ -40,6 +40,7 @@ class OrchestratorStarted:
     pid: int
     host: str = ""
     version: str = ""
+    missing: tuple[str, ...] = ()  # tasks and changesets whose commits are no longer in the repository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

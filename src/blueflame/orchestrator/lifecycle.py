@@ -35,6 +35,7 @@ from blueflame.orchestrator.preflight import (
     refuse_foreign_state,
 )
 from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.reconcile import find_missing_work, refuse_lost_events
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import load_session
 from blueflame.orchestrator.trust import require_trust
@@ -199,7 +200,10 @@ async def execute_session(
     stop: str = "",
 ) -> Session:
     """Run the session until it ends or is stopped. With `stop` (the reason) it is stopped at once."""
-    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
+    missing = () if stop else await asyncio.to_thread(_reconcile, context, journal, session)
+    if missing:
+        warn(f"commits are no longer in the repository, this work is done again: {', '.join(missing)}")
+    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__, missing=missing)
     async with run_observers(context, journal, session, warn) as ours:
         loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
         if stop:
@@ -207,6 +211,11 @@ async def execute_session(
         with _handle_signals(loop, warn):
             await loop.run(started)
     return session
+
+
+def _reconcile(context: SessionContext, journal: Journal, session: Session) -> tuple[str, ...]:
+    refuse_lost_events(context.repo, session, journal.path)
+    return find_missing_work(context.repo, session)
 
 
 @contextmanager

@@ -82,6 +82,7 @@ from blueflame.session.gates.questions import (
     open_validator_gate,
 )
 from blueflame.session.merging.queue import give_task_back
+from blueflame.session.missing_work import redo_missing
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import ACCOUNT_KINDS, park_after_outage, should_ask, try_account_again
 from blueflame.session.retries import (
@@ -285,8 +286,9 @@ def describe_ending(ended: AttemptOutcome) -> str:
     return ", ".join(words) + (f": {truncate_text(detail)}" if detail else "")
 
 
-def _handle_orchestrator_started(session: Session, _event: OrchestratorStarted, now: float) -> Iterator[Event]:
-    """Try again what failed before, and what waits for a person to put the account in order: they have come back."""
+def _handle_orchestrator_started(session: Session, event: OrchestratorStarted, now: float) -> Iterator[Event]:
+    """Redo what is missing, and try again what failed before or waits for a person: they have come back."""
+    yield from redo_missing(session, event.missing, now)
     yield from retry_all(session)
     if name := session.gate_subjects.get((GateKind.ENVIRONMENT, GateKind.ENVIRONMENT.value)):
         yield GateWithdrawn(gate=name, reason="the session was resumed")

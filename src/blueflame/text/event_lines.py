@@ -158,7 +158,10 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.SessionOpened: lambda e: _join_parts(
         f"session {e.session} on {e.base_branch}{_format_note(_format_overrides(e.overrides))}", e.request
     ),
-    _H.OrchestratorStarted: lambda e: f"process {e.pid}{_format_note(e.host)} runs the session",
+    _H.OrchestratorStarted: lambda e: _join_parts(
+        f"process {e.pid}{_format_note(e.host)} runs the session",
+        f"commits are no longer in the repository: {_join_names(e.missing)}" if e.missing else "",
+    ),
     _H.StopRequested: lambda e: _join_parts("stop now" if e.now else "stop when running agents have ended", e.reason),
     _H.OrchestratorStopped: lambda e: _join_parts("stopped; it can be resumed", e.reason),
     _H.PlanProposed: lambda e: _join_parts(

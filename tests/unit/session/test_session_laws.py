@@ -34,6 +34,7 @@ from blueflame.model.task import Cause, Task, TaskState
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
+from blueflame.session.missing_work import list_needed_commits
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
@@ -286,6 +287,22 @@ def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, d
     cut = data.draw(st.sampled_from(world.transactions))
     again = run(Prompt(world.outcomes, world.journal[:cut]))
     assert story(again.journal) == story(world.journal)
+
+
+def lose_commits(session: Session) -> tuple[Event, ...]:
+    return () if session.ended else (OrchestratorStarted(pid=2, missing=tuple(list_needed_commits(session))),)
+
+
+@laws
+@given(worlds(), st.data())
+def test_commits_lost_at_any_moment_break_nothing(world: Simulation, data: st.DataObject) -> None:
+    run(world)
+    cut = data.draw(st.sampled_from(world.transactions))
+    again = Prompt(world.outcomes, world.journal[:cut])
+    again.send(lose_commits, at=again.now)
+    run(again)
+    assert_in_order(again)
+    assert ended_well(again.session)
 
 
 def what_was_spent_is_the_sum_of_all_endings(world: Simulation) -> None:

@@ -70,6 +70,7 @@ def run(
             if overrides != Overrides():
                 print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
             return run_session(project, journal, load_session(journal, left.id), options)
+        _warn_of_lost_sessions(project, journal)
         handle_stale_checkouts(project, journal, options)
         session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=allow_dirty)
         return run_session(project, journal, session, options)
@@ -126,6 +127,7 @@ def resume(
     with lock_project(project) as journal:
         left = find_unfinished(journal)
         if session is None and left is None:
+            _warn_of_lost_sessions(project, journal)
             raise UsageError("no unfinished session: start one with 'blueflame run --task \"...\"'")
         name = left.id if session is None and left is not None else find_session(journal, session)
         found = load_session(journal, name)
@@ -254,6 +256,19 @@ def print_warnings(project: Project) -> None:
     submodules = [f"submodules are left empty in agents' checkouts: {names}"] if names else []
     for warning in (*project.loaded.warnings, *list_warnings(project), *submodules):
         print_text(f"blueflame: {warning}", err=True)
+
+
+def _warn_of_lost_sessions(project: Project, journal: Journal) -> None:
+    """Say it when git has commits of sessions that the journal has lost: it was deleted, or its -wal file."""
+    from blueflame.orchestrator.reconcile import find_unknown_sessions
+
+    if unknown := find_unknown_sessions(project.repo, {info.id for info in journal.sessions()}):
+        print_text(
+            f"blueflame: the journal {journal.path} knows nothing of {', '.join(unknown)}, whose commits are under "
+            "refs/blueflame/: it was deleted, or has lost its newest events. Put it back if you have a copy; "
+            "'blueflame cleanup' removes what is no longer needed",
+            err=True,
+        )
 
 
 def refuse_unfinished(left: SessionInfo | None) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from blueflame.checks.postcheck import is_within_reach
 from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits, join_landed
 from blueflame.git.rebase import CannotRebase, rebase_onto
-from blueflame.git.repository import Repository
+from blueflame.git.repository import Repository, find_missing_commits
 from blueflame.git.results import keep_failed_result, read_diff
 from blueflame.git.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
@@ -49,9 +49,9 @@ def combine_foundations(repo: Repository, session: Session, attempt: Attempt) ->
 
 
 def find_start(repo: Repository, attempt: Attempt, base: str) -> Start:
-    """Replay the earlier work on the base; work that does not fit there any more is not continued."""
+    """Replay the earlier work on the base; work that is gone or does not fit there is not continued."""
     earlier = attempt.continues
-    if earlier is None:
+    if earlier is None or find_missing_commits(repo, filter(None, (earlier.base, earlier.tip, earlier.unfinished))):
         return Start(base, base)
     head = rebase_onto(repo, earlier.base, earlier.tip, base)
     if isinstance(head, CannotRebase):

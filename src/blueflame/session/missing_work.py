@@ -1,0 +1,46 @@
+"""What follows when commits of the session are no longer in the repository: pruned, or a clone was restored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from blueflame.model.event import BaseMoved, Event, GateWithdrawn, TaskMoved
+from blueflame.model.task import FINISHED, Cause, HistoryResult
+from blueflame.session.cascade import defer_tasks_built_on
+from blueflame.session.merging.queue import trim_changeset
+from blueflame.session.retries import build_history_entry
+from blueflame.session.state import Session
+
+
+def list_needed_commits(session: Session) -> dict[str, str]:
+    """The commits that the session needs, by the task or the changeset that they belong to."""
+    results = {
+        name: record.result.sha
+        for name, record in session.tasks.items()
+        if record.result is not None and record.state not in FINISHED
+    }
+    builds = {name: session.changesets[name].build for name in session.merging}
+    return results | {name: build.commit for name, build in builds.items() if build is not None}
+
+
+def redo_missing(session: Session, missing: Collection[str], now: float) -> Iterator[Event]:
+    """Send back the tasks whose commits are gone, without counting a retry, and build changesets again."""
+    reason = "its commit is no longer in the repository"
+    tasks = [name for name in missing if name in session.tasks]
+    touched = sorted({session.changeset_of[name] for name in tasks if name in session.changeset_of})
+    rebuilt = [name for name in missing if name in session.merging and name not in touched]
+    for gate in session.open_gates.values():
+        if gate.subject in (*tasks, *touched, *rebuilt):
+            yield GateWithdrawn(gate=gate.id, reason=f"{gate.subject}: {reason}")
+    for name in touched:
+        members = [task for task in session.changesets[name].changeset.tasks if task in tasks]
+        yield trim_changeset(session, name, members, f"{', '.join(members)}: {reason}")
+    for name in tasks:
+        if name not in session.changeset_of:
+            entry = build_history_entry(session.tasks[name], HistoryResult.STALE, now, notes=reason)
+            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
+            yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
+    for name in rebuilt:
+        build = session.changesets[name].build
+        assert build is not None, f"{name} has no commit that could be missing"
+        yield BaseMoved(changeset=name, expected=build.base, found=session.base_sha)
