@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, look, task, until, write
+from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, launched, look, task, until, write
 from support.repositories import make_repository, run_git
 from support.snapshots import Snapshots
 
@@ -91,6 +91,31 @@ def test_a_terminal_closed_at_a_gate_leaves_a_session_to_resume(project: Path) -
         screen.expect("(s)kip?")
         screen.type("a\n")
         assert screen.end() == 0
+
+
+def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(program: Path, tmp_path: Path) -> None:
+    script = write(tmp_path / "медленно.yaml", SLOW)
+    decisions = write(tmp_path / "решения.yaml", YES)
+    with start(program, "--script", script, "--decisions-file", decisions) as screen:
+        screen.expect("pondering")
+        screen.close()
+        assert screen.end() == 6
+    assert list((program / ".blueflame" / "logs").glob("crash-*")) == []
+    call("stop", "--now", cwd=program)
+
+
+def test_a_closed_pipe_does_not_end_the_session(program: Path, tmp_path: Path) -> None:
+    """`blueflame run | head -1`."""
+    decisions = write(tmp_path / "решения.yaml", YES)
+    with launched("run", "--task", "Добавь", "--decisions-file", decisions, cwd=program) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.stderr.close()
+        assert process.wait(60) == 0
+    assert found_in(program)["outcome"] == "completed"
+    assert list((program / ".blueflame" / "logs").glob("crash-*")) == []
 
 
 def test_control_c_at_a_gate_stops_in_good_order(project: Path) -> None:

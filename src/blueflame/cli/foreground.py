@@ -17,7 +17,7 @@ from blueflame.cli.console import make_console, print_view
 from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalAnswerer, WaitingAnswerer
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import outlive_output, print_json, print_text
 from blueflame.cli.render.diff import read_item_diff
 from blueflame.cli.render.session import render_summary
 from blueflame.cli.trust import ensure_trust
@@ -103,6 +103,7 @@ def _read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
+@outlive_output()
 def run_session(
     project: Project,
     journal: Journal,
@@ -122,10 +123,13 @@ def run_session(
     if not options.why_silent:
         conversation = AgentChat(console, view)
         context, answerer = replace(context, converse=conversation), AnswererAfterChat(answerer, conversation, console)
+    warn = _build_warner(console)
     try:
-        warn = _build_warner(console)
         asyncio.run(_run_with_ticks(context, journal, session, view, answerer=answerer, warn=warn, until=until))
     except BlueFlameError as error:
+        if session.ended:  # the outcome is recorded: what fails afterwards does not change it
+            warn(str(error))
+            return get_exit_code(session)
         if options.as_json:  # a program gets its one object in any case
             _print_json(session, context, also or {}, error=str(error))
         raise

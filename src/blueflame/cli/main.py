@@ -12,7 +12,7 @@ import click
 
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
-from blueflame.cli.output import print_text
+from blueflame.cli.output import CLOSED, outlive_output, print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
 
@@ -69,6 +69,8 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRNOS and error.filename:
             _print_error(f"cannot use {error.filename}: {error.strerror}; fix that, then run 'blueflame resume'")
             return ExitCode.WORLD
+        if isinstance(error, OSError) and error.errno in CLOSED and error.filename is None:
+            return ExitCode.WORLD  # the pipe or terminal is gone, and with it the place for a message
         return _report_bug(error, argv)
     return result if isinstance(result, int) else ExitCode.OK
 
@@ -78,7 +80,8 @@ def main() -> NoReturn:
 
 
 def _print_error(message: str) -> None:
-    print_text(f"blueflame: {message}", err=True)
+    with outlive_output():
+        print_text(f"blueflame: {message}", err=True)
 
 
 def _report_usage_error(error: click.ClickException) -> int:

@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 import click
 
 from blueflame.text.sanitize import DANGEROUS, clean_text
+
+
+CLOSED = (errno.EPIPE, errno.EIO)  # a pipe, a terminal
+
+
+class _LastingFile(io.FileIO):
+    """A pipe or terminal that may be closed at its other end: what is written afterwards is dropped."""
+
+    def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override] (any buffer)
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            if error.errno not in CLOSED:
+                raise
+            return len(data)
+
+
+@contextmanager
+def outlive_output() -> Iterator[None]:
+    """Go on when standard output is closed (`| head -1`, a terminal window): a session is more than its output."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_make_lasting, before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _make_lasting(stream: TextIO) -> TextIO:
+    try:
+        stream.flush()
+        file = _LastingFile(stream.fileno(), "w", closefd=False)
+    except (OSError, ValueError):  # a test's buffer, or closed from the beginning
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(file), stream.encoding, stream.errors, line_buffering=getattr(stream, "line_buffering", True)
+    )
 
 
 def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:

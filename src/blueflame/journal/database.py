@@ -87,7 +87,7 @@ def read_inodes(path: Path) -> tuple[int, int]:
 
 
 def put_copy_in_place(copy: Path, path: Path) -> None:
-    """Rename a copy to the journal. A -wal of the file that it replaces would be read as a part of it: removed first."""
+    """Rename a copy to the journal. The -wal of the file that it replaces would be read as a part of it, so it goes."""
     for end in ("-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)
     copy.replace(path)

@@ -343,7 +343,7 @@ def test_damage_is_found_by_a_check(path: Path) -> None:
         file.write(b"\xff" * 2000)
     with Journal.open(path) as journal:
         assert journal.damage()
-        with pytest.raises(JournalError, match="it is damaged. Restore it from a backup"):
+        with pytest.raises(JournalError, match=r"it is damaged\. Restore it from a backup"):
             journal.refuse_damage()
 
 
