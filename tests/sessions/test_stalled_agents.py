@@ -144,13 +144,16 @@ class HandClock(SystemClock):
         self.steady += seconds
 
 
+PAUSE = 60.0  # between two checks
+
+
 def working(**changes: object) -> Running:
     return replace(Running(pid=1, start_time=1.0, agent_pid=2, state="working"), **changes)  # type: ignore[arg-type] # test data
 
 
 def test_a_clock_that_jumps_is_no_silence() -> None:
     clock = HandClock()
-    silence = SilenceTimer(clock)
+    silence = SilenceTimer(clock, PAUSE)
     assert silence.measure(working(last_output=clock.wall)) == 0
     said = working(last_output=clock.wall, output_bytes=5)
     clock.pass_by(10)
@@ -161,17 +164,28 @@ def test_a_clock_that_jumps_is_no_silence() -> None:
     assert silence.measure(said) == 15
 
 
+def test_a_time_in_which_we_were_stopped_is_no_silence() -> None:
+    clock = HandClock()
+    silence = SilenceTimer(clock, PAUSE)
+    said = working(last_output=clock.wall)
+    silence.measure(said)
+    clock.pass_by(PAUSE)
+    assert silence.measure(said) == PAUSE
+    clock.pass_by(3600)
+    assert silence.measure(said) == 2 * PAUSE
+
+
 def test_an_agent_met_for_the_first_time_may_have_been_silent_for_long() -> None:
     clock = HandClock()
-    assert SilenceTimer(clock).measure(working(last_output=clock.wall - 90)) == 90
-    assert SilenceTimer(clock).measure(working(state_since=clock.wall - 30)) == 30
-    assert SilenceTimer(clock).measure(working()) == 0
+    assert SilenceTimer(clock, PAUSE).measure(working(last_output=clock.wall - 90)) == 90
+    assert SilenceTimer(clock, PAUSE).measure(working(state_since=clock.wall - 30)) == 30
+    assert SilenceTimer(clock, PAUSE).measure(working()) == 0
 
 
 @pytest.mark.parametrize("state", ["starting", "setup", "stopping", "ended"])
 def test_silence_counts_only_while_it_works(state: str) -> None:
     clock = HandClock()
-    silence = SilenceTimer(clock)
+    silence = SilenceTimer(clock, PAUSE)
     assert silence.measure(working(state=state, state_since=clock.wall - 90)) == 0
     clock.pass_by(60)
     assert silence.measure(working(state_since=clock.wall - 1)) == 1

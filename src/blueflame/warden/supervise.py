@@ -32,6 +32,7 @@ WHAT_TO_DO = (
     " the call if you still need it."
 )
 POLL_SECONDS = 0.25  # seconds between two checks of output, clock and cancel file
+MAX_TURN_SECONDS = 2.0  # between two checks; after more than that, the warden itself did not run
 LEFTOVER_GRACE = 2.0  # for processes that an agent left behind
 KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
 
@@ -114,7 +115,7 @@ def supervise_child(
 ) -> ProcessEnding:
     """Wait until the child has ended. Other processes that it started may still run, unless it had to be ended.
 
-    The clocks stop while the agent waits for its model.
+    The clocks stop while the agent waits for its model, and while the warden is stopped with it.
     """
     pid = child.pid
     looked = time.monotonic()
@@ -184,18 +185,31 @@ def describe_time_left(left: float, timeout: float) -> str:
 def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:
     """Return the time, and how much of the time since `looked` does not count."""
     now = time.monotonic()
-    gateway = attempt.gateway
-    if gateway is None:
-        return now, 0.0
-    gateway.read_messages()
-    parked = gateway.parked or {}
-    if bool(parked) != bool(attempt.status.parked):
-        touch_file(attempt.launch.signal)
-    held = now - looked if parked and attempt.status.parked else 0.0
-    attempt.status.parked = parked
+    held = now - looked if _update_parked(attempt) else compute_pause(now - looked)
     attempt.status.held += held
     attempt.spool.grew_at += held
     return now, held
+
+
+def _update_parked(attempt: SupervisedAttempt) -> bool:
+    """Ask the gateway whether the agent waits for its model; True if it did so since the last look."""
+    gateway = attempt.gateway
+    if gateway is None:
+        return False
+    gateway.read_messages()
+    parked, before = gateway.parked or {}, attempt.status.parked
+    if bool(parked) != bool(before):
+        touch_file(attempt.launch.signal)
+    attempt.status.parked = parked
+    return bool(parked and before)
+
+
+def compute_pause(seconds: float) -> float:
+    """How much of the time between two turns was a pause of the machine: stopped processes, a frozen container.
+
+    A turn waits for POLL_SECONDS at most. A machine that sleeps needs nothing: the monotonic clock sleeps, too.
+    """
+    return seconds - POLL_SECONDS if seconds > MAX_TURN_SECONDS else 0.0
 
 
 def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:

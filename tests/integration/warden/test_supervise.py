@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.warden.supervise import describe_time_left
+from blueflame.warden.supervise import MAX_TURN_SECONDS, POLL_SECONDS, compute_pause, describe_time_left
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,9 @@ from blueflame.warden.supervise import describe_time_left
 )
 def test_an_agent_is_warned_when_a_fifth_of_its_time_is_left(left: float, timeout: float, words: str) -> None:
     assert describe_time_left(left, timeout) == words
+
+
+def test_only_a_turn_that_took_far_too_long_was_a_pause() -> None:
+    assert compute_pause(POLL_SECONDS) == 0
+    assert compute_pause(MAX_TURN_SECONDS) == 0
+    assert compute_pause(3600) == 3600 - POLL_SECONDS

@@ -71,6 +71,21 @@ def test_an_agent_that_ignores_term_is_killed_after_the_grace(folder: Path) -> N
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("cancelled", None, signal.SIGKILL)
 
 
+def test_the_time_of_an_agent_does_not_pass_while_all_is_stopped(folder: Path) -> None:
+    """A container that is frozen, or SIGSTOP to everything."""
+    write_launch(folder, "sh", "-c", "echo $$ > agent; mkfifo go; cat go", timeout=2)
+    with running_warden(folder) as warden:
+        agent = read_pid(folder / "agent")
+        for pid in (warden.pid, agent):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(2.5)  # the fault itself: longer than the agent's whole time
+        for pid in (agent, warden.pid):
+            os.kill(pid, signal.SIGCONT)
+        (folder / "go").write_text("go\n")
+        assert warden.wait(20) == 0
+    assert read_outcome(folder)["reason"] == "exited"
+
+
 def test_a_stopped_agent_is_ended(folder: Path) -> None:
     ended = run_warden(write_launch(folder, "sh", "-c", "kill -STOP $$", timeout=0.3, grace=5))
 

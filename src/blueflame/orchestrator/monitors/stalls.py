@@ -10,6 +10,7 @@ from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 
 POLLS_PER_TIMEOUT = 4  # within limits.stall_timeout
+MAX_DELAY_SECONDS = 5.0  # of a check on a busy machine
 
 
 async def watch_for_stall(context: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
@@ -17,9 +18,10 @@ async def watch_for_stall(context: SessionContext, session: Session, attempt: st
     limits = context.settings.limits
     if not limits.stall_timeout:
         return
-    silence = SilenceTimer(context.clock)
+    pause = min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT)
+    silence = SilenceTimer(context.clock, pause)
     while True:
-        await context.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
+        await context.clock.sleep(pause)
         seconds = silence.measure(await context.engine.inspect(attempt))
         now = context.clock.now()
         if is_stall_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
@@ -27,16 +29,22 @@ async def watch_for_stall(context: SessionContext, session: Session, attempt: st
 
 
 class SilenceTimer:
-    """Measures an agent's silence by the monotonic clock: a jump of the wall clock is no silence."""
+    """Measures an agent's silence by the monotonic clock: a jump of the wall clock is no silence.
 
-    def __init__(self, clock: SystemClock) -> None:
-        self._clock = clock
+    Nor is a time in which we did not look ourselves: our process was stopped, and perhaps the agent with it.
+    """
+
+    def __init__(self, clock: SystemClock, pause: float) -> None:
+        self._clock, self._pause = clock, pause
         self._heard: tuple[object, ...] | None = None
         self._since = self._looked_at = clock.monotonic()
 
     def measure(self, status: AttemptStatus) -> float:
         """Return the seconds of silence; 0 during setup, while it waits for its model and while it is being ended."""
         now = self._clock.monotonic()
+        missed = now - self._looked_at - self._pause
+        if missed > MAX_DELAY_SECONDS:
+            self._since, self._looked_at = self._since + missed, self._looked_at + missed
         if not isinstance(status, Running) or status.state != "working" or status.parked:
             self._heard, self._since = ("not working",), now
             return 0.0
