@@ -11,7 +11,20 @@ from typing import Any
 
 import pytest
 
-from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, launched, look, task, until, write
+from support.command_line import (
+    YES,
+    Terminal,
+    at_terminal,
+    call,
+    configure,
+    found_in,
+    here,
+    launched,
+    look,
+    task,
+    until,
+    write,
+)
 from support.repositories import make_repository, run_git
 from support.snapshots import Snapshots
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptEnded, AttemptIntended
+from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, JournalEntry
+from blueflame.model.gate import Gate
 from blueflame.orchestrator.lifecycle import prepare_folders
-from support.sessions import Stage, git, make_stage, task, writes
+from blueflame.session.state import Session
+from support.sessions import Stage, Watcher, git, make_stage, task, writes
 
 
 def test_paths_with_spaces_and_other_alphabets_work(stage: Stage) -> None:
@@ -122,3 +124,44 @@ def test_our_folders_never_show_in_git_status_while_agents_work(stage: Stage) ->
     exclude = (stage.root / ".git/info/exclude").read_text()
     prepare_folders(stage.project())
     assert (stage.root / ".git/info/exclude").read_text() == exclude, "written once"
+
+
+def test_a_base_branch_that_is_deleted_is_asked_about_by_its_name(stage: Stage) -> None:
+    stage.git("checkout", "-q", "--detach")
+
+    def delete(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, ChangesetsFormed):
+            stage.git("branch", "-m", "main", "trunk")
+
+    def restore(gate: Gate, _session: Session) -> str:
+        assert "base branch main no longer exists" in gate.title
+        assert [option.name for option in gate.options] == ["retry", "stop"]
+        stage.git("branch", "-m", "trunk", "main")
+        return "retry"
+
+    stage.play(task(1))
+    result = stage.run({"base": [restore]}, observers=[Watcher(delete)])
+    assert result.session.outcome == "completed"
+    assert "src/1.txt" in stage.files()
+
+
+@pytest.mark.parametrize("choice", ["retry", "use"])
+def test_a_base_branch_that_is_replaced_is_asked_about(stage: Stage, choice: str) -> None:
+    old = stage.head()
+    other = stage.git("commit-tree", "-p", "main~1", "-m", "chore(task-000): another history", "main^{tree}").strip()
+    stage.git("checkout", "-q", "--detach")
+
+    def replace_it(gate: Gate, _session: Session) -> str:
+        stage.git("branch", "-f", "main", other)
+        return "approve"
+
+    def answer(gate: Gate, _session: Session) -> str:
+        assert f"main was replaced: {other[:12]} does not contain {old[:12]}" in gate.title
+        if choice == "retry":
+            stage.git("branch", "-f", "main", old)
+        return choice
+
+    stage.play(task(1))
+    result = stage.run({"changeset": [replace_it], "base": [answer]})
+    assert result.session.outcome == "completed"
+    assert ("another history" in stage.git("log", "--format=%s", "main")) == (choice == "use")

@@ -9,12 +9,14 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from blueflame.text.sanitize import DANGEROUS, clean_text
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 CLOSED = (errno.EPIPE, errno.EIO)  # a pipe, a terminal
 
@@ -22,13 +24,13 @@ CLOSED = (errno.EPIPE, errno.EIO)  # a pipe, a terminal
 class _LastingFile(io.FileIO):
     """A pipe or terminal that may be closed at its other end: what is written afterwards is dropped."""
 
-    def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override] (any buffer)
+    def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data) or 0
         except OSError as error:
             if error.errno not in CLOSED:
                 raise
-            return len(data)
+            return memoryview(data).nbytes
 
 
 @contextmanager

@@ -122,10 +122,14 @@ def read_branch_head(repo: Repository, branch: str) -> str:
 
     Read from the file of the ref if there is one: git renames it into place, so it is complete.
     """
-    found = _read_loose_head(repo, branch) or _ask_branch_head(repo.root, branch)
+    found = find_branch_head(repo, branch)
     if found is None:
         raise GitFailed(f"the branch {branch} no longer exists in {repo.root}")
     return found
+
+
+def find_branch_head(repo: Repository, branch: str) -> str | None:
+    return _read_loose_head(repo, branch) or _ask_branch_head(repo.root, branch)
 
 
 def _read_loose_head(repo: Repository, branch: str) -> str | None:

@@ -430,6 +430,23 @@ class BaseMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BaseLost:
+    """The base branch was deleted or renamed (`found` is empty), or no longer contains what was built on."""
+
+    branch: str
+    expected: str
+    found: str = ""
+    related: bool = False  # what was found shares history with what was expected, so work can be merged onto it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseAdopted:
+    """A person chose to go on from a replaced base branch."""
+
+    sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
     changeset: str
     before: str
@@ -546,6 +563,8 @@ Event: TypeAlias = (
     | ConflictResolved
     | ChangesetJudged
     | BaseMoved
+    | BaseLost
+    | BaseAdopted
     | Landed
     | PullRequestOpened
     | LandingUndone

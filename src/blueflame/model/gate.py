@@ -21,6 +21,7 @@ class GateKind(StrEnum):
     STALL = "stall"  # an agent is silent: wait or kill
     OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
     TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
+    BASE = "base"  # the base branch is gone or was replaced: look again, use what is there, stop
     RESUME = "resume"  # an unfinished session was found: resume or fresh
     STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
 
@@ -120,6 +121,11 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("keep", "continue with the unchanged tasks"),
         Option("stop", "stop here; the session can be resumed"),
     ),
+    GateKind.BASE: (
+        Option("retry", "look again, after you have restored the branch"),
+        Option("use", "go on from what is there; commits that the work was built on land with it"),
+        Option("stop", "stop here; the session can be resumed"),
+    ),
     GateKind.RESUME: (
         Option("resume", "continue the unfinished session"),
         Option("fresh", "end it and start a new session"),
@@ -145,6 +151,7 @@ WHEN_OPENED: Mapping[GateKind, str] = {
     GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
     GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",
     GateKind.TASKS: "You changed the exported tasks file, a new cycle begins, and the file cannot be used.",
+    GateKind.BASE: "The base branch was deleted, renamed or replaced by history without what the session has built on.",
     GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
     GateKind.STALE: "Checkouts of earlier sessions were found, and `cleanup.stale_worktrees` is `ask`.",
 }

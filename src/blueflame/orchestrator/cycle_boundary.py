@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
-from blueflame.git.repository import read_branch_head
 from blueflame.model.errors import BlueFlameError, ConfigError
 from blueflame.model.event import (
+    BaseLost,
     ConfigDrifted,
     CycleStarted,
     EditDismissed,
@@ -18,6 +18,7 @@ from blueflame.model.event import (
     TasksImported,
     WaveStarted,
 )
+from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.session.effects import CrossBoundary
@@ -37,8 +38,8 @@ async def cross_boundary(
         return [edit]
     if effect.stage:
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
-    base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
-    return [CycleStarted(cycle=effect.cycle, base_sha=base)]
+    base = await asyncio.to_thread(read_base, context.repo, session)
+    return [base if isinstance(base, BaseLost) else CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 
 def _read_edit(context: SessionContext, session: Session) -> Event | None:

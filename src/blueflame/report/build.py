@@ -345,6 +345,8 @@ INCIDENT_KINDS: Mapping[type, str] = {
     happened.ChangesetTrimmed: "merge",
     happened.ChangesetConflicted: "merge",
     happened.BaseMoved: "merge",
+    happened.BaseLost: "merge",
+    happened.BaseAdopted: "merge",
     happened.LandingUndone: "merge",
     happened.HookRan: "hook",
 }

@@ -23,6 +23,7 @@ from blueflame.model.event import (
     AttemptEnded,
     AttemptStalled,
     AttemptStarted,
+    BaseLost,
     ChangesetEvicted,
     ChangesetJudged,
     ChangesetTrimmed,
@@ -71,6 +72,7 @@ from blueflame.session.environment import should_ask as should_ask_about_environ
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.answers import handle_answer
 from blueflame.session.gates.questions import (
+    open_base_gate,
     open_drift_gate,
     open_environment_gate,
     open_overlap_gate,
@@ -468,6 +470,11 @@ def _handle_config_drifted(session: Session, event: ConfigDrifted, _now: float) 
         yield open_drift_gate(session, event)
 
 
+def _handle_base_lost(session: Session, event: BaseLost, _now: float) -> Iterator[Event]:
+    if not session.is_asking(GateKind.BASE):
+        yield open_base_gate(session, event)
+
+
 def _handle_gate_answered(session: Session, event: GateAnswered, now: float) -> Iterator[Event]:
     yield from handle_answer(session, session.open_gates[event.gate], event.answer, now)
 
@@ -495,5 +502,6 @@ HANDLERS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     TasksImported: handle_tasks_imported,
     EditRefused: _handle_edit_refused,
     ConfigDrifted: _handle_config_drifted,
+    BaseLost: _handle_base_lost,
     GateAnswered: _handle_gate_answered,
 }

@@ -15,7 +15,7 @@ from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
 from blueflame.session.state import HookDue, Phase, Session, build_validation_key
 
-GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
+GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS, GateKind.BASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def is_held_by_hook(session: Session, task: str) -> bool:
 
 def _list_merge_steps(session: Session) -> Iterator[Effect]:
     name = find_next_changeset(session)
-    if name is None:
+    if name is None or session.is_asking(GateKind.BASE):
         return
     state = session.changesets[name].state
     if state is ChangesetState.FORMED:

@@ -26,6 +26,7 @@ APPROVING_ANSWERS = {
     GateKind.ENVIRONMENT: Answer(choice="retry"),
     GateKind.OVERLAP: Answer(choice="ignore"),
     GateKind.TASKS: Answer(choice="keep"),
+    GateKind.BASE: Answer(choice="retry"),
 }
 
 

@@ -236,6 +236,8 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     ),
     _H.ChangesetEvicted: lambda e: _join_parts(f"{e.changeset} cannot land", e.reason, _join_names(e.paths)),
     _H.ChangesetJudged: lambda e: _join_parts(f"{e.changeset}: {e.choice}", e.note),
+    _H.BaseLost: lambda e: f"the base branch {e.branch} {'was replaced' if e.found else 'no longer exists'}",
+    _H.BaseAdopted: lambda e: f"the session goes on from {e.sha[:12]}",
     _H.BaseMoved: lambda e: f"the base moved from {e.expected[:12]} to {e.found[:12]}; {e.changeset} is built again",
     _H.Landed: lambda e: _join_parts(f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout),
     _H.PullRequestOpened: lambda e: _join_parts(f"{e.changeset} was pushed as {e.branch} ({e.commit[:12]})", e.url),

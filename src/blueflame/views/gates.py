@@ -140,6 +140,7 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
     GateKind.STALL: _build_stall,
     GateKind.OVERLAP: _build_overlap,
     GateKind.TASKS: lambda session, gate: _build_list("Tasks file", session, gate.evidence.get("problems", ())),
+    GateKind.BASE: lambda session, gate: _build_list("Base branch", session, gate.evidence.get("ways", ())),
     GateKind.RESUME: _build_resume,
     GateKind.STALE: lambda session, gate: _build_list("Left behind", session, (gate.title,)),
 }

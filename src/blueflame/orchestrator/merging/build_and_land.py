@@ -13,11 +13,12 @@ from blueflame.git.landing import Advanced, Dirty, advance_branch
 from blueflame.git.merge_sides import MergeSide, read_changed_files
 from blueflame.git.merging import find_tree
 from blueflame.git.rebase import CannotRebase
-from blueflame.git.repository import Repository, read_branch_head
+from blueflame.git.repository import Repository
 from blueflame.git.secret_scan import scan_changeset
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord, Conflict
 from blueflame.model.errors import WorldError
 from blueflame.model.event import (
+    BaseLost,
     BaseMoved,
     ChangesetBuilt,
     ChangesetEvicted,
@@ -29,6 +30,7 @@ from blueflame.model.event import (
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks
 from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
@@ -69,7 +71,9 @@ async def build_changeset(
         mode=context.settings.landing.mode,
         rules=build_commit_rules(context.repo, context.settings),
     )
-    base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
+    base = await asyncio.to_thread(read_base, context.repo, session)
+    if isinstance(base, BaseLost):
+        return [base]
     on_base = await asyncio.to_thread(find_base_checks, context, session, base)
     known.update(on_base)
     events = await build_on_base(site, session, changeset.id, base)
@@ -148,6 +152,8 @@ async def land_changeset(
     assert build is not None, f"{effect.changeset} was approved without a build"
     if context.settings.landing.mode == PULL_REQUEST:
         return await asyncio.to_thread(open_pull_request, context, session, record, build)
+    if isinstance(lost := await asyncio.to_thread(read_base, context.repo, session), BaseLost):
+        return [lost]
     done = await asyncio.to_thread(advance_branch, context.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]

@@ -8,6 +8,8 @@ from typing import Any
 
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import (
+    BaseAdopted,
+    BaseLost,
     BaseMoved,
     ChangesetBuilt,
     ChangesetConflicted,
@@ -96,6 +98,14 @@ def _apply_base_moved(session: Session, event: BaseMoved, _at: float) -> None:
     _put_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.FORMED, build=None))
 
 
+def _apply_base_lost(_session: Session, _event: BaseLost, _at: float) -> None:
+    """Nothing: the gate that asks about it is a separate event."""
+
+
+def _apply_base_adopted(session: Session, event: BaseAdopted, _at: float) -> None:
+    session.base_sha = event.sha
+
+
 def _apply_landed(session: Session, event: Landed, _at: float) -> None:
     move_base(session, event.after)
     session.landings = (*session.landings, event.changeset)
@@ -130,6 +140,8 @@ CHANGESET_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     ChangesetConflicted: _apply_changeset_conflicted,
     ConflictResolved: _apply_conflict_resolved,
     BaseMoved: _apply_base_moved,
+    BaseLost: _apply_base_lost,
+    BaseAdopted: _apply_base_adopted,
     Landed: _apply_landed,
     PullRequestOpened: _apply_pull_request_opened,
     LandingUndone: _apply_landing_undone,

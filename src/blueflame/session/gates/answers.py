@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from blueflame.model.event import (
     AttemptCancelled,
+    BaseAdopted,
     BudgetRaised,
     ChangesetJudged,
     ConfigAdopted,
@@ -192,6 +193,10 @@ def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> 
     yield EditDismissed(digest=str(gate.evidence["digest"]))
 
 
+def _adopt_base(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    yield BaseAdopted(sha=str(gate.evidence["found"]))
+
+
 def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
     assert session.drift is not None, "a drift gate is opened by a drift"
     yield ConfigAdopted(digest=session.drift.digest, limits=session.drift.limits)
@@ -239,4 +244,7 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.TASKS, "read"): _change_nothing,  # the boundary is crossed again, which reads the file
     (GateKind.TASKS, "keep"): _keep_tasks,
     (GateKind.TASKS, "stop"): _stop_orchestrator,
+    (GateKind.BASE, "retry"): _change_nothing,  # what needed the branch looks for it again
+    (GateKind.BASE, "use"): _adopt_base,
+    (GateKind.BASE, "stop"): _stop_orchestrator,
 }

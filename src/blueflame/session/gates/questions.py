@@ -7,7 +7,15 @@ from typing import Any
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.event import ConfigDrifted, EditRefused, EnvironmentFailed, GateOpened, OverlapSeen, RuntimeParked
+from blueflame.model.event import (
+    BaseLost,
+    ConfigDrifted,
+    EditRefused,
+    EnvironmentFailed,
+    GateOpened,
+    OverlapSeen,
+    RuntimeParked,
+)
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
@@ -41,6 +49,7 @@ SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.STALL: "wait",
     GateKind.OVERLAP: "ignore",
     GateKind.TASKS: "stop",
+    GateKind.BASE: "stop",
     GateKind.RESUME: "quit",
     GateKind.STALE: "keep",
 }
@@ -249,6 +258,22 @@ def open_tasks_gate(session: Session, event: EditRefused) -> GateOpened:
     title = "The changed tasks file cannot be used; nothing was taken from it."
     evidence = {"problems": list(event.problems), "digest": event.digest}
     return _open_gate(session, GateKind.TASKS, GateKind.TASKS.value, title, evidence=evidence)
+
+
+def open_base_gate(session: Session, event: BaseLost) -> GateOpened:
+    title = f"The base branch {event.branch} no longer exists; the session has built on {event.expected[:12]}."
+    if event.found:
+        title = (
+            f"The base branch {event.branch} was replaced: {event.found[:12]} does not contain {event.expected[:12]}, "
+            "which the session has built on."
+        )
+    ways = [
+        f"put it back: git branch {'-f ' if event.found else ''}{event.branch} {event.expected[:12]}",
+        "a renamed one: git branch -m NEW-NAME " + event.branch,
+    ]
+    evidence = {"branch": event.branch, "expected": event.expected, "found": event.found, "ways": ways}
+    without = set() if event.related else {"use"}
+    return _open_gate(session, GateKind.BASE, event.branch, title, without=without, evidence=evidence)
 
 
 def build_resume_gate(session: Session) -> Gate:
