@@ -165,3 +165,37 @@ def test_a_base_branch_that_is_replaced_is_asked_about(stage: Stage, choice: str
     result = stage.run({"changeset": [replace_it], "base": [answer]})
     assert result.session.outcome == "completed"
     assert ("another history" in stage.git("log", "--format=%s", "main")) == (choice == "use")
+
+
+ROT = "tr 'a-y' 'b-z'", "tr 'b-z' 'a-y'"  # a filter as Git LFS is one: what git stores is not what the file has
+
+
+@pytest.fixture
+def filtered(stage: Stage) -> Stage:
+    clean, smudge = ROT
+    stage.git("config", "filter.rot.clean", clean)
+    stage.git("config", "filter.rot.smudge", smudge)
+    stage.git("config", "filter.rot.required", "true")
+    stage.commit(".gitattributes", "*.dat filter=rot\n")
+    stage.commit("src/old.dat", "abc\n")
+    assert stage.read("src/old.dat") == "bcd\n"
+    return stage
+
+
+def test_other_files_land_beside_filtered_ones_and_the_checkout_stays_clean(filtered: Stage) -> None:
+    filtered.play(task(1), task(2))
+    result = filtered.run()
+    assert result.session.outcome == "completed"
+    assert filtered.git("status", "--porcelain") == ""
+    assert (filtered.root / "src/old.dat").read_text() == "abc\n"
+
+
+def test_a_result_that_changes_a_filtered_file_is_refused(filtered: Stage) -> None:
+    filtered.reconfigure(limits={"max_retries": 0})
+    filtered.play(task(1, locks=["src/old.dat"]), workers={1: writes("src/old.dat", "xyz")})
+    result = filtered.run({"session": ["stop"]})
+    (ended,) = (each.ended for each in result.of(AttemptEnded) if "worker" in each.attempt)
+    assert [str(violation) for violation in ended.violations] == [
+        "filtered_path: src/old.dat (git stores it through the filter rot, which agents do not have)"
+    ]
+    assert filtered.git("status", "--porcelain") == ""

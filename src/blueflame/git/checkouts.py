@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from blueflame.git.command import find_identity, read_settings, run_git
+from blueflame.git.filters import build_unfiltered_args
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
@@ -52,7 +53,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
     _init_with_alternates(repo, path, base)
     # No agent has run there yet, so git may run in it; afterwards it may not.
     place = ("--detach", base) if branch is None else ("--no-track", "-b", branch, base)
-    run_git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
+    run_git(path, *build_unfiltered_args(repo.root), "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
     if head and head != base:
         run_git(path, "reset", "-q", "--soft", head)
     _write_record(path, replace(wanted, ready=True))

@@ -250,11 +250,20 @@ def _show_dry_run(project: Project, request: Request, workflow: str | None, opti
 
 
 def print_warnings(project: Project) -> None:
+    from blueflame.git.filters import find_used_filters
     from blueflame.orchestrator.lifecycle import list_warnings
 
     names = ", ".join(project.repo.submodules)
     submodules = [f"submodules are left empty in agents' checkouts: {names}"] if names else []
-    for warning in (*project.loaded.warnings, *list_warnings(project), *submodules):
+    filters = ", ".join(find_used_filters(project.repo, project.repo.base_sha))
+    filtered = (
+        [
+            f"files of the git filter {filters} are in agents' checkouts as git stores them, and no result may change them"
+        ]
+        if filters
+        else []
+    )
+    for warning in (*project.loaded.warnings, *list_warnings(project), *submodules, *filtered):
         print_text(f"blueflame: {warning}", err=True)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
+from blueflame.git.filters import find_filtered_paths
 from blueflame.git.repository import is_usable, list_tree_files
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
 from blueflame.git.secret_scan import scan_result
@@ -203,13 +204,15 @@ def find_violations(
     """The third wall: check the pinned commits against the policy file that the watcher used."""
     policy = load_policy(context.engine.mirror(finished.attempt.id) / "policy.json")
     secrets, base = context.settings.validation.secrets, finished.base
+    changes = list_changes(context.repo, base, found.tip)
     also = (
+        *find_filtered_paths(context.repo, (change.path for change in changes if change.status != "D")),
         *scan_result(context.repo, base, found.tip, secrets),
         *compare_fingerprint(context, finished.attempt),
         *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return check_result(
-        list_changes(context.repo, base, found.tip),
+        changes,
         found.commits,
         allowed_paths=policy.allowed_paths.written,
         blocked_paths=policy.blocked_paths.written,

@@ -1,0 +1,38 @@
+"""Clean and smudge filters: found by attribute and by configuration; one without the other does nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blueflame.git.filters import find_filtered_paths, find_used_filters
+from blueflame.git.repository import Repository, open_repository
+from support.repositories import run_git
+
+
+@pytest.fixture
+def attributed(repo: Path) -> Path:
+    (repo / "данные").mkdir()
+    (repo / "данные" / ".gitattributes").write_text("*.bin filter=lfs -text\n")
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-qm", "attributes")
+    return repo
+
+
+def read(root: Path) -> Repository:
+    return open_repository(root, base_branch="main")
+
+
+def test_a_filter_that_is_named_and_configured_is_found(attributed: Path) -> None:
+    run_git(attributed, "config", "filter.lfs.process", "git-lfs filter-process")
+    repo = read(attributed)
+    assert find_used_filters(repo, repo.base_sha) == ("lfs",)
+    found = find_filtered_paths(repo, ["данные/a.bin", "a.bin", "данные/a.txt"])
+    assert [violation.path for violation in found] == ["данные/a.bin"]
+
+
+def test_a_filter_that_is_not_configured_is_none(attributed: Path) -> None:
+    repo = read(attributed)
+    assert find_used_filters(repo, repo.base_sha) == ()
+    assert find_filtered_paths(repo, ["данные/a.bin"]) == ()
