@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.health import Health, HealthReport
-from blueflame.model.spend import Budget
 from blueflame.system.files import build_file_error, write_atomically
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3  # 3: the limit of a budget in dollars, before in millionths
 
 KILLED_ENDINGS = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
 
@@ -41,7 +40,7 @@ class AgentRow:
     worktree: str | None = None
     cost_usd: float = 0.0
     tokens_used: int = 0
-    budget: Budget
+    budget: Mapping[str, object]  # unit: usd | tokens; limit in dollars or tokens, null without a limit
 
 
 ENDED = HealthReport(state=Health.ENDED)
@@ -66,7 +65,7 @@ def build_agent_row(record: AttemptRecord, seen: HealthReport = ENDED) -> AgentR
         worktree=record.worktree,
         cost_usd=spend.usd,
         tokens_used=spend.tokens,
-        budget=record.attempt.budget,
+        budget={"unit": record.attempt.budget.unit.value, "limit": record.attempt.budget.amount},
     )
 
 

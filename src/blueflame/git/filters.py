@@ -20,7 +20,7 @@ DRIVER_KEYS = r"^filter\..*\.(clean|smudge|process)$"
 
 @lru_cache(maxsize=16)
 def list_filter_drivers(root: Path) -> tuple[str, ...]:
-    """The filters that the person's git would run, by name. Asked once: settings like these do not change in between."""
+    """The filters that the person's git would run, by name. Asked once: such settings do not change in between."""
     names = split_nul(try_git(root, "config", "-z", "--name-only", "--get-regexp", DRIVER_KEYS).out)
     return tuple(sorted({name.split(".", 1)[1].rpartition(".")[0] for name in names}))
 
@@ -43,7 +43,7 @@ def find_used_filters(repo: Repository, sha: str) -> tuple[str, ...]:
 
 
 def find_filtered_paths(repo: Repository, paths: Iterable[str]) -> tuple[Violation, ...]:
-    """Report the paths that the person's git filters: their content as an agent commits it is not what it would store."""
+    """Report the paths that the person's git filters: what an agent commits there is not what it would store."""
     drivers, asked = list_filter_drivers(repo.root), "".join(f"{path}\0" for path in paths)
     if not drivers or not asked:
         return ()

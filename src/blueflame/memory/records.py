@@ -72,13 +72,13 @@ def _build_summary(session: Session) -> SessionSummary:
     for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
         if record.ended is not None and record.ended.spend.micro_usd:
             spent.setdefault(record.attempt.role, []).append(record.ended.spend.micro_usd)
-    landed = session.landings[-1] if session.landings else session.base_sha
+    last = session.changesets[session.landings[-1]].landed_as if session.landings else None
     return SessionSummary(
         key=f"session:{session.id}",
         origin=Origin(
             session=session.id,
             at=session.opened_at,
-            commit=landed,
+            commit=last or session.base_sha,
             source=Source.PERSON,
             micro_usd=session.spend.micro_usd,
         ),

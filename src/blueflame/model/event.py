@@ -179,6 +179,7 @@ class TaskMoved:
     result: Result | None = None
     history: HistoryEntry | None = None
     scratch: bool = False  # the next attempt starts from the base, without the earlier work
+    keeps_retries: bool = False  # a new cycle gives it another attempt, but not all of its retries again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

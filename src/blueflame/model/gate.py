@@ -65,7 +65,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("approve", "start the work"),
         Option("edit", "change the plan in your editor"),
         Option("replan", "ask the planner again, with your notes", needs_note=True),
-        Option("quit", "end the session, nothing was changed"),
+        Option("quit", "end the session without starting this work"),
     ),
     GateKind.CHANGESET: (
         Option("approve", "land it on the base branch"),

@@ -68,6 +68,13 @@ class Budget:
     def measure(self, spend: Spend) -> int:
         return spend.micro_usd if self.unit is Unit.USD else spend.tokens
 
+    @property
+    def amount(self) -> float | int | None:
+        """The limit in dollars or tokens, for other programs; None without a limit."""
+        if self.unlimited:
+            return None
+        return self.limit / 1_000_000 if self.unit is Unit.USD else self.limit
+
     def format_amount(self, amount: int) -> str:
         return f"${amount / 1_000_000:.2f}" if self.unit is Unit.USD else f"{amount:,} tokens"
 

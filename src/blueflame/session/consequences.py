@@ -223,7 +223,7 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         yield from _complete_task(session, attempt, ended)
     elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
-        entry = _build_failure_entry(record, attempt, ended, reason, now)
+        entry = _build_failure_entry(session, record, attempt, ended, reason, now)
         if session.attempts[attempt.id].restarts:
             yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
             yield from _block_if_dependency_failed(session, attempt.subject)
@@ -258,7 +258,7 @@ def _fail_task(
     exhausted = is_task_budget_exhausted(session, attempt.subject, ended.spend)
     if exhausted:
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
-    entry = _build_failure_entry(record, attempt, ended, reason, now)
+    entry = _build_failure_entry(session, record, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
     if record.retries < session.limits.max_retries and not exhausted:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
@@ -274,9 +274,9 @@ def _block_if_dependency_failed(session: Session, task: str) -> Iterator[Event]:
 
 
 def _build_failure_entry(
-    record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float
+    session: Session, record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float
 ) -> HistoryEntry:
-    entry = build_history_entry(record, HistoryResult.FAILED, now, notes=notes)
+    entry = build_history_entry(session, record, HistoryResult.FAILED, now, notes=notes)
     return replace(entry, agent_id=attempt.agent_id, cost_usd=ended.spend.usd, tokens_used=ended.spend.tokens)
 
 
@@ -382,7 +382,7 @@ def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> 
 def _handle_changeset_evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
     tasks = session.changesets[event.changeset].changeset.tasks
     for name in tasks:
-        entry = build_history_entry(session.tasks[name], HistoryResult.CONFLICT, now, notes=event.reason)
+        entry = build_history_entry(session, session.tasks[name], HistoryResult.CONFLICT, now, notes=event.reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
     yield from defer_tasks_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
 
@@ -390,7 +390,7 @@ def _handle_changeset_evicted(session: Session, event: ChangesetEvicted, now: fl
 def _handle_changeset_trimmed(session: Session, event: ChangesetTrimmed, now: float) -> Iterator[Event]:
     outcome = HistoryResult.CONFLICT if event.paths else HistoryResult.VALIDATION_FAILED
     for name in event.tasks:
-        entry = build_history_entry(session.tasks[name], outcome, now, notes=event.reason)
+        entry = build_history_entry(session, session.tasks[name], outcome, now, notes=event.reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
     why = f"{', '.join(event.tasks)} could not land: {event.reason}"
     for name in event.waiting:
@@ -403,7 +403,9 @@ def _handle_changeset_judged(session: Session, event: ChangesetJudged, now: floa
     changeset = session.changesets[event.changeset].changeset
     if event.choice == "reject":
         for name in changeset.tasks:
-            entry = build_history_entry(session.tasks[name], HistoryResult.REJECTED, now, rejection_reason=event.note)
+            entry = build_history_entry(
+                session, session.tasks[name], HistoryResult.REJECTED, now, rejection_reason=event.note
+            )
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {event.note}", history=entry)
         why = f"depends on the rejected changeset [{changeset.group}]"
         yield from defer_tasks_built_on(session, changeset.tasks, why)

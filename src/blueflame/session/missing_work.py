@@ -37,7 +37,7 @@ def redo_missing(session: Session, missing: Collection[str], now: float) -> Iter
         yield trim_changeset(session, name, members, f"{', '.join(members)}: {reason}")
     for name in tasks:
         if name not in session.changeset_of:
-            entry = build_history_entry(session.tasks[name], HistoryResult.STALE, now, notes=reason)
+            entry = build_history_entry(session, session.tasks[name], HistoryResult.STALE, now, notes=reason)
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
             yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
     for name in rebuilt:

@@ -9,6 +9,7 @@ from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, 
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_attempt_id
+from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.model.verdict import VerdictStatus
 from blueflame.session.budget import is_stopped_by_shared_budget
@@ -68,9 +69,18 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
 
 
 def build_history_entry(
-    record: TaskRecord, result: HistoryResult, at: float, *, notes: str = "", rejection_reason: str = ""
+    session: Session,
+    record: TaskRecord,
+    result: HistoryResult,
+    at: float,
+    *,
+    notes: str = "",
+    rejection_reason: str = "",
 ) -> HistoryEntry:
-    """Build the history entry for the task's current attempt."""
+    """Build the history entry for the task's current attempt, with what it cost."""
+    last = session.attempts_on.get((record.task.id, WORKER), 0)
+    attempt = session.attempts.get(build_attempt_id(session.id, record.task.id, WORKER, last))
+    spend = attempt.ended.spend if attempt is not None and attempt.ended is not None else NO_SPEND
     return HistoryEntry(
         attempt=record.attempts,
         agent_id=record.agent_id or "",
@@ -78,6 +88,8 @@ def build_history_entry(
         result=result,
         notes=notes,
         rejection_reason=rejection_reason,
+        cost_usd=spend.usd,
+        tokens_used=spend.tokens,
     )
 
 
@@ -104,7 +116,7 @@ def send_task_back(
 ) -> Iterator[Event]:
     """Requeue a task that did not pass validation, and defer the work that was built on it."""
     name = record.task.id
-    entry = build_history_entry(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
+    entry = build_history_entry(session, record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch)
     yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
@@ -117,16 +129,16 @@ def requeue_tasks(session: Session, now: float) -> Iterator[Event]:
     for name in session.list_in_state(TaskState.BLOCKED):
         if name not in without_dependency:
             yield TaskMoved(task=name, cause=Cause.UNBLOCK)
-    yield from _present_deferred(session, without_dependency, now)
+    yield from present_deferred(session, without_dependency, now)
 
 
 def _renew_task(name: str, without_dependency: frozenset[str]) -> Iterator[Event]:
-    yield TaskMoved(task=name, cause=Cause.RENEW)
+    yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True)
     if name in without_dependency:
         yield TaskMoved(task=name, cause=Cause.BLOCK, reason="a dependency was dropped")
 
 
-def _present_deferred(session: Session, without_dependency: frozenset[str], now: float) -> Iterator[Event]:
+def present_deferred(session: Session, without_dependency: frozenset[str], now: float) -> Iterator[Event]:
     """Show deferred work again if what it was built on is still valid; otherwise start it again."""
     deferred = session.list_in_state(TaskState.DEFERRED)
     outdated = [name for name in deferred if _is_outdated(session, session.tasks[name])]
@@ -135,7 +147,7 @@ def _present_deferred(session: Session, without_dependency: frozenset[str], now:
         record = session.tasks[name]
         if name in stale:
             notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
-            entry = build_history_entry(record, HistoryResult.STALE, now, notes=notes)
+            entry = build_history_entry(session, record, HistoryResult.STALE, now, notes=notes)
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=notes, history=entry)
             yield from _renew_task(name, without_dependency)
         else:

@@ -72,7 +72,7 @@ def handle_tasks_imported(session: Session, event: TasksImported, now: float) ->
     stale = [name for name in built_on if session.tasks[name].state in STATES_WITH_RESULT]
     for name in sorted({*changed, *stale} - set(event.dropped)):
         reason = "its task was changed by a person" if name in changed else "what it was built on is being redone"
-        entry = build_history_entry(session.tasks[name], HistoryResult.STALE, now, notes=reason)
+        entry = build_history_entry(session, session.tasks[name], HistoryResult.STALE, now, notes=reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
         yield TaskMoved(task=name, cause=Cause.RENEW)
     for task in event.edited:

@@ -39,7 +39,7 @@ def find_retry_problem(session: Session, name: str) -> str:
 
 def retry_task(session: Session, name: str, note: str, at: float) -> Iterator[Event]:
     """Start a failed or re-queued task again, and unblock what only waited for it."""
-    entry = build_history_entry(session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
+    entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
     yield TaskMoved(task=name, cause=Cause.RENEW, reason="retried by a person", history=entry)
     freed = {name}
     waiting = [each for each in find_dependants(session, [name]) if session.tasks[each].state is TaskState.BLOCKED]

@@ -12,7 +12,7 @@ from blueflame.model.event import EnvironmentFailed, RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.model.task import TaskRecord, TaskState
+from blueflame.model.task import HistoryResult, TaskRecord, TaskState
 from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import count_landed_work
@@ -161,11 +161,19 @@ def build_summary_view(session: Session, *, now: float, estimate: CostRange | No
         facts=_build_totals(session, now, estimate),
         landed=tuple(each for each in changesets if each.state is ChangesetState.LANDED),
         proposed=tuple(describe_outcome(each) for each in changesets if each.state is ChangesetState.PROPOSED),
-        not_landed=tuple(_build_task_line(each, each.verdict_notes or each.reason) for each in _sort_by_id(left)),
+        not_landed=tuple(_build_task_line(each, _find_reason(each)) for each in _sort_by_id(left)),
         roles=tuple(_list_role_costs(session, estimate)),
         attempts=tuple(sorted(session.attempts.values(), key=_rank_by_cost)),
         has_estimate=estimate is not None,
     )
+
+
+def _find_reason(record: TaskRecord) -> str:
+    """Why a task has not landed. A review may have praised what was then rejected or deferred."""
+    last = record.history[-1] if record.history else None
+    if record.state is TaskState.REQUEUED and last is not None and last.result is HistoryResult.VALIDATION_FAILED:
+        return last.notes or record.reason
+    return record.reason or record.verdict_notes
 
 
 def _build_totals(session: Session, now: float, estimate: CostRange | None) -> tuple[Fact, ...]:
@@ -323,7 +331,7 @@ def build_session_json(
         "seconds": round(_measure_seconds(session, now), 3),
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
-        "budget": {"unit": budget.unit.value, "limit": _get_limit(budget)},
+        "budget": {"unit": budget.unit.value, "limit": budget.amount},
         "tasks": [_build_task_json(session, record) for record in _sort_by_id(session.tasks.values())],
         "locks": [each._asdict() for each in list_held_locks(session)],
         "attempts": [build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
@@ -342,13 +350,6 @@ def build_session_json(
         ],
         "gates": build_gates_json(list(session.open_gates.values())),
     }
-
-
-def _get_limit(budget: Budget) -> float | int | None:
-    """Return the limit in dollars or tokens; None without a limit."""
-    if budget.unlimited:
-        return None
-    return budget.limit / 1e6 if budget.unit is Unit.USD else budget.limit
 
 
 def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
     )
     export_agents(path, [build_agent_row(attempt(worktree="/w t"), seen)], session=SES, now=1_770_388_400.0)
     assert json.loads(path.read_text()) == {
-        "schema_version": 2,
+        "schema_version": 3,
         "session": SES,
         "updated_at": "2026-02-06T14:33:20Z",
         "orchestrator_pid": os.getpid(),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
+from blueflame.model.spend import Spend
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 from blueflame.model.verdict import Check
 from blueflame.session.consequences import build_failed_verdict
@@ -58,8 +59,8 @@ def test_notes_and_reasons_are_both_cut() -> None:
 
 
 def test_a_task_without_an_agent_can_be_remembered() -> None:
-    record = TaskRecord(task=task(1), attempts=2)
-    assert build_history_entry(record, HistoryResult.STALE, 7.0, notes="why") == HistoryEntry(
+    record, session = TaskRecord(task=task(9), attempts=2), reported(Outcomes(task(1))).session
+    assert build_history_entry(session, record, HistoryResult.STALE, 7.0, notes="why") == HistoryEntry(
         attempt=2, agent_id="", at=7.0, result=HistoryResult.STALE, notes="why"
     )
 
@@ -70,10 +71,23 @@ def test_history_stays_bounded_however_often_a_task_comes_back() -> None:
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in range(100) if n % 3}
     world = reported(
         Outcomes(task(1), endings=endings, answers={"changeset": "reject"}),
-        limits=Limits(max_cycles=20, max_history=4),
+        limits=Limits(max_cycles=20, max_history=4, max_retries=100),
     )
     (record,) = world.session.tasks.values()
     assert record.attempts == 60
     assert len(record.history) == 4
     assert [each.result.value for each in record.history] == ["rejected", "failed", "failed", "rejected"]
     assert [each.attempt for each in record.history] == [57, 58, 59, 60]
+
+
+def test_history_has_the_cost_of_work_that_was_rejected() -> None:
+    world = reported(
+        Outcomes(
+            task(1),
+            spends={"task-001.worker.1": Spend(micro_usd=250_000, input_tokens=70)},
+            answers={"changeset": "reject"},
+        ),
+        limits=Limits(max_cycles=1),
+    )
+    (entry,) = world.session.tasks["task-001"].history
+    assert (entry.result, entry.cost_usd, entry.tokens_used) == (HistoryResult.REJECTED, 0.25, 70)

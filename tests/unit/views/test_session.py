@@ -6,10 +6,18 @@ import pytest
 
 from blueflame.model.event import CycleEnded, Event, GateAnswered, LandingUndone
 from blueflame.model.gate import Answer
+from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.session.consequences import consequences_of
-from blueflame.views.session import build_gates_json, build_session_json, build_status_view, format_budget
+from blueflame.views.session import (
+    build_gates_json,
+    build_session_json,
+    build_status_view,
+    build_summary_view,
+    format_budget,
+)
 from support.recorded_session import ID, Story
+from support.session_examples import Outcomes, reported, task
 
 
 def tell(story: Story, event: Event) -> None:
@@ -60,3 +68,16 @@ def test_the_status_of_an_undone_task_says_so() -> None:
     story.tell(LandingUndone(changeset="cs-1-auth", before="b", after="c" * 40, by="ann"))
     notes = {line.id: line.note for line in build_status_view(story.session, now=0.0).tasks}
     assert notes["task-001"] == "undone by ann with cccccccccccc"
+
+
+def test_a_rejected_task_does_not_show_the_praise_of_its_reviewer_as_the_reason() -> None:
+    world = reported(Outcomes(task(1), answers={"changeset": "reject"}), limits=Limits(max_cycles=1))
+    (line,) = build_summary_view(world.session, now=0.0).not_landed
+    assert line.note == "rejected: because"
+
+
+def test_a_deferred_task_shows_why() -> None:
+    skipped = Answer(choice="skip", note="your checkout of main is not clean")
+    world = reported(Outcomes(task(1), answers={"changeset": skipped}), limits=Limits(max_cycles=1))
+    (line,) = build_summary_view(world.session, now=0.0).not_landed
+    assert line.note == "your checkout of main is not clean"

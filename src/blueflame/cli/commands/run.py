@@ -256,13 +256,8 @@ def print_warnings(project: Project) -> None:
     names = ", ".join(project.repo.submodules)
     submodules = [f"submodules are left empty in agents' checkouts: {names}"] if names else []
     filters = ", ".join(find_used_filters(project.repo, project.repo.base_sha))
-    filtered = (
-        [
-            f"files of the git filter {filters} are in agents' checkouts as git stores them, and no result may change them"
-        ]
-        if filters
-        else []
-    )
+    stored = f"files of the git filter {filters} are in agents' checkouts as git stores them; no result may change them"
+    filtered = [stored] if filters else []
     for warning in (*project.loaded.warnings, *list_warnings(project), *submodules, *filtered):
         print_text(f"blueflame: {warning}", err=True)
 

@@ -85,6 +85,6 @@ def _propose_plan(session: Session, attempt: Attempt, ended: AttemptOutcome) -> 
         tasks = parse_tasks(ended.output)
     except PlanError as error:
         return ended, [PlanFailed(round=attempt.n, reason=str(error))]
-    landed = {name for name in session.tasks if session.tasks[name].state is TaskState.MERGED}
+    landed = set(session.list_in_state(TaskState.MERGED, TaskState.VALIDATED))
     fresh = tuple(task for task in tasks if task.id not in landed)
     return ended, [build_proposal(session, fresh, "planner", attempt.n)]

@@ -70,11 +70,12 @@ def _apply_replan_requested(session: Session, event: ReplanRequested, _at: float
 
 
 def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> None:
-    kept = {name: record for name, record in session.tasks.items() if record.state in FINISHED}
+    stays = FINISHED | {TaskState.VALIDATED}
+    kept = {name: record for name, record in session.tasks.items() if record.state in stays}
     dropped = {
         name: replace(record, state=TaskState.DROPPED, reason="left out by the new plan")
         for name, record in session.tasks.items()
-        if record.state not in FINISHED
+        if record.state not in stays
     }
     fresh = {task.id: TaskRecord(task=task) for task in event.tasks}
     for name in fresh.keys() & session.tasks.keys():
@@ -83,6 +84,10 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}
+    for name, record in kept.items():
+        if record.state is TaskState.VALIDATED and record.result is not None and name not in fresh:
+            for foundation in record.result.built_on:
+                session.built_upon.setdefault(foundation.task, {})[name] = None
     install_tasks(session, {**dropped, **kept, **fresh})
     schedule_hook(session, "post_plan", f"post_plan:{session.plan_round}")
 

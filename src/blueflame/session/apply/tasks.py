@@ -64,8 +64,8 @@ def _release_task(session: Session, record: TaskRecord, event: TaskMoved) -> Tas
     return replace(record, losses=record.losses + lost, agent_id=None, worktree=None)
 
 
-def _renew_task(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
-    return replace(record, retries=0, losses=0)
+def _renew_task(_session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
+    return replace(record, retries=record.retries if event.keeps_retries else 0, losses=0)
 
 
 CHANGES_BY_CAUSE: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRecord]] = {

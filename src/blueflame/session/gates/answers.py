@@ -35,7 +35,7 @@ from blueflame.session.gates.questions import parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
-from blueflame.session.retries import build_history_entry, requeue_tasks, send_task_back
+from blueflame.session.retries import build_history_entry, present_deferred, requeue_tasks, send_task_back
 from blueflame.session.state import Session
 
 
@@ -55,7 +55,7 @@ def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> It
 
 def build_proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
     """Build the proposal of a plan, with the problems and warnings that are shown with it."""
-    landed = tuple(session.tasks[name].task for name in session.list_in_state(TaskState.MERGED))
+    landed = tuple(session.tasks[name].task for name in session.list_in_state(TaskState.MERGED, TaskState.VALIDATED))
     wrong = find_plan_problems((*landed, *tasks), session.limits)
     if landed and not tasks:
         wrong = ("the plan has no tasks left to do; to end with what has landed, quit", *wrong)
@@ -66,8 +66,15 @@ def _request_replan(_session: Session, _gate: Gate, answer: Answer, _now: float)
     yield ReplanRequested(notes=answer.note)
 
 
-def _end_session(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    outcome = "plan_rejected" if gate.kind is GateKind.PLAN else "stopped"
+def _replan_rest(session: Session, _gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    """Plan again what is left. Verified work that only waits to land is shown again, whatever the new plan is."""
+    yield from present_deferred(session, frozenset(), now)
+    yield ReplanRequested(notes=answer.note)
+
+
+def _end_session(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """A rejected plan means that nothing was changed: not so for the plan of a session that has worked already."""
+    outcome = "plan_rejected" if gate.kind is GateKind.PLAN and not session.cycle else "stopped"
     yield SessionEnded(outcome=outcome, reason=answer.note or f"by {answer.by}")
 
 
@@ -110,7 +117,7 @@ def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Ite
 def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     name, reason = gate.subject, "validator_failed_exhausted"
     notes = f"{reason}: {answer.note}" if answer.note else reason
-    entry = build_history_entry(session.tasks[name], HistoryResult.FAILED, now, notes=notes)
+    entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
     yield from defer_tasks_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")
@@ -216,7 +223,7 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.CHANGESET, "reject"): _judge_changeset,
     (GateKind.CHANGESET, "skip"): _judge_changeset,
     (GateKind.SESSION, "continue"): _continue_session,
-    (GateKind.SESSION, "replan"): _request_replan,
+    (GateKind.SESSION, "replan"): _replan_rest,
     (GateKind.SESSION, "stop"): _end_session,
     (GateKind.VALIDATION, "requeue"): _requeue_task,
     (GateKind.VALIDATION, "scratch"): _requeue_task,

@@ -228,6 +228,28 @@ def test_a_new_plan_for_the_rest_goes_back_to_the_first_wave() -> None:
     assert [event.cycle for event in events(world, CycleStarted)] == [1, 2]
 
 
+def test_a_new_plan_for_the_rest_keeps_verified_work() -> None:
+    outcomes = Outcomes(
+        task(1, group="a"),
+        task(2, group="b"),
+        answers={"changeset-cs-001": "skip", "changeset-cs-002": "reject", "session-cycle-1": "replan"},
+        plans={2: (task(3, group="c"),)},
+    )
+    world = reported(outcomes)
+    assert states(world) == {
+        "task-001": TaskState.MERGED,
+        "task-002": TaskState.DROPPED,
+        "task-003": TaskState.MERGED,
+    }
+    assert world.session.tasks["task-001"].attempts == 1
+
+
+def test_leaving_the_second_plan_does_not_claim_that_nothing_was_changed() -> None:
+    answers = {"changeset-cs-001": "reject", "session-cycle-1": "replan", "plan-2": "quit"}
+    assert reported(Outcomes(task(1), answers=answers)).session.outcome == "stopped"
+    assert reported(Outcomes(task(1), answers={"plan": "quit"})).session.outcome == "plan_rejected"
+
+
 def test_a_new_plan_may_keep_a_task_and_its_memory() -> None:
     outcomes = Outcomes(
         task(1), answers={"changeset-cs-001": "reject", "session-cycle-1": "replan"}, plans={2: (task(1),)}
@@ -267,7 +289,7 @@ def test_a_failed_task_blocks_its_dependants_and_a_new_cycle_frees_them(workflow
     outcomes.answers = {}
     again = world.resume().run()
     assert again.session.outcome == "completed"
-    assert again.session.tasks["task-001"].retries == 0
+    assert again.session.tasks["task-001"].retries == 2  # a new cycle gives one more attempt, not all of them again
 
 
 # --- verdicts ---
