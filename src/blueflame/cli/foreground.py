@@ -31,7 +31,7 @@ from blueflame.orchestrator.lifecycle import execute_session
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.session_settings import find_settings
 from blueflame.orchestrator.wiring import build_context
-from blueflame.session.estimate import estimate_cost
+from blueflame.session.estimate import estimate_cost, is_planned_by_hand
 from blueflame.session.from_settings import build_workflow, is_planner_interactive
 from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
@@ -236,7 +236,8 @@ def _print_json(
 def _print_summary(session: Session, context: SessionContext, options: RunOptions, *, done: bool) -> None:
     now = context.clock.now()
     tasks = [record.task for record in session.tasks.values()]
-    estimate = estimate_cost(tasks, session.limits, session.workflow) if tasks else None
+    by_hand = is_planned_by_hand(session)
+    estimate = estimate_cost(tasks, session.limits, session.workflow, is_planned=by_hand) if tasks else None
     if not options.quiet:
         print_text()
     print_view(make_console(), render_summary(build_summary_view(session, now=now, estimate=estimate)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from blueflame.model.event import JournalEntry, PlanApproved, PlanProposed
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.session.estimate import CostRange, estimate_cost
+from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand
 from blueflame.session.replay import replay
 
 UNKNOWN_MODEL = "not known"
@@ -98,4 +98,4 @@ def forecast_cost(events: Sequence[JournalEntry]) -> CostRange | None:
     planned = events[plans[-1]].event
     assert isinstance(planned, PlanApproved | PlanProposed)
     session = replay(events[: plans[-1] + 1])
-    return estimate_cost(planned.tasks, session.limits, session.workflow)
+    return estimate_cost(planned.tasks, session.limits, session.workflow, is_planned=is_planned_by_hand(session))

@@ -223,7 +223,7 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         yield from _complete_task(session, attempt, ended)
     elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
-        entry = _build_failure_entry(session, record, attempt, ended, reason, now)
+        entry = _build_failure_entry(session, attempt, ended, reason, now)
         if session.attempts[attempt.id].restarts:
             yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
             yield from _block_if_dependency_failed(session, attempt.subject)
@@ -258,7 +258,7 @@ def _fail_task(
     exhausted = is_task_budget_exhausted(session, attempt.subject, ended.spend)
     if exhausted:
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
-    entry = _build_failure_entry(session, record, attempt, ended, reason, now)
+    entry = _build_failure_entry(session, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
     if record.retries < session.limits.max_retries and not exhausted:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
@@ -274,9 +274,9 @@ def _block_if_dependency_failed(session: Session, task: str) -> Iterator[Event]:
 
 
 def _build_failure_entry(
-    session: Session, record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float
+    session: Session, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float
 ) -> HistoryEntry:
-    entry = build_history_entry(session, record, HistoryResult.FAILED, now, notes=notes)
+    entry = build_history_entry(session, session.tasks[attempt.subject], HistoryResult.FAILED, now, notes=notes)
     return replace(entry, agent_id=attempt.agent_id, cost_usd=ended.spend.usd, tokens_used=ended.spend.tokens)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.billing.prices import build_listed_rows
+from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER
 from blueflame.model.limits import AttemptCostRange, Limits, Workflow
 from blueflame.model.memory import MemoryRecord, SessionSummary
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.state import Session
 
 
 def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
@@ -100,16 +102,20 @@ def estimate_cost(
     limits: Limits,
     workflow: Workflow | None = None,
     figures: Mapping[str, AttemptCostRange] = REFERENCE_FIGURES,
+    *,
+    is_planned: bool = False,
 ) -> CostRange:
     """Estimate the cost of a plan: from one cheap attempt each to all retries at the high figure, capped by budgets.
 
-    Figures learned from earlier sessions take precedence over those given.
+    Figures learned from earlier sessions take precedence over those given. `is_planned`: a person wrote the plan, and
+    no planner is paid.
     """
-    count = len(tuple(tasks))
+    planned = tuple(tasks)
     figures = {**figures, **limits.figures}
-    stages = (workflow or Workflow()).stages
     roles = tuple(
-        _estimate_role_cost(STAGE_ROLES[stage], count, limits, figures) for stage in stages if stage in STAGE_ROLES
+        _estimate_role_cost(STAGE_ROLES[stage], planned, limits, figures)
+        for stage in (workflow or Workflow()).stages
+        if stage in STAGE_ROLES and not (is_planned and STAGE_ROLES[stage] == PLANNER)
     )
     low, high = sum(role.low for role in roles), sum(role.high for role in roles)
     return CostRange(
@@ -117,15 +123,39 @@ def estimate_cost(
     )
 
 
+def is_planned_by_hand(session: Session) -> bool:
+    return (PLAN_SUBJECT, PLANNER) not in session.attempts_on
+
+
 def _estimate_role_cost(
-    role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]
+    role: str, tasks: Sequence[Task], limits: Limits, figures: Mapping[str, AttemptCostRange]
 ) -> EstimatedRoleCost:
     """Estimate one role: planner and merger run once, a worker and a validator for each task, with retries."""
-    attempts = tasks if role in (WORKER, VALIDATOR) else 1
     tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
     figure, budget = figures[role], limits.get_budget(role)
-    low, high = (_cap_amount(to_micro_usd(usd), budget) for usd in (figure.low, figure.high))
-    return EstimatedRoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
+    low = high = 0
+    for factor in _list_price_factors(role, tasks, limits):
+        low += _cap_amount(to_micro_usd(figure.low * factor), budget)
+        high += tries * _cap_amount(to_micro_usd(figure.high * factor), budget)
+    return EstimatedRoleCost(role=role, low=low, high=high, learned_from=figure.attempts)
+
+
+def _list_price_factors(role: str, tasks: Sequence[Task], limits: Limits) -> list[float]:
+    """For each attempt, how much dearer its model is than that of its role: a task may name its own."""
+    usual = limits.get_model(role)
+    if role == WORKER:
+        return [_compare_prices(task.model or usual, usual) for task in tasks]
+    if role == VALIDATOR:
+        by_group = limits.group_validator_models
+        named = (task.validator_model or by_group.get(task.cohesion_group) for task in tasks)
+        return [_compare_prices(model or usual, usual) for model in named]
+    return [1.0]
+
+
+def _compare_prices(model: str, usual: str) -> float:
+    """1 for models whose price is not known: then nothing is known about the difference."""
+    prices = [next((row.output for row in build_listed_rows() if row.matches(name)), 0) for name in (model, usual)]
+    return prices[0] / prices[1] if model != usual and all(prices) else 1.0
 
 
 def _cap_amount(amount: int, budget: Budget) -> int:

@@ -24,7 +24,18 @@ def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -
 
 
 def find_ignored_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
-    """Return warnings about settings that have no effect with these runtimes."""
+    """Return warnings about settings that have no effect, here or with these runtimes."""
+    return (*_find_ignored_skills(settings), *_find_ignored_talk(settings, runtimes))
+
+
+def _find_ignored_skills(settings: Settings) -> tuple[str, ...]:
+    given = settings.superpowers
+    if "enabled" not in given.model_fields_set or not given.enabled or given.plugin:
+        return ()
+    return ("superpowers.enabled: no skills are loaded, because superpowers.plugin names no folder",)
+
+
+def _find_ignored_talk(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
     planner = runtimes.get(PLANNER)
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()

@@ -10,7 +10,7 @@ from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, dump_task
-from blueflame.session.estimate import CostRange, estimate_cost, plan_batches
+from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
@@ -64,7 +64,7 @@ def build_plan_view(session: Session, gate: Gate | None = None) -> PlanView:
         request=session.request,
         round=session.plan_round,
         batches=() if found else _list_batches(tasks, session.limits),
-        cost=estimate_cost(tasks, session.limits, session.workflow),
+        cost=estimate_cost(tasks, session.limits, session.workflow, is_planned=is_planned_by_hand(session)),
         problems=found,
         warnings=tuple(evidence.get("warnings", ())),
         changes=tuple(list_plan_changes(session.plan_before, tasks)) if session.plan_before else (),
@@ -97,9 +97,18 @@ def _count_lines(text: str) -> str:
 
 
 def build_dry_run_view(
-    request: str, tasks: Sequence[Task] | None, flow: Workflow, limits: Limits, *, is_plan: bool
+    request: str,
+    tasks: Sequence[Task] | None,
+    flow: Workflow,
+    limits: Limits,
+    *,
+    is_plan: bool,
+    is_planned: bool = False,
 ) -> DryRunView:
-    """`tasks` is None before a planner has run; `is_plan` is False for the one task that needs no planner."""
+    """`tasks` is None before a planner has run; `is_plan` is False for the one task that needs no planner.
+
+    `is_planned`: a person wrote the plan.
+    """
     known = tuple(tasks or ())
     found = find_plan_problems(known, limits) if is_plan else ()
     plan = PlanView(
@@ -107,7 +116,7 @@ def build_dry_run_view(
         tasks=known,
         request=request,
         batches=_list_batches(known, limits),
-        cost=estimate_cost(known, limits, flow),
+        cost=estimate_cost(known, limits, flow, is_planned=is_planned),
         problems=tuple(found),
         warnings=tuple(find_plan_warnings(known)) if known else (),
     )

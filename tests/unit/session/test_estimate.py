@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from blueflame.model.limits import AttemptCostRange, Limits, Workflow
 from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task
@@ -53,3 +55,19 @@ def test_only_the_stages_of_the_workflow_cost() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
     cost = estimate_cost(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
     assert cost.text == "$1.00 - $2.00 (base - with retries)"
+
+
+def test_a_plan_by_hand_pays_no_planner() -> None:
+    with_planner, by_hand = (estimate_cost([task("a")], Limits(), is_planned=known) for known in (False, True))
+    assert "planner" in {role.role for role in with_planner.roles}
+    assert "planner" not in {role.role for role in by_hand.roles}
+    assert by_hand.low < with_planner.low
+
+
+def test_a_task_with_a_dearer_model_costs_more() -> None:
+    limits = Limits(role_models={"worker": "claude-haiku-4-5"})
+    usual, dearer, unknown = (
+        next(role.low for role in estimate_cost([replace(task("a"), model=model)], limits).roles if role.role == "worker")
+        for model in (None, "claude-opus-4-1", "a-model-of-ours")
+    )
+    assert dearer > usual == unknown

@@ -241,7 +241,8 @@ def _show_dry_run(project: Project, request: Request, workflow: str | None, opti
     if tasks is None:
         tasks = build_runtime_set(project, script=options.script).find_known_plan(request.text, flow)
     is_plan = tasks is not None and (request.tasks is not None or flow.has_stage("plan"))
-    view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan)
+    by_hand = request.tasks is not None
+    view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan, is_planned=by_hand)
     if options.as_json:
         print_json(build_dry_run_json(view))
     else:

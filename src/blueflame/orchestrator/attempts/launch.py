@@ -32,7 +32,6 @@ from blueflame.system.machine import FIRST_PORT, PORT_CEILING, find_port_block
 
 PROMPT_BUILDERS = {
     PLANNER: build_planner_prompt,
-    WORKER: build_worker_prompt,
     VALIDATOR: build_validator_prompt,
     MERGER: build_merger_prompt,
 }
@@ -54,7 +53,7 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
     port, token = find_gateway_port(context), f"bf-{token_hex(24)}"
     inside = find_inner_path(context, checkout)
     brief = replace(
-        _build_brief(context, session, attempt, inside, base),
+        _build_brief(context, session, attempt, inside, base, ports),
         ports=tuple(ports or ()),
         home=find_home(context, folder),
         gateway=f"http://127.0.0.1:{port}",
@@ -120,9 +119,14 @@ def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
     return (SetupStep(name="setup", command=exports + SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
 
 
-def _build_brief(context: SessionContext, session: Session, attempt: Attempt, inside: str, base: str) -> AgentBrief:
+def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all that it needs)
+    context: SessionContext, session: Session, attempt: Attempt, inside: str, base: str, ports: range | None
+) -> AgentBrief:
     record, talks = session.tasks.get(attempt.subject), is_interactive(context, attempt)
-    prompt = PROMPT_BUILDERS[attempt.role](context, session, attempt, base)
+    if attempt.role == WORKER:
+        prompt = build_worker_prompt(context, session, attempt, base, ports)
+    else:
+        prompt = PROMPT_BUILDERS[attempt.role](context, session, attempt, base)
     system = build_system_prompt(
         attempt.role, attempt.agent_id, interactive=talks, timeout=attempt.timeout, budget=attempt.budget
     )

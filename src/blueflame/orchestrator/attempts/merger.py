@@ -27,6 +27,7 @@ from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.paths.locks import split_path
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.merging.queue import give_task_back
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
@@ -59,6 +60,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         session=session.id,
         base=base,
         groups=(MergeGroup(name=changeset.group, branches=tuple(branches), after=changeset.after),),
+        skills=list_role_skills(context.settings, attempt.role),
         ours=conflict.ours,
         theirs=conflict.theirs,
         task=conflict.task,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.documents.plans import parse_tasks
+from blueflame.documents.plans import list_ignored_keys, parse_tasks
 from blueflame.git.code_map import format_code_map, survey_code
 from blueflame.memory.provider import RecallRequest
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
@@ -17,6 +18,7 @@ from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judg
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
 from blueflame.text.sanitize import shorten_line
@@ -42,6 +44,7 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
         instructions=gather_instructions(context, session),
+        skills=list_role_skills(context.settings, attempt.role),
         hints=_draw_code_map(context, base),
         lessons=_recall_lessons(context, session),
     )
@@ -87,4 +90,6 @@ def _propose_plan(session: Session, attempt: Attempt, ended: AttemptOutcome) -> 
         return ended, [PlanFailed(round=attempt.n, reason=str(error))]
     landed = set(session.list_in_state(TaskState.MERGED, TaskState.VALIDATED))
     fresh = tuple(task for task in tasks if task.id not in landed)
-    return ended, [build_proposal(session, fresh, "planner", attempt.n)]
+    proposal = build_proposal(session, fresh, "planner", attempt.n)
+    ignored = (f"ignored: {words}" for words in list_ignored_keys(ended.output))
+    return ended, [replace(proposal, warnings=(*proposal.warnings, *ignored))]

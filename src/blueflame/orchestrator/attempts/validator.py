@@ -28,6 +28,7 @@ from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.paths.locks import split_path
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.state import Session
 
 
@@ -44,6 +45,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         base=base,
         sha=sha,
         diff=read_diff(context.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
+        skills=list_role_skills(context.settings, attempt.role),
         files=files,
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,

@@ -26,6 +26,7 @@ from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
 from blueflame.session.agent_messages import list_earlier_messages
 from blueflame.session.foundations import list_landed_below
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.retries import STARTS_OVER_AFTER
 from blueflame.session.state import Session
 from blueflame.watcher.policy_file import load_policy
@@ -60,7 +61,9 @@ def find_start(repo: Repository, attempt: Attempt, base: str) -> Start:
     return Start(head, head if isinstance(tree, CannotRebase) else tree)
 
 
-def build_worker_prompt(context: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
+def build_worker_prompt(
+    context: SessionContext, session: Session, attempt: Attempt, base: str, ports: range | None = None
+) -> str:
     record, settings = session.tasks[attempt.subject], context.settings
     start = find_start(context.repo, attempt, base)
     rules = settings.validation
@@ -80,12 +83,14 @@ def build_worker_prompt(context: SessionContext, session: Session, attempt: Atte
         commit_subjects=read_commit_style(context.repo, session.base_sha, context.settings).examples,
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),
+        skills=list_role_skills(context.settings, attempt.role),
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,
         instructions=gather_instructions(context, session, parse_task_locks(record.task)),
         earlier_diff=read_diff(context.repo, base, start.tree, MAX_EARLIER_DIFF_BYTES) if start.tree != base else "",
         unfinished=start.tree != start.head,
+        ports=ports,
         minutes=round(attempt.timeout / 60) or None,
     )
     return render_worker(brief, token_hex(16))

@@ -144,10 +144,10 @@ def _format_subject(inputs: MergeInputs) -> str:
         scope=_find_component(locks),
         ticket=find_ticket(inputs.session.request),
     )
-    if re.search(rules.pattern, subject):
-        return subject
-    found = COMMIT_TYPE.match(written)  # `type(task-ids): title`, as in the pattern of older configurations
-    return f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {changeset.title}"
+    found = COMMIT_TYPE.match(written)
+    # `type(task-ids): title`, as in the pattern of older configurations; the agent's own has passed the postcheck
+    older = f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {changeset.title}"
+    return next((each for each in (subject, older, written.strip()) if re.search(rules.pattern, each)), older)
 
 
 def _find_component(locks: Sequence[str]) -> str:
