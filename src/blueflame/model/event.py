@@ -41,6 +41,7 @@ class OrchestratorStarted:
     host: str = ""
     version: str = ""
     missing: tuple[str, ...] = ()  # tasks and changesets whose commits are no longer in the repository
+    degraded: str = ""  # what does not hold agents on this machine; empty when everything does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

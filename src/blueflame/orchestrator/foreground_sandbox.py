@@ -75,6 +75,16 @@ def find_sandbox_problems(level: str) -> tuple[SandboxProblem, ...]:
     return find_problems(level, cgroup.probe_cgroups)
 
 
+def describe_degraded(level: str) -> str:
+    """What does not hold agents here although a person may think so; empty when everything does."""
+    if level == SandboxLevel.OFF:
+        return "agents run without a sandbox (sandbox.level: off): they can read and write whatever you can"
+    if level == SandboxLevel.STANDARD and not find_sandbox_problems(level):
+        weaker = find_sandbox_problems(SandboxLevel.STRICT)
+        return "; ".join(f"the sandbox is weaker here: {problem.words.partition(';')[0]}" for problem in weaker)
+    return ""
+
+
 def find_highest_level() -> SandboxLevel:
     return find_supported_level(cgroup.probe_cgroups)
 

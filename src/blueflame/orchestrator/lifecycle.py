@@ -26,6 +26,7 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.foreground_sandbox import describe_degraded
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
 from blueflame.orchestrator.preflight import (
     check_repository,
@@ -183,6 +184,7 @@ def list_warnings(project: Project) -> tuple[str, ...]:
     return (
         *find_memory_warnings(project.paths, project.settings),
         *([memory] if memory else []),
+        *([degraded] if (degraded := describe_degraded(project.settings.sandbox.level)) else []),
         *([baseline] if (baseline := describe_baseline(project.paths.baseline, project.settings)) else []),
         *find_ignored_settings(project.settings, {PLANNER: planner} if planner else {}),
     )
@@ -203,7 +205,13 @@ async def execute_session(
     missing = () if stop else await asyncio.to_thread(_reconcile, context, journal, session)
     if missing:
         warn(f"commits are no longer in the repository, this work is done again: {', '.join(missing)}")
-    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__, missing=missing)
+    started = OrchestratorStarted(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        version=__version__,
+        missing=missing,
+        degraded=await asyncio.to_thread(describe_degraded, context.settings.sandbox.level),
+    )
     async with run_observers(context, journal, session, warn) as ours:
         loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
         if stop:

@@ -300,6 +300,8 @@ class _EventScan:
                 if self.running:  # it was not stopped: it was killed, or the machine was
                     words = f"the orchestrator ended without a stop; resumed by pid {event.pid}"
                     self.incidents.append(Incident(at=at, kind="crash", words=words))
+                if event.degraded:
+                    self.incidents.append(Incident(at=at, kind="isolation", words=event.degraded))
                 self.running = True
             case happened.OrchestratorStopped():
                 self.running = False

@@ -167,3 +167,17 @@ def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
     assert rows(verb) == []
     lines = verb("watch", "--agent", row["agent"][:10]).out.splitlines()
     assert lines[-1].startswith(f"{row['agent']} ended: passed after ")
+
+
+def test_the_death_of_the_orchestrator_is_reported_while_its_agents_run(project: Path, verb: Verb) -> None:
+    with at_work(project, verb, *GOES_ON) as session:
+        (row,) = rows(verb)
+        with launched("watch", cwd=project) as watching:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            assert watching.stdout.readline()
+            session.kill()
+            session.wait()
+            assert "orchestrator is not running, its agents are" in watching.stderr.readline()
+            write(project / ".trees" / row["agent"] / "src" / "1.txt", "go\n")
+            assert watching.wait(60) == 0

@@ -66,8 +66,7 @@ def test_a_plan_by_hand_pays_no_planner() -> None:
 
 def test_a_task_with_a_dearer_model_costs_more() -> None:
     limits = Limits(role_models={"worker": "claude-haiku-4-5"})
-    usual, dearer, unknown = (
-        next(role.low for role in estimate_cost([replace(task("a"), model=model)], limits).roles if role.role == "worker")
-        for model in (None, "claude-opus-4-1", "a-model-of-ours")
-    )
+    models = (None, "claude-opus-4-1", "a-model-of-ours")
+    costs = (estimate_cost([replace(task("a"), model=model)], limits) for model in models)
+    usual, dearer, unknown = (next(role.low for role in cost.roles if role.role == "worker") for cost in costs)
     assert dearer > usual == unknown

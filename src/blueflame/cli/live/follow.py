@@ -22,7 +22,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.sessions import find_running_pid, find_unfinished
+from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid, find_unfinished
 from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.landed_work import count_landed_work
 from blueflame.session.replay import apply_event
@@ -50,6 +50,7 @@ class FollowedSession:
     now: Callable[[], float] = field(default_factory=lambda: SystemClock().now)
     _checked_at: float = 0.0
     _over: str = ""
+    _noticed: str = ""  # the last notice about the orchestrator
 
     def read_new_events(self) -> list[JournalEntry]:
         events = self.journal.events(self.session.id, after=self.session.seq)
@@ -65,6 +66,17 @@ class FollowedSession:
             self._checked_at = self.now()
             self._over = self._describe_stopped()
         return self._over
+
+    def take_notice(self) -> str:
+        """Return once that the orchestrator is gone or hangs while its agents run; empty otherwise."""
+        presence = find_orchestrator(self.project, self.session)
+        if self.session.ended or (presence is not None and not presence.is_late(self.now())):
+            self._noticed = ""
+            return ""
+        words = describe_orchestrator(presence, self.session, probe_agents(self.project, self.session), now=self.now())
+        kind = words.partition("(")[0]  # without pid and times
+        news, self._noticed = kind != self._noticed, kind
+        return words if news else ""
 
     def _describe_stopped(self) -> str:
         newest = find_unfinished(self.journal)
@@ -101,8 +113,15 @@ def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     try:
         if isinstance(view, LiveFrame):
             view.see(session, watched.journal.events(session.id))
+        noticed_at = float("-inf")
         while not watched.over():
             view.tick(watched.now())
+            if watched.now() - noticed_at >= CHECK_SECONDS:
+                noticed_at = watched.now()
+                if notice := watched.take_notice():
+                    view.pause()
+                    print_text(f"blueflame: {notice}", err=True)
+                    view.resume()
             time.sleep(TICK_SECONDS)
             if events := watched.read_new_events():
                 view.see(session, events)
