@@ -66,11 +66,9 @@ def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftov
     checkouts = list_checkouts(places.worktrees)
     if not checkouts:
         return ()
-    sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
-    unfinished = {session.id for session in sessions if not session.ended}
-    return tuple(
-        each for each in _find_idle_checkouts(checkouts, sessions, at_work=False) if each.session not in unfinished
-    )
+    # ended sessions are not replayed: a repository may have thousands, and none of them uses a checkout
+    unfinished = [replay(journal.events(info.id)) for info in journal.sessions() if info.ended is None]
+    return tuple(each for each in _find_idle_checkouts(checkouts, unfinished, at_work=False) if not each.session)
 
 
 def _find_idle_checkouts(

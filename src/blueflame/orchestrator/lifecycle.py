@@ -49,7 +49,7 @@ from blueflame.session.state import Session
 from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
-from blueflame.system.files import remove_drafts, write_atomically
+from blueflame.system.files import remove_drafts, rotate_log, write_atomically
 from blueflame.system.layout import STATE_FOLDER, make_folder
 
 
@@ -64,6 +64,7 @@ def lock_project(project: Project) -> Iterator[Journal]:
         with flock.hold_lock(paths.lock, note), Journal.open(paths.journal) as journal:
             journal.refuse_damage()
             remove_stale_locks(project.repo, alone=True)
+            rotate_log(paths.activity_log)
             remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
             write_atomically(paths.resolved_config, format_resolved_json(project.settings))
             yield journal

@@ -297,12 +297,7 @@ class _EventScan:
             case happened.SessionOpened():
                 self.base_before = event.base_sha
             case happened.OrchestratorStarted():
-                if self.running:  # it was not stopped: it was killed, or the machine was
-                    words = f"the orchestrator ended without a stop; resumed by pid {event.pid}"
-                    self.incidents.append(Incident(at=at, kind="crash", words=words))
-                if event.degraded:
-                    self.incidents.append(Incident(at=at, kind="isolation", words=event.degraded))
-                self.running = True
+                self._add_start(event, at)
             case happened.OrchestratorStopped():
                 self.running = False
             case happened.SessionEnded():
@@ -323,6 +318,14 @@ class _EventScan:
                 self.decisions[gate] = replace(self.decisions[gate], settled=at, withdrawn=reason)
             case happened.Landed():
                 self.landings.append((at, event.changeset))
+
+    def _add_start(self, event: happened.OrchestratorStarted, at: float) -> None:
+        if self.running:  # it was not stopped: it was killed, or the machine was
+            words = f"the orchestrator ended without a stop; resumed by pid {event.pid}"
+            self.incidents.append(Incident(at=at, kind="crash", words=words))
+        if event.degraded:
+            self.incidents.append(Incident(at=at, kind="isolation", words=event.degraded))
+        self.running = True
 
     def _add_checks(self, subject: str, commit: str, checks: Sequence[Check], at: float) -> None:
         self.checks += [CheckRun(at=at, subject=subject, commit=commit, check=check) for check in checks]

@@ -74,15 +74,10 @@ def find_bubblewrap() -> BubblewrapFeatures:
 
 @lru_cache(maxsize=1)
 def _find_standard_problems() -> tuple[SandboxProblem, ...]:
-    if sys.platform == "darwin":
-        missing = SandboxProblem(
-            "sandbox", f"/usr/bin/sandbox-exec is missing: use a macOS that has it, {LEVEL_OFF_HINT}"
-        )
-        return () if os.access("/usr/bin/sandbox-exec", os.X_OK) else (missing,)
     if sys.platform != "linux":
-        return (
-            SandboxProblem("sandbox", f"there is no sandbox for {sys.platform}: use Linux or macOS, {LEVEL_OFF_HINT}"),
-        )
+        system = {"darwin": "macOS"}.get(sys.platform, sys.platform)
+        advice = "run it in a Linux virtual machine or container; plans, reports and views work here"
+        return (SandboxProblem("sandbox", f"agents cannot be sandboxed on {system}: {advice}, {LEVEL_OFF_HINT}"),)
     return tuple(each for each in (_check_installed(), _check_namespaces(), _check_seccomp()) if each)[:1]
 
 

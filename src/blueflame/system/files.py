@@ -65,6 +65,16 @@ def remove_drafts(*paths: Path) -> None:
                     found.unlink()
 
 
+MAX_LOG_BYTES = 10_000_000
+
+
+def rotate_log(path: Path, most: int = MAX_LOG_BYTES) -> None:
+    """Rename a log that has grown large, in the place of the one before: two of them are kept. Best effort."""
+    with suppress(OSError):
+        if path.stat().st_size > most:
+            path.replace(path.with_name(f"{path.name}.1"))
+
+
 def read_text(path: Path, what: str) -> str:
     """Read a text file written by a person; `what` names it in errors ("the decisions file")."""
     try:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import read_text, remove_drafts, write_atomically
+from blueflame.system.files import read_text, remove_drafts, rotate_log, write_atomically
 from blueflame.system.process import run
 
 
@@ -142,3 +142,15 @@ def test_a_file_that_is_no_text_says_where(path: Path) -> None:
 def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="cannot read it"):
         read_text(tmp_path, "it")
+
+
+def test_a_log_that_has_grown_large_is_kept_once(tmp_path: Path) -> None:
+    log, before = tmp_path / "activity.log", tmp_path / "activity.log.1"
+    rotate_log(log)
+    for text in ("first", "second"):
+        log.write_text(text)
+        rotate_log(log, most=10)
+        assert log.exists()
+        rotate_log(log, most=3)
+        assert not log.exists()
+        assert before.read_text() == text

@@ -191,11 +191,23 @@ def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftov
     name = finished.attempt.id
     after = context.engine.read_file(name, "survey-after")
     if after is None:
-        if context.settings.sandbox.level == "off" or finished.outcome.reason is not ExitReason.EXITED:
+        if not _was_sandboxed(context, name) or finished.outcome.reason is not ExitReason.EXITED:
             return None
         raise GitFailed("git status in the sandbox gave no answer: what the agent left there is unknown")
     before = context.engine.read_file(name, "survey-before")
     return parse_status(after) if before is None else parse_status(after).subtract(parse_status(before))
+
+
+def _was_sandboxed(context: SessionContext, attempt: str) -> bool:
+    """Whether the attempt was started in a sandbox, whatever the settings say now; if unknown, by the settings."""
+    saved = context.engine.read_file(attempt, "launch.json")
+    try:
+        launch = json.loads(saved) if saved is not None else None
+    except ValueError:
+        launch = None
+    if not isinstance(launch, dict):
+        return context.settings.sandbox.level != "off"
+    return bool(launch.get("sandbox"))
 
 
 def find_violations(
