@@ -73,12 +73,12 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         if not path.exists():
             raise NoJournal(f"there is no journal at {path}: no session has been started here yet")
         try:
-            return _connect(path, "mode=ro", _verify_owner)
+            return _connect(path, "mode=ro", _prepare_to_read)
         except sqlite3.OperationalError:
             # in a read-only folder SQLite cannot create its -shm file; without a -wal there is no writer either
             if _wal_path(path).exists():
                 raise
-            return _connect(path, "mode=ro&immutable=1", _verify_owner)
+            return _connect(path, "mode=ro&immutable=1", _prepare_to_read)
 
 
 def read_inodes(path: Path) -> tuple[int, int]:
@@ -125,6 +125,11 @@ def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous = FULL")
     apply_migrations(db)
     db.execute("SELECT count(*) FROM sqlite_master").fetchone()  # creates the -wal file, whose inode is watched
+
+
+def _prepare_to_read(path: Path, db: sqlite3.Connection) -> None:
+    _verify_owner(path, db)
+    _list_sessions_of_older(db)
 
 
 def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
@@ -196,7 +201,43 @@ def m001_events_and_inbox(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX letters ON inbox (id) WHERE state = 'waiting'")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_events_and_inbox,)
+# steps from session to session by the key instead of reading every event
+_FILL_SESSIONS = """
+    INSERT INTO sessions (session, ended)
+    WITH RECURSIVE ids (id) AS (
+        SELECT min(session) FROM events
+        UNION ALL SELECT (SELECT min(session) FROM events WHERE session > id) FROM ids WHERE id IS NOT NULL
+    ) SELECT id, (SELECT json_extract(body, '$.outcome') FROM events WHERE session = id AND kind = 'SessionEnded'
+                  ORDER BY seq DESC LIMIT 1) FROM ids WHERE id IS NOT NULL
+    ORDER BY (SELECT at FROM events WHERE session = id AND seq = 1), id
+"""
+_SESSIONS_COLUMNS = "(n INTEGER PRIMARY KEY, session TEXT NOT NULL UNIQUE, ended TEXT)"
+
+
+def m002_sessions(db: sqlite3.Connection) -> None:
+    """The sessions in the order in which they were begun, which a clock that is set back does not change."""
+    db.execute(f"CREATE TABLE sessions {_SESSIONS_COLUMNS}")
+    db.execute("CREATE INDEX unfinished ON sessions (n) WHERE ended IS NULL")
+    db.execute(_FILL_SESSIONS)
+    db.execute(
+        "CREATE TRIGGER session_begins AFTER INSERT ON events WHEN NEW.seq = 1 "
+        "BEGIN INSERT OR IGNORE INTO sessions (session) VALUES (NEW.session); END"
+    )
+    db.execute(
+        "CREATE TRIGGER session_ends AFTER INSERT ON events WHEN NEW.kind = 'SessionEnded' "
+        "BEGIN UPDATE sessions SET ended = json_extract(NEW.body, '$.outcome') WHERE session = NEW.session; END"
+    )
+
+
+def _list_sessions_of_older(db: sqlite3.Connection) -> None:
+    """Give a reader of an older journal the list of sessions, in memory: only a writer migrates the file."""
+    if read_version(db) < SESSIONS_VERSION:
+        db.execute(f"CREATE TEMP TABLE sessions {_SESSIONS_COLUMNS}")
+        db.execute(_FILL_SESSIONS)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_events_and_inbox, m002_sessions)
+SESSIONS_VERSION = 2
 NEWEST_VERSION = len(MIGRATIONS)
 
 

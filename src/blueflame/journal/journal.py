@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 from blueflame.journal.codec import decode_event, encode_event, format_json
 from blueflame.journal.database import explain_errors, open_to_read, open_to_write, put_copy_in_place, read_inodes
 from blueflame.model.errors import JournalError
-from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionEnded, SessionOpened
+from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionOpened
 from blueflame.model.spend import NO_SPEND, Spend
 
 WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
@@ -137,13 +137,16 @@ class Journal:
         return int(self._all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])
 
     def sessions(self) -> tuple[SessionInfo, ...]:
-        """Newest first."""
-        infos = [self._info(*row) for row in self._all(_SESSIONS)]
-        return tuple(sorted(infos, key=lambda info: (info.opened_at, info.id), reverse=True))
+        """Newest first, in the order of the journal: the clock may have been set back."""
+        return tuple(self._info(*row) for row in self._all(_SESSIONS))
+
+    def find_unfinished(self) -> SessionInfo | None:
+        """The newest session that has not ended; the others are not read."""
+        return next((self._info(*row) for row in self._all(_UNFINISHED)), None)
 
     def spent_since(self, at: float, *, without: str) -> Spend:
         """Sum the cost of attempts that ended since then, in all sessions but one; older sessions are not read."""
-        names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
+        names = [name for name, seq, _ in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
         ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
@@ -191,19 +194,18 @@ class Journal:
     def _at(self, session: str, seq: int) -> float:
         return float(self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
 
-    def _info(self, session: str, seq: int) -> SessionInfo:
+    def _info(self, session: str, seq: int, ended: str | None) -> SessionInfo:
         first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
         if not first:
             raise self._missing(session, 1)
         opened = decode_event(*first[0][1:])
-        ended = [decode_event(*row) for row in self._all(_ENDED, session)]
         return SessionInfo(
             id=session,
             request=opened.request if isinstance(opened, SessionOpened) else "",
             opened_at=first[0][0],
             last_at=self._at(session, seq),
             last_seq=seq,
-            ended=next((event.outcome for event in ended if isinstance(event, SessionEnded)), None),
+            ended=ended,
         )
 
     def _missing(self, session: str, seq: int) -> JournalError:
@@ -271,14 +273,14 @@ def _find_free_name(path: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-# steps from session to session by the key instead of reading every event
 _SESSIONS = """
-    WITH RECURSIVE ids (id) AS (
-        SELECT min(session) FROM events
-        UNION ALL SELECT (SELECT min(session) FROM events WHERE session > id) FROM ids WHERE id IS NOT NULL
-    ) SELECT id, (SELECT max(seq) FROM events WHERE session = id) FROM ids WHERE id IS NOT NULL
+    SELECT session, (SELECT max(seq) FROM events WHERE events.session = sessions.session), ended
+    FROM sessions ORDER BY n DESC
 """
-_ENDED = "SELECT kind, body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
+_UNFINISHED = """
+    SELECT session, (SELECT max(seq) FROM events WHERE events.session = sessions.session), ended
+    FROM sessions WHERE ended IS NULL ORDER BY n DESC LIMIT 1
+"""
 _SPENT = "SELECT body FROM events WHERE session = ? AND kind = 'AttemptEnded' AND at >= ?"
 _SEND = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
 _WAITING = """

@@ -33,7 +33,7 @@ def open_journal(project: Project) -> Iterator[Journal]:
 
 def find_unfinished(journal: Journal) -> SessionInfo | None:
     """Return the newest session that has not ended."""
-    return next((info for info in journal.sessions() if info.ended is None), None)
+    return journal.find_unfinished()
 
 
 def find_session(journal: Journal, wanted: str | None) -> str:

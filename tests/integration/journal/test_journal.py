@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.journal.codec import encode_event
+from blueflame.journal.database import APPLICATION_ID, m001_events_and_inbox
 from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
@@ -110,6 +112,33 @@ def test_sessions_are_listed_newest_first_with_how_they_ended(journal: Journal) 
     assert (newest.id, newest.opened_at, newest.last_at, newest.last_seq, newest.ended) == ("ses-b", 2.0, 2.0, 2, None)
     assert (oldest.id, oldest.opened_at, oldest.last_at, oldest.last_seq) == ("ses-a", 1.0, 5.0, 3)
     assert (oldest.request, oldest.ended) == ("первый запрос", "completed")
+
+
+def test_a_clock_that_was_set_back_does_not_change_the_order_of_sessions(journal: Journal) -> None:
+    journal.append("ses-b", 0, [opened("ses-b")], 5_000.0)
+    journal.append("ses-a", 0, [opened("ses-a")], 1_000.0)
+    assert [info.id for info in journal.sessions()] == ["ses-a", "ses-b"]
+    unfinished = journal.find_unfinished()
+    assert unfinished is not None
+    assert unfinished.id == "ses-a"
+
+
+def test_a_journal_of_the_first_version_has_the_same_sessions(path: Path) -> None:
+    """Read as it is by a view, and migrated by the first writer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        m001_events_and_inbox(db)
+        db.execute("PRAGMA user_version = 1")
+        rows = [("ses-b", 1, 1.0, opened("ses-b")), ("ses-a", 1, 2.0, opened("ses-a"))]
+        rows.append(("ses-a", 2, 3.0, SessionEnded(outcome="completed")))
+        db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [(*row[:3], *encode_event(row[3])) for row in rows])
+    for open_journal in (Journal.read_only, Journal.open, Journal.read_only):
+        with open_journal(path) as journal:
+            assert [(info.id, info.ended) for info in journal.sessions()] == [("ses-a", "completed"), ("ses-b", None)]
+            unfinished = journal.find_unfinished()
+            assert unfinished is not None
+            assert unfinished.id == "ses-b"
 
 
 def test_an_empty_journal_has_no_sessions(journal: Journal) -> None:
