@@ -123,13 +123,13 @@ def send_task_back(
 
 def requeue_tasks(session: Session, now: float) -> Iterator[Event]:
     """Start every unfinished task again, except those whose dependency a person has dropped."""
-    without_dependency = frozenset(find_dependants(session, session.states[TaskState.DROPPED]))
+    without_dependency = _find_without_dependency(session)
     for name in session.list_in_state(TaskState.REQUEUED, TaskState.FAILED):
         yield from _renew_task(name, without_dependency)
     for name in session.list_in_state(TaskState.BLOCKED):
         if name not in without_dependency:
             yield TaskMoved(task=name, cause=Cause.UNBLOCK)
-    yield from present_deferred(session, without_dependency, now)
+    yield from present_deferred(session, now)
 
 
 def _renew_task(name: str, without_dependency: frozenset[str]) -> Iterator[Event]:
@@ -138,8 +138,13 @@ def _renew_task(name: str, without_dependency: frozenset[str]) -> Iterator[Event
         yield TaskMoved(task=name, cause=Cause.BLOCK, reason="a dependency was dropped")
 
 
-def present_deferred(session: Session, without_dependency: frozenset[str], now: float) -> Iterator[Event]:
+def _find_without_dependency(session: Session) -> frozenset[str]:
+    return frozenset(find_dependants(session, session.states[TaskState.DROPPED]))
+
+
+def present_deferred(session: Session, now: float) -> Iterator[Event]:
     """Show deferred work again if what it was built on is still valid; otherwise start it again."""
+    without_dependency = _find_without_dependency(session)
     deferred = session.list_in_state(TaskState.DEFERRED)
     outdated = [name for name in deferred if _is_outdated(session, session.tasks[name])]
     stale = {*outdated, *find_reachable(outdated, lambda name: session.built_upon.get(name, ()))}

@@ -68,7 +68,7 @@ def _request_replan(_session: Session, _gate: Gate, answer: Answer, _now: float)
 
 def _replan_rest(session: Session, _gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     """Plan again what is left. Verified work that only waits to land is shown again, whatever the new plan is."""
-    yield from present_deferred(session, frozenset(), now)
+    yield from present_deferred(session, now)
     yield ReplanRequested(notes=answer.note)
 
 
