@@ -253,7 +253,7 @@ def test_a_removed_state_folder_is_restored_and_the_session_resumed(stage: Stage
         stage.run(observers=[Watcher(remove)])
     result = stage.resume()
     assert result.session.outcome == "completed"
-    assert result.session.tasks["task-001"].retries == 0
+    assert result.session.tasks["task-001"].attempts <= 2  # its checkout is gone, too: it may have failed before
 
 
 def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:
