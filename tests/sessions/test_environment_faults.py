@@ -221,21 +221,21 @@ def test_pruned_objects_blame_no_task(stage: Stage) -> None:
     check_finished(stage, attempts=2)
 
 
-def test_a_landing_that_cannot_move_the_branch_is_tried_again(
-    stage: Stage, as_a_file: Callable[[Path], Repair]
-) -> None:
+def test_a_landing_that_cannot_move_the_branch_is_tried_again(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one")})
     git(stage.root, "pack-refs", "--all")
-    repairs: list[Repair] = []
+    block = stage.root / ".git" / "refs" / "heads" / "main" / "in the way"
 
     def block_and_approve(_gate: object, _session: Session) -> str:
-        repairs.append(as_a_file(stage.root / ".git" / "refs" / "heads"))
+        block.parent.mkdir()
+        block.touch()
         return "approve"
 
     result = stage.run({**STOP, "changeset": [block_and_approve]})
     check_hindered(result, "main")
     assert result.states == {"task-001": "validated"}
-    repairs[0]()
+    block.unlink()
+    block.parent.rmdir()
     check_finished(stage, attempts=2)
 
 
@@ -256,4 +256,4 @@ def test_a_finished_reviewer_is_not_blamed_when_we_are_killed_before_its_checkou
     result = stage.resume()
     assert result.session.outcome == "completed"
     assert len(result.of(AttemptIntended)) == 2
-    assert not list((stage.root / ".trees").glob("*"))
+    assert [path.name for path in (stage.root / ".trees").iterdir()] == [".git"]

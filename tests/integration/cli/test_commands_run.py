@@ -32,6 +32,7 @@ SESSION_KEYS = {
     "changesets",
     "gates",
     "parked",
+    "problems",
     "overlaps",
 }
 TASK_KEYS = {"id", "title", "group", "state", "attempts", "reason", "waits_for", "commit"}

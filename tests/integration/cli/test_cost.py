@@ -157,7 +157,7 @@ def test_the_forecast_is_the_one_that_was_shown_with_the_plan() -> None:
     story = Story()
     assert forecast_cost(story.recorded) is None
     story.planned()
-    shown = estimate_cost(TASKS, story.session.limits, story.session.workflow)
+    shown = estimate_cost(TASKS, story.session.limits, story.session.workflow, is_planned=True)
     assert forecast_cost(story.recorded) == shown
     story = Story().working().ends("task-001", Ending.PASSED)
     story.tell(BudgetRaised(limit=99_000_000, by="ann"))

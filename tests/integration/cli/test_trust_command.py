@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,6 +182,8 @@ def test_a_journal_that_the_repository_brings_is_not_resumed(
     project = open_project(configure(repo))
     with lock_project(project) as journal:
         open_session(project, journal, request="x", allow_dirty=True)
+    for folder in (".blueflame", ".trees"):
+        shutil.rmtree(repo / folder / ".git", ignore_errors=True)
     git(repo, "add", "-Af")
     git(repo, "commit", "-q", "-m", "plant")
     for argv in (("resume",), ("run", "--task", "x"), ("run", "--task", "x", "--fresh"), ("undo", "cs-001", "--yes")):

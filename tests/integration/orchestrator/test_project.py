@@ -178,9 +178,10 @@ def test_warnings_are_reported_and_refuse_nothing(repo: Path, monkeypatch: pytes
         memory={"provider": "beads", "bd": "no-bd"},
     )
     monkeypatch.delenv("BD_DB", raising=False)
-    ram, memory = list_warnings(stage.project())
+    ram, memory, isolation = list_warnings(stage.project())
     assert "MB of memory are free" in ram
     assert "no-bd" in memory
+    assert "sandbox" in isolation
     check_prerequisites(stage.project(), Workflow())
 
 
