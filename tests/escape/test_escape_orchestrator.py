@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.disarm import disarm_checkout
 from blueflame.git.tripwire import take_fingerprint
+from blueflame.git.untrusted.disarm import disarm_checkout
 from escape.attack import Attack, Poison
 from escape.judging import bench, untouched_since
 from escape.table import behind

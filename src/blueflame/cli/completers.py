@@ -79,7 +79,7 @@ def _list_tasks(session: Session) -> Names:
 
 
 def _list_failed_tasks(session: Session) -> Names:
-    from blueflame.session.task_requests import find_retry_problem
+    from blueflame.session.requests.tasks import find_retry_problem
 
     return ((name, title) for name, title in _list_tasks(session) if not find_retry_problem(session, name))
 

@@ -18,7 +18,7 @@ from blueflame.git.checkouts import remove_tree
 from blueflame.git.command import remember_answers, run_git, split_nul, try_git
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.git.seed_checkout import ignore_paths
-from blueflame.git.untrusted import read_plain
+from blueflame.git.untrusted.branches import read_plain
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import run
 

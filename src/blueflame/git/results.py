@@ -31,7 +31,7 @@ from blueflame.git.steps import (
     read_capped,
     read_listing,
 )
-from blueflame.git.untrusted import check_object_store, read_branch_tip
+from blueflame.git.untrusted.branches import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.model.ids import is_session_id, is_task_id

@@ -23,8 +23,8 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.session.effects import CrossBoundary
 from blueflame.session.from_settings import build_session_limits, list_differences
+from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.state import Session
-from blueflame.session.task_file_edits import compare_tasks
 
 
 async def cross_boundary(

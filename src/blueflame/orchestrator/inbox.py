@@ -18,16 +18,16 @@ from blueflame.model.event import (
     TasksImported,
 )
 from blueflame.model.gate import Answer
-from blueflame.session.agent_messages import find_message_problems, list_live_attempts
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import answer_error
-from blueflame.session.state import Session
-from blueflame.session.task_requests import (
+from blueflame.session.requests.messages import find_message_problems, list_live_attempts
+from blueflame.session.requests.tasks import (
     complete_new_tasks,
     find_addition_problems,
     find_retry_problem,
     retry_task,
 )
+from blueflame.session.state import Session
 from blueflame.text.sanitize import clean_text
 
 

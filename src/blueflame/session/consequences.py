@@ -87,6 +87,7 @@ from blueflame.session.merging.queue import give_task_back
 from blueflame.session.missing_work import redo_missing
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import ACCOUNT_KINDS, park_after_outage, should_ask, try_account_again
+from blueflame.session.requests.task_file import handle_tasks_imported
 from blueflame.session.retries import (
     KILL,
     MAX_NOTE_CHARS,
@@ -96,7 +97,6 @@ from blueflame.session.retries import (
     truncate_text,
 )
 from blueflame.session.state import Session
-from blueflame.session.task_file_edits import handle_tasks_imported
 from blueflame.session.task_states import MOVES, find_next_state
 from blueflame.session.user_hooks import Hook, has_vetoed
 

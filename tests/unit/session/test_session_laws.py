@@ -37,15 +37,15 @@ from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.replay import apply_event, open_session
-from blueflame.session.retries import MAX_LOSSES
-from blueflame.session.stages import can_claim
-from blueflame.session.state import Session
-from blueflame.session.task_requests import (
+from blueflame.session.requests.tasks import (
     complete_new_tasks,
     find_addition_problems,
     find_retry_problem,
     retry_task,
 )
+from blueflame.session.retries import MAX_LOSSES
+from blueflame.session.stages import can_claim
+from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import (
     SIMULATED_DAY,

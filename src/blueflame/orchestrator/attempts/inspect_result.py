@@ -13,8 +13,8 @@ from blueflame.git.filters import find_filtered_paths
 from blueflame.git.repository import is_usable, list_tree_files
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
 from blueflame.git.secret_scan import scan_result
-from blueflame.git.status import parse_status
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
+from blueflame.git.untrusted.status import parse_status
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref

@@ -11,10 +11,10 @@ from pathlib import Path
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout
-from blueflame.git.disarm import disarm_checkout
 from blueflame.git.merging import MergeConflict
 from blueflame.git.results import list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
+from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
     MERGER,
     PLANNER,

@@ -11,7 +11,7 @@ from blueflame.checks.leftovers import find_validator_changes
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes, read_diff
-from blueflame.git.untrusted import read_checkout_head
+from blueflame.git.untrusted.branches import read_checkout_head
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import WorldError

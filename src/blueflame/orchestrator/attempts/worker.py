@@ -13,7 +13,7 @@ from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits
 from blueflame.git.rebase import CannotRebase, rebase_onto
 from blueflame.git.repository import Repository, find_missing_commits
 from blueflame.git.results import keep_failed_result, read_diff
-from blueflame.git.unfinished import commit_unfinished
+from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
@@ -24,9 +24,9 @@ from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
-from blueflame.session.agent_messages import list_earlier_messages
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.from_settings import list_role_skills
+from blueflame.session.requests.messages import list_earlier_messages
 from blueflame.session.retries import STARTS_OVER_AFTER
 from blueflame.session.state import Session
 from blueflame.watcher.policy_file import load_policy

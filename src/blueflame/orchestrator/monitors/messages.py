@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blueflame.model.event import MessageDelivered
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.session.agent_messages import format_message
+from blueflame.session.requests.messages import format_message
 from blueflame.session.state import Session
 
 POLL_SECONDS = 0.25

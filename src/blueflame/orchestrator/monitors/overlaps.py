@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 from blueflame.git.blobs import read_blob_sizes, read_blobs
-from blueflame.git.live_changes import MAX_FILE_BYTES, IgnoreCache, LiveChange, LiveCheckout
+from blueflame.git.untrusted.live_changes import MAX_FILE_BYTES, IgnoreCache, LiveChange, LiveCheckout
 from blueflame.model.attempt import WORKER
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event

@@ -17,7 +17,7 @@ from pathlib import Path
 from blueflame.git.checkouts import CheckoutRecord, read_record, remove_checkout, remove_tree, write_own_files
 from blueflame.git.command import OBJECT_ID
 from blueflame.git.repository import Repository
-from blueflame.git.untrusted import MAX_REF_FILE_BYTES, read_plain
+from blueflame.git.untrusted.branches import MAX_REF_FILE_BYTES, read_plain
 from blueflame.model.errors import GitFailed, WorldError
 
 KEPT_IN_GIT = frozenset(

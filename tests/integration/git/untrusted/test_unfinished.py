@@ -7,7 +7,7 @@ import pytest
 
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.unfinished import commit_unfinished
+from blueflame.git.untrusted.unfinished import commit_unfinished
 from support.sessions import git
 
 

@@ -8,8 +8,8 @@ from blueflame.journal.journal import Message
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import AttemptIntended, JournalEntry, MessageSent
 from blueflame.orchestrator.inbox import MessageDecision, decide_message
-from blueflame.session.agent_messages import MAX_CHARS
 from blueflame.session.replay import apply_event, open_session
+from blueflame.session.requests.messages import MAX_CHARS
 from blueflame.session.state import Session
 from blueflame.testing.simulation import build_opening
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git import live_changes as touched
 from blueflame.git.checkouts import make_checkout
-from blueflame.git.live_changes import IgnoreCache, LiveChange, LiveCheckout, read_beneath
 from blueflame.git.repository import Repository, open_repository
+from blueflame.git.untrusted import live_changes as touched
+from blueflame.git.untrusted.live_changes import IgnoreCache, LiveChange, LiveCheckout, read_beneath
 from blueflame.model.errors import WorldError
 from support.sessions import git
 

@@ -9,9 +9,9 @@ from blueflame.model.event import Event, TaskMoved
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.session.cascade import WILL_NOT_FINISH, find_dependants
 from blueflame.session.decide import build_single_task
+from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Phase, Session
-from blueflame.session.task_file_edits import compare_tasks
 
 WHY_NOT_RETRIED: Mapping[TaskState, str] = {
     TaskState.PENDING: "has not been started yet",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.checkouts import get_record_path, make_checkout
-from blueflame.git.disarm import disarm_checkout
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result
+from blueflame.git.untrusted.disarm import disarm_checkout
 
 Git = Callable[..., str]
 BRANCH = "blueflame/ses-20260101-000000/task-001/1"

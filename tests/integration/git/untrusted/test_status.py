@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.checks.leftovers import Leftovers
-from blueflame.git.status import build_status_argv, parse_status
+from blueflame.git.untrusted.status import build_status_argv, parse_status
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]

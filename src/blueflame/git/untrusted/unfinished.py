@@ -14,9 +14,9 @@ from pathlib import Path
 
 from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import run_git
-from blueflame.git.live_changes import IgnoreCache, LiveCheckout, read_beneath
 from blueflame.git.merging import create_commit
 from blueflame.git.repository import Repository
+from blueflame.git.untrusted.live_changes import IgnoreCache, LiveCheckout, read_beneath
 
 MAX_FILES = 1_000  # more is not an agent's unfinished work
 MESSAGE = "Unfinished work, kept by Blue Flame"

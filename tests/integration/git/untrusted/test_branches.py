@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.untrusted import read_branch_tip, read_checkout_head
+from blueflame.git.untrusted.branches import read_branch_tip, read_checkout_head
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]

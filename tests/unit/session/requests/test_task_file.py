@@ -8,8 +8,8 @@ from blueflame.model.event import EditDismissed, EditRefused, Event, GateAnswere
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
+from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.state import Session
-from blueflame.session.task_file_edits import compare_tasks
 from blueflame.testing.simulation import Simulation
 from support.session_examples import Outcomes, begun, events, moves, states, task
 
