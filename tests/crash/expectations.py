@@ -210,6 +210,7 @@ def _find_unreported(scenario: Scenario) -> Iterator[str]:
         result = find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
     known = {each.path for each in result if each.kind is LeftoverKind.CHECKOUT and each.path}
     known |= {get_record_path(path) for path in known}
+    known |= {path.with_name(f"{path.name}.draft") for path in known}
     known.add(project.paths.worktrees / ".git")  # for git clean
     for path in sorted(project.paths.worktrees.iterdir()):
         if path not in known:

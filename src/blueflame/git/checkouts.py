@@ -63,6 +63,7 @@ def remove_checkout(path: Path) -> None:
     """Remove a checkout of ours, whatever its agent did to it; refuse any other folder."""
     record = read_record(path)
     if record is None:
+        _get_draft_path(get_record_path(path)).unlink(missing_ok=True)  # of a crash before anything was made
         if path.is_symlink() or path.exists():
             raise WorldError(
                 f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
@@ -91,8 +92,9 @@ def _remove_aside(path: Path) -> None:
 
 def list_checkouts(folder: Path) -> tuple[Path, ...]:
     """Return our checkouts in a folder, complete or not, sorted by name."""
-    records = sorted(folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}"))
-    return tuple(folder / each.name.removeprefix(RECORD_PREFIX).removesuffix(RECORD_SUFFIX) for each in records)
+    records = (*folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}"), *folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}.draft"))
+    names = {each.name.removesuffix(".draft") for each in records}
+    return tuple(folder / name.removeprefix(RECORD_PREFIX).removesuffix(RECORD_SUFFIX) for name in sorted(names))
 
 
 def get_record_path(path: Path) -> Path:

@@ -297,6 +297,17 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     assert (place / "link").readlink() == Path("README.md")
 
 
+def test_a_draft_alone_is_listed_and_removed(ours: Repository, place: Path) -> None:
+    """A crash before the record was renamed into place."""
+    place.parent.mkdir(exist_ok=True)
+    draft = get_record_path(place).with_name(f"{get_record_path(place).name}.draft")
+    draft.write_text("half of a rec")
+    assert list_checkouts(place.parent) == (place,)
+    remove_checkout(place)
+    assert not draft.exists()
+    assert list_checkouts(place.parent) == ()
+
+
 def test_a_draft_of_a_card_that_a_crash_left_goes_with_the_checkout(ours: Repository, place: Path) -> None:
     place.parent.mkdir()
     draft = get_record_path(place).with_name(f"{get_record_path(place).name}.draft")
