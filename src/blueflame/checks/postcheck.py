@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from blueflame.checks.commit_texts import check_identities, check_messages
 from blueflame.checks.file_names import find_unsafe_part
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
@@ -30,13 +31,7 @@ FILE_NAMING: Final = "file_naming"
 MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
 UNSAFE_NAME: Final = "unsafe_name"
-UNSAFE_MESSAGE: Final = "unsafe_message"
 
-MAX_MESSAGE_LENGTH = 50_000
-# Control characters, zero width characters, marks of direction and tags; joiners are part of honest text and emoji.
-HIDDEN_CHARACTER = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats may take very long on text from an agent
 
 
@@ -65,14 +60,15 @@ def check_result(
     secrets_file: str = "",
     existing: Sequence[str] = (),
     steps: Mapping[str, Sequence[Change]] | None = None,
+    identities: Sequence[str] = (),
     also: Sequence[Violation] = (),
 ) -> tuple[Violation, ...]:
     """Return all violations, sorted by path and rule.
 
     Without allowed paths nothing is allowed; without locks the whole repository is locked. `secrets_file` is the allow
     file for secrets, which no agent may write. `existing` are all files of the result. `steps` are the changes of each
-    commit: what one adds and the next removes lands as well. `also` are violations from other checks: secrets,
-    leftovers, tampering.
+    commit: what one adds and the next removes lands as well. `identities` are the authors and committers that may
+    occur, without them all may. `also` are violations from other checks: secrets, leftovers, tampering.
     """
     blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
     bounds = _PathLimits(
@@ -92,7 +88,8 @@ def check_result(
             else ()
         ),
         *_check_commit_subjects(commits, commit_pattern, {one.path for one in also}),
-        *_check_messages(commits),
+        *check_messages(commits),
+        *(check_identities(commits, identities) if identities else ()),
         *also,
     }
     return tuple(sorted(found, key=lambda one: (one.path, one.line or 0, one.rule, one.detail)))
@@ -246,17 +243,6 @@ def _check_commit_subjects(commits: Sequence[Commit], pattern: str, secret_in: C
             shown = "the subject, which holds a secret," if commit.sha in secret_in else repr(commit.subject)
             detail = f"{shown} does not match {pattern}"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
-
-
-def _check_messages(commits: Sequence[Commit]) -> Iterator[Violation]:
-    """Find messages that a terminal or a forge would not show as they are."""
-    for commit in commits:
-        if len(commit.message) > MAX_MESSAGE_LENGTH:
-            detail = f"the message has {len(commit.message)} characters; write at most {MAX_MESSAGE_LENGTH}"
-            yield Violation(rule=UNSAFE_MESSAGE, path=commit.sha, detail=detail)
-        elif found := HIDDEN_CHARACTER.search(commit.message + commit.author):
-            detail = f"the message or the author has the invisible character U+{ord(found[0]):04X}; remove it"
-            yield Violation(rule=UNSAFE_MESSAGE, path=commit.sha, detail=detail)
 
 
 def _fold_case(text: str) -> str:

@@ -7,17 +7,16 @@ has it in that file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from blueflame.checks.secrets.scan import AddedLine, Unscanned
-from blueflame.git.blobs import decode_bytes, decode_text, read_blob_sizes, read_blobs
+from blueflame.git.blobs import decode_in_all_ways, read_blob_sizes, read_blobs, split_batches
 from blueflame.git.repository import SUBMODULE_MODE, Repository
 from blueflame.git.steps import DiffEntry, Step, compare_trees, list_steps
 
 MEGABYTE = 1_000_000
-MAX_BATCH_BYTES = 16 * MEGABYTE  # what is held in memory at once, unless one file is larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ def read_added_lines(
     files = _find_added_files(repo, base, tip)
     sizes = read_blob_sizes(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
     left = limits.total
-    for batch in _split_batches(files, sizes):
+    for batch in split_batches(files, lambda file: sum(sizes[sha] for sha in (file.blob, *file.before))):
         fitting = []
         for file in batch:
             if sizes[file.blob] > limits.file:
@@ -106,28 +105,20 @@ def _record_entry(change: DiffEntry, changed: dict[str, _ChangedBlob]) -> None:
         file.before.add(change.old_sha)
 
 
-def _split_batches(files: Iterable[_AddedFile], sizes: dict[str, int]) -> Iterator[list[_AddedFile]]:
-    batch: list[_AddedFile] = []
-    size = 0
-    for file in files:
-        if batch and size >= MAX_BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(file)
-        size += sum(sizes[sha] for sha in (file.blob, *file.before))
-    if batch:
-        yield batch
-
-
 def _list_added_lines(file: _AddedFile, blobs: dict[str, bytes]) -> Iterator[AddedLine]:
-    """Yield the lines of text, and of the bytes: what looks like UTF-16 at its beginning may be something else."""
+    known = {
+        line
+        for sha in file.before
+        if sha in blobs
+        for text in decode_in_all_ways(blobs[sha])
+        for line in text.split("\n")
+    }
     seen = set[tuple[int, str]]()
-    for decode in (decode_text, decode_bytes):
-        known = {line for sha in file.before if sha in blobs for line in decode(blobs[sha]).split("\n")}
-        for number, text in enumerate(decode(blobs[file.blob]).split("\n"), start=1):
-            if text and text not in known and (number, text) not in seen:
-                seen.add((number, text))
-                yield AddedLine(file.path, number, text, file.commit)
+    for text in decode_in_all_ways(blobs[file.blob]):
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line and line not in known and (number, line) not in seen:
+                seen.add((number, line))
+                yield AddedLine(file.path, number, line, file.commit)
 
 
 def _format_size(size: int) -> str:

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.blobs import MAX_FILE_BYTES, decode_text, is_binary, read_blob_sizes, read_blobs
+from blueflame.git.blobs import decode_text, is_binary, read_blob_sizes, read_blobs, split_batches
 from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import remember_answers, run_git, run_git_capped, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
@@ -25,6 +25,7 @@ from blueflame.git.steps import (
     DIFF_TREE_ARGS,
     DiffEntry,
     check_history,
+    check_names,
     compare_trees,
     list_steps,
     parse_raw_entry,
@@ -40,6 +41,8 @@ from blueflame.system.files import build_file_error
 LINK_MODE = "120000"
 FILE_MODES = ("100644", "100755")
 MAX_PATH_LENGTH = 4096
+MAX_JUDGED_BYTES = 64_000_000  # larger files are not searched for secrets either, and fail for that
+MAX_TOTAL_BYTES = 512_000_000
 FETCH_TIMEOUT = 600.0
 MAX_LOOSE_OBJECTS = 1000
 MAX_LOOSE_BYTES = 16_000_000
@@ -92,6 +95,7 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
             f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
         )
     check_history(repo, base, tip)
+    check_names(repo, base, tip)
     return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
 
 
@@ -100,7 +104,14 @@ def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """Return the commits of tip that base does not have, oldest first."""
     form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject has a line break
     out = read_listing(repo, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
-    return tuple(_parse_commit(entry) for entry in out.split("\0") if entry)
+    headers = _read_headers(repo, base, tip)
+    return tuple(_parse_commit(entry, headers) for entry in out.split("\0") if entry)
+
+
+def _read_headers(repo: Repository, base: str, tip: str) -> dict[str, str]:
+    """Return what is before the message of each commit, not decoded by what it says about its encoding."""
+    out = read_listing(repo, "rev-list", "--header", "--encoding=none", f"{base}..{tip}", "--")
+    return {text[: text.index("\n")]: text.partition("\n\n")[0] for text in out.split("\0") if text}
 
 
 @remember_answers(16)
@@ -194,7 +205,8 @@ def _unpack_result(repo: Repository, source: Path, *, tip: str, base: str) -> bo
     packed = run_git_capped(source, f"--git-dir={source}", *args, max_bytes=MAX_LOOSE_BYTES, stdin=wanted)
     if packed.truncated or int.from_bytes(packed.out[8:12], "big") > MAX_LOOSE_OBJECTS:
         return False
-    run_git(repo.root, "unpack-objects", "--strict", "-q", stdin=packed.out, timeout=FETCH_TIMEOUT)
+    # it holds all trees at once, and as differences a hundred trees of 20 MB are tiny: its memory is limited
+    run_git_capped(repo.root, "unpack-objects", "--strict", "-q", max_bytes=1, stdin=packed.out, timeout=FETCH_TIMEOUT)
     return True
 
 
@@ -226,16 +238,23 @@ def _build_fetch_source(repo: Repository, checkout: Path, tip: str, home: Path) 
         (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
 
 
-def _parse_commit(entry: str) -> Commit:
-    # text, unlike paths, is only shown: undecodable bytes are replaced
-    text = entry.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    sha, author, subject, message = text.split("\n", 3)
-    return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"))
+def _parse_commit(entry: str, headers: Mapping[str, str]) -> Commit:
+    sha, author, subject, message = _replace_undecodable(entry).split("\n", 3)
+    before = _replace_undecodable(headers[sha])
+    return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"), headers=before)
+
+
+def _replace_undecodable(text: str) -> str:
+    """Text, unlike paths, is only shown."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class LineCounts(NamedTuple):
     added: int
     deleted: int
+
+
+NOTHING = LineCounts(0, 0)
 
 
 def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, LineCounts | None]:
@@ -250,18 +269,14 @@ def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, LineCounts | No
 def _build_changes(
     repo: Repository, entries: Sequence[DiffEntry], counts: Mapping[str, LineCounts | None]
 ) -> tuple[Change, ...]:
-    """Files that git did not count, or counts as binary (UTF-16 text too), are judged by their content."""
+    """Whether a file is binary is judged by its content; lines that git did not count (UTF-16 text) are counted."""
     targets = _read_link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
-    doubtful = [entry for entry in entries if entry.mode in FILE_MODES and counts.get(entry.path) is None]
-    texts = _read_small(repo, {sha for entry in doubtful for sha in (entry.sha, entry.old_sha) if sha.strip("0")})
+    files = [entry for entry in entries if entry.mode in FILE_MODES]
+    judged = _judge_contents(repo, files, counts)
     made = []
     for entry in entries:
-        counted, binary = counts.get(entry.path), False
-        if counted is None and entry.mode in FILE_MODES:
-            text = texts.get(entry.sha)
-            binary = text is None or is_binary(text)
-            counted = None if text is None or binary else _count_lines(texts.get(entry.old_sha, b""), text)
-        added, deleted = counted or LineCounts(0, 0)
+        found = judged[entry.old_sha, entry.sha] if entry.mode in FILE_MODES else counts.get(entry.path) or NOTHING
+        added, deleted = found or NOTHING
         made.append(
             Change(
                 status=entry.status,
@@ -270,7 +285,7 @@ def _build_changes(
                 mode=entry.mode,
                 added=added,
                 deleted=deleted,
-                binary=binary,
+                binary=found is None,
                 symlink=entry.mode == LINK_MODE,
                 submodule=entry.mode == SUBMODULE_MODE,
                 link_target=targets.get(entry.sha) if entry.mode == LINK_MODE else None,
@@ -282,15 +297,35 @@ def _build_changes(
     return tuple(made)
 
 
+def _judge_contents(
+    repo: Repository, entries: Iterable[DiffEntry], counts: Mapping[str, LineCounts | None]
+) -> dict[tuple[str, str], LineCounts | None]:
+    """Return None for what is not text, else the lines of what git did not count. What is too large is what git says.
+
+    An agent's files can be a few kilobytes as objects and gigabytes in memory, so they are read in small batches.
+    """
+    wanted = {(one.old_sha, one.sha): counts.get(one.path) for one in entries}
+    sizes = read_blob_sizes(repo, sorted({sha for pair in wanted for sha in pair if sha.strip("0")}))
+    judged: dict[tuple[str, str], LineCounts | None] = {}
+    left = MAX_TOTAL_BYTES
+    for pairs in split_batches(wanted, lambda pair: sum(sizes.get(sha, 0) for sha in pair)):
+        small = {sha: sizes[sha] for pair in pairs for sha in pair if sha in sizes and sizes[sha] <= MAX_JUDGED_BYTES}
+        left -= sum(small.values())
+        texts = read_blobs(repo, small) if small and left >= 0 else {}
+        for old, new in pairs:
+            text, counted = texts.get(new), wanted[old, new]
+            if text is None:
+                judged[old, new] = counted
+            elif is_binary(text):
+                judged[old, new] = None
+            else:
+                judged[old, new] = counted or _count_lines(texts.get(old, b""), text)
+    return judged
+
+
 def _count_lines(before: bytes, after: bytes) -> LineCounts:
     old, new = (Counter(decode_text(data).splitlines()) for data in (before, after))
     return LineCounts((new - old).total(), (old - new).total())
-
-
-def _read_small(repo: Repository, shas: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of files that are not too large for that."""
-    sizes = {sha: size for sha, size in read_blob_sizes(repo, sorted(shas)).items() if size <= MAX_FILE_BYTES}
-    return read_blobs(repo, sizes) if sizes else {}
 
 
 def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:

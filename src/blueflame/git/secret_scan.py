@@ -30,10 +30,10 @@ from blueflame.checks.secrets.scan import (
     scan_lines,
 )
 from blueflame.git.added_lines import read_added_lines
+from blueflame.git.blobs import list_ways_to_read
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_commits
-from blueflame.git.steps import read_listing
 from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
@@ -89,10 +89,9 @@ def scan_changeset(
 
 def _read_commit_texts(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """Return the commits with their headers behind the message: a name or an unknown header can hold a secret, too."""
-    out = read_listing(repo, "rev-list", "--header", f"{base}..{tip}", "--")
-    headers = {text[: text.index("\n")]: text.partition("\n\n")[0] for text in out.split("\0") if text}
+    commits = list_commits(repo, base, tip)
     return tuple(
-        replace(commit, message=f"{commit.message}\n{headers[commit.sha]}") for commit in list_commits(repo, base, tip)
+        replace(commit, message="\n".join([*list_ways_to_read(commit.message), commit.headers])) for commit in commits
     )
 
 

@@ -17,7 +17,8 @@ from blueflame.system.process import ProcessResultBytes
 
 GIT_TIMEOUT = 300.0
 MAX_COMMITS = 1000
-MAX_LISTING_BYTES = 64_000_000  # about 400,000 changed files
+MAX_NAMES = 100_000  # for 300,000 files, git alone needs 20 s to count their lines
+MAX_LISTING_BYTES = 64_000_000
 DIFF_TREE_ARGS = (
     *("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none"),
 )
@@ -63,6 +64,17 @@ def check_history(repo: Repository, base: str, tip: str) -> None:
         raise GitFailed(
             f"{len(rows) - new} commits of the result are on another branch of {repo.root}: history of others"
         )
+
+
+def check_names(repo: Repository, base: str, tip: str) -> None:
+    """Raise GitFailed if the commits change so many files that comparing them would take minutes.
+
+    Only names are listed here: what they stand for is read later, file by file.
+    """
+    pairs = "".join(f"{step.parents[0]} {step.tree}\n" for step in list_steps(repo, base, tip)[1:])
+    listed = read_listing(repo, "diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames", stdin=pairs)
+    if (names := listed.count("\0")) > MAX_NAMES:
+        raise GitFailed(f"the result changes {names} files, commit by commit; at most {MAX_NAMES} can be checked")
 
 
 @remember_answers(32)

@@ -42,6 +42,7 @@ class Commit:
     author: str
     subject: str
     message: str  # the whole message, subject included
+    headers: str = field(default="", compare=False)  # all that is before the message, as it is stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

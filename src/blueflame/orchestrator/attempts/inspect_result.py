@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from blueflame.checks.audit_gaps import find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
+from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
 from blueflame.git.repository import is_usable, list_tree_files
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
@@ -19,6 +21,7 @@ from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
+from blueflame.orchestrator.commit_rules import find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
@@ -200,14 +203,30 @@ def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftov
 
 def _was_sandboxed(context: SessionContext, attempt: str) -> bool:
     """Whether the attempt was started in a sandbox, whatever the settings say now; if unknown, by the settings."""
+    launch = _read_launch(context, attempt)
+    return context.settings.sandbox.level != "off" if launch is None else bool(launch.get("sandbox"))
+
+
+def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:
+    """Return those that its commits may have: what it was started with, and the person's, for work by hand."""
+    launch = _read_launch(context, attempt.id) or {}
+    env = {
+        **build_agent_identity(attempt.agent_id),
+        **find_author(context.repo, context.settings),
+        **launch.get("env", {}),
+    }
+    started = [f"{env[f'GIT_{role}_NAME']} <{env[f'GIT_{role}_EMAIL']}>" for role in ("COMMITTER", "AUTHOR")]
+    name, address = find_identity(context.repo.root)
+    return tuple(dict.fromkeys([*started, f"{name} <{address}>"]))
+
+
+def _read_launch(context: SessionContext, attempt: str) -> dict[str, Any] | None:
     saved = context.engine.read_file(attempt, "launch.json")
     try:
         launch = json.loads(saved) if saved is not None else None
     except ValueError:
-        launch = None
-    if not isinstance(launch, dict):
-        return context.settings.sandbox.level != "off"
-    return bool(launch.get("sandbox"))
+        return None
+    return launch if isinstance(launch, dict) else None
 
 
 def find_violations(
@@ -240,6 +259,7 @@ def find_violations(
         secrets_file=secrets.allow_file if secrets.enabled else "",
         existing=list_tree_files(context.repo, found.tip),
         steps=list_step_changes(context.repo, base, found.tip),
+        identities=_list_identities(context, finished.attempt),
         also=also,
     )
 
