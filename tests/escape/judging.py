@@ -22,6 +22,7 @@ from blueflame.policy.compile import compile_policy
 from escape import forging
 from escape.attack import Attack, Poison, Result
 from support.commit_format import COMMIT_PATTERN
+from support.repositories import GIT_IDENTITY
 
 PATIENCE = 60
 POLICY = compile_policy(
@@ -142,6 +143,7 @@ class Bench:
                 secrets_file=SecretSettings().allow_file,
                 existing=list_tree_files(self.repo, tip),
                 steps=list_step_changes(self.repo, self.repo.base_sha, tip),
+                identities=("{GIT_AUTHOR_NAME} <{GIT_AUTHOR_EMAIL}>".format(**GIT_IDENTITY),),
                 also=scan_result(self.repo, self.repo.base_sha, tip, SecretSettings()),
             )
         except BlueFlameError as error:

@@ -162,7 +162,7 @@ OBJECTS: tuple[Attack, ...] = (
     poison("git-tree-slash-folder", "git", "the same deeper down", FSCK, "$FORGE folder .git/hooks/post-checkout"),
     poison("git-tree-empty-name", "git", "an entry without a name", FSCK, "$FORGE tree 100644 ''"),
     poison("git-tree-twice", "git", "a file and a folder of the same name", FSCK, "$FORGE tree 100644 src"),
-    poison("git-tree-mode", "git", "a file with a mode that git does not know", FSCK, "$FORGE tree 104755 zz"),
+    poison("git-tree-mode", "git", "a file with a mode that git does not know", "git reads it as a plain file, and so do we", "$FORGE tree 104755 zz"),
     poison("git-tree-gitmodules-link", "git", ".gitmodules as a link", FSCK, "$FORGE link .gitmodules /etc/passwd"),
     poison("git-commit-author", "git", "an author with line breaks and escape sequences", FSCK, "$FORGE author 'x\\n\\x1b[2J <a@b> 1 +0000'"),
     poison("git-commit-nul", "git", "a zero byte in a commit's header", FSCK, "$FORGE author 'x\\x00y <a@b> 1 +0000'"),

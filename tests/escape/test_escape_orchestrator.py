@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.git import results
 from blueflame.git.tripwire import take_fingerprint
 from blueflame.git.untrusted.disarm import disarm_checkout
 from escape.attack import Attack, Poison
 from escape.judging import bench, untouched_since
+from escape.poisons import FSCK
 from escape.table import behind
 
 PATIENCE = 20
-SLOW_FOR_GIT = "git-tree-names"  # git itself lists a million names
+SLOW_FOR_GIT = ("git-tree-names", "bomb-")  # git itself lists a million names
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     with no_longer_than(PATIENCE):
         judged = at.judge()
         disarm_checkout(at.repo, at.checkout)
-    tops = at.look() if attack.id != SLOW_FOR_GIT else []
+    tops = at.look() if not attack.id.startswith(SLOW_FOR_GIT) else []
     assert {Path(top) for top in tops if top} <= {at.checkout, *(at.checkout / "src").iterdir()}
     at.clear()
     assert not at.ran, "the agent's program was run outside of the box"
@@ -57,6 +59,18 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     if attack.deed.takes is not None:
         assert not (attack.deed.takes and judged.refused), "honest commits were refused"
         assert judged.taken <= attack.deed.takes, "a forged result was taken"
+
+
+MALFORMED = [attack for attack in POISONS if attack.rule == FSCK]
+
+
+@pytest.mark.parametrize("attack", MALFORMED, ids=lambda attack: attack.id)
+def test_large_results_are_checked_as_small_ones(attack: Attack, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small results are unpacked, large ones fetched: git checks their objects in two programs."""
+    monkeypatch.setattr(results, "MAX_LOOSE_OBJECTS", -1)
+    at = bench(repo.parent, attack)
+    at.prepare()
+    assert at.judge().refused
 
 
 def test_without_disarming_a_look_would_run_what_the_agent_left(repo: Path) -> None:
