@@ -80,6 +80,16 @@ def test_squash_lands_one_commit_with_one_parent_that_names_the_tasks(stage: Sta
     assert stage.git("status", "--porcelain") == ""
 
 
+def test_a_title_cannot_forge_lines_or_hide_text_in_what_lands(stage: Stage) -> None:
+    stage.reconfigure(landing={"mode": "squash"})
+    title = "Add a thing\n\nSigned-off-by: Linus <l@example.org>\x1b[2J\u202e"
+    stage.play(task(1), task(2, title=title), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
+    stage.run()
+    message = stage.git("log", "-1", "--format=%B", "main")
+    assert "- Add a thing Signed-off-by: Linus <l@example.org>␛[2J<U+202E>\n" in message
+    assert stage.git("log", "-1", "--format=%(trailers:key=Signed-off-by)", "main").strip() == ""
+
+
 def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None:
     two_tasks(stage, "fast-forward")
     before = stage.head()

@@ -9,12 +9,13 @@ from blueflame.model.spend import NO_SPEND
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 from blueflame.text.format import format_dollars
+from blueflame.text.sanitize import clean_line, clean_text
 
 MAX_NOTE_CHARS = 600
 
 
 def format_pull_request_title(record: ChangesetRecord) -> str:
-    return " ".join(f"{record.changeset.title} ({', '.join(record.changeset.tasks)})".split())
+    return clean_line(f"{record.changeset.title} ({', '.join(record.changeset.tasks)})")
 
 
 def format_pull_request_body(session: Session, record: ChangesetRecord, build: Build) -> str:
@@ -26,7 +27,9 @@ def format_pull_request_body(session: Session, record: ChangesetRecord, build: B
         _format_cost(session, record),
     )
     lines = [line for part in parts for line in part]
-    return "\n".join([*lines, "", f"Blue-Flame-Session: {session.id}", f"Blue-Flame-Changeset: {record.changeset.id}"])
+    return clean_text(
+        "\n".join([*lines, "", f"Blue-Flame-Session: {session.id}", f"Blue-Flame-Changeset: {record.changeset.id}"])
+    )
 
 
 def _format_tasks(session: Session, record: ChangesetRecord) -> Iterator[str]:

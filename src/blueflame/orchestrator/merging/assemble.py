@@ -25,6 +25,7 @@ from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.state import Session
 from blueflame.text.commit_style import find_ticket, format_subject
+from blueflame.text.sanitize import clean_line
 
 COMMIT_TYPE = re.compile(r"(\w+)\(")
 SAFE_COMPONENT = re.compile(r"[\w.-]{1,30}", re.ASCII)
@@ -122,7 +123,7 @@ def _build_conflict(session: Session, changeset: Changeset, found: MergeConflict
 def format_landing_message(inputs: MergeInputs) -> str:
     """Word the commit that lands as the project words its own; what belongs to Blue Flame is in trailers."""
     changeset, tasks, rules = inputs.changeset, inputs.session.tasks, inputs.rules
-    titles = [f"- {tasks[name].task.title}" for name in changeset.tasks]
+    titles = [f"- {clean_line(tasks[name].task.title)}" for name in changeset.tasks]
     trailers = [
         *(f"Blue-Flame-Task: {name}" for name in changeset.tasks),
         f"Blue-Flame-Session: {inputs.session.id}",
@@ -135,18 +136,19 @@ def format_landing_message(inputs: MergeInputs) -> str:
 
 def _format_subject(inputs: MergeInputs) -> str:
     changeset, rules = inputs.changeset, inputs.rules
+    title = clean_line(changeset.title)  # a planner's words: a line break in them could pass for a trailer
     written = _read_subject(inputs, changeset.tasks[0])
     locks = [lock for name in changeset.tasks for lock in inputs.session.tasks[name].task.file_locks]
     subject = format_subject(
         rules.read_style(inputs.base),
-        changeset.title,
+        title,
         written=written,
         scope=_find_component(locks),
         ticket=find_ticket(inputs.session.request),
     )
     found = COMMIT_TYPE.match(written)
     # `type(task-ids): title`, as in the pattern of older configurations; the agent's own has passed the postcheck
-    older = f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {changeset.title}"
+    older = f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {title}"
     return next((each for each in (subject, older, written.strip()) if re.search(rules.pattern, each)), older)
 
 
