@@ -29,6 +29,7 @@ from blueflame.model.event import (
     ChangesetTrimmed,
     Checked,
     ConfigDrifted,
+    ConflictResolved,
     CycleEnded,
     EditRefused,
     EnvironmentFailed,
@@ -111,6 +112,8 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
     """
     if isinstance(event, PlanFailed) and _is_planner_blameless(session, event.round):
         return
+    if _is_about_old_changeset(session, event):
+        return
     states: dict[str, TaskState] = {}
     for each in _expand_event(session, event, now):
         if isinstance(each, TaskMoved):
@@ -119,6 +122,16 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
                 continue
             states[each.task] = find_next_state(state, each.cause)
         yield each
+
+
+def _is_about_old_changeset(session: Session, event: Event) -> bool:
+    """Whether a merger reports on a changeset whose tasks went back while it was running."""
+    match event:
+        case ConflictResolved():
+            return session.changesets[event.changeset].state is not ChangesetState.CONFLICTED
+        case ChangesetTrimmed() | ChangesetEvicted():
+            return event.changeset not in session.merging
+    return False
 
 
 def _is_planner_blameless(session: Session, round_: int) -> bool:

@@ -75,8 +75,6 @@ def _apply_changeset_conflicted(session: Session, event: ChangesetConflicted, _a
 
 def _apply_conflict_resolved(session: Session, event: ConflictResolved, _at: float) -> None:
     record = session.changesets[event.changeset]
-    if record.state is not ChangesetState.CONFLICTED:  # its tasks went back while the merger was running
-        return
     resolutions = (*record.resolutions, event.resolution)
     _put_changeset(session, replace(record, state=ChangesetState.FORMED, conflict=None, resolutions=resolutions))
 
