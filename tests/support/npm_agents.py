@@ -64,7 +64,9 @@ def make_agent_stage(
         runtimes={runtime: dict(settings)},
         worktree={"setup": [setup] if setup else []},
         roles=roles,
-        limits={"kill_grace": "2s", "agent_timeout": "120s", "max_retries": 0},
+        # the warning before a limit holds back one call, which a scripted model does not repeat
+        limits={"kill_grace": "2s", "agent_timeout": "120s", "max_retries": 0, "warn_threshold": 1},
+        instructions={"enabled": False},  # what an agent's program reads by itself is the subject
         planning={"workflow": "lean", "interactive": False},
     )
 
