@@ -49,6 +49,12 @@ def order(
     return AttemptSpec(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=str(work), grace=grace, timeout=timeout)
 
 
+def has_written(state: Path) -> bool:
+    """Whether the agent has written its line: the shell creates the file before that."""
+    ledger = state.parent / "work" / "ledger"
+    return ledger.exists() and ledger.stat().st_size > 0
+
+
 def play(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(story, PATIENCE * 2))
 
@@ -212,7 +218,7 @@ def test_a_lost_attempt_is_reported_and_submitting_it_again_only_cleans_up(state
         again = order(state, "echo run >> ledger; sleep 600", grace=0.2)
         await engine.submit(again)
         warden = await running(engine)
-        await until((state.parent / "work" / "ledger").exists, "the agent runs")
+        await until(lambda: has_written(state), "the agent runs")
         os.kill(warden.pid, signal.SIGKILL)
         await until(lambda: read_identity(warden.pid) is None, "the warden is gone")
 

@@ -213,7 +213,7 @@ def test_an_ended_attempt_is_never_run_again(folder: Path) -> None:
 def test_a_second_warden_leaves_at_once_and_changes_nothing(folder: Path) -> None:
     write_launch(folder, "sh", "-c", "echo run >> ledger; while ! [ -e go ]; do sleep 0.01; done")
     with running_warden(folder) as first:
-        wait_until((folder / "ledger").exists, "the agent runs")
+        wait_until(lambda: (folder / "ledger").exists() and (folder / "ledger").stat().st_size > 0, "the agent runs")
         before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "status.json"}
 
         with start_warden(folder) as second:
