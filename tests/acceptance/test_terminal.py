@@ -114,7 +114,9 @@ def test_a_terminal_closed_while_agents_work_leaves_no_crash_log(program: Path, 
         screen.close()
         assert screen.end() == 6
     assert list((program / ".blueflame" / "logs").glob("crash-*")) == []
-    call("stop", "--now", cwd=program)
+    for attempt in call("status", "--json", cwd=program).json["attempts"]:  # they were left running, as they should be
+        if attempt["warden_pid"]:
+            os.kill(attempt["warden_pid"], signal.SIGTERM)
 
 
 def test_a_closed_pipe_does_not_end_the_session(program: Path, tmp_path: Path) -> None:
