@@ -63,6 +63,8 @@ def run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one boundary: anything else is our bug
+        if _wraps_interrupt(error):
+            return ExitCode.INTERRUPTED
         if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
             _print_error(f"cannot write the output: {error.strerror}. Free some space, or write it elsewhere")
             return ExitCode.WORLD
@@ -82,6 +84,11 @@ def main() -> NoReturn:
 def _print_error(message: str) -> None:
     with outlive_output():
         print_text(f"blueflame: {message}", err=True)
+
+
+def _wraps_interrupt(error: Exception) -> bool:
+    """Whether Ctrl-C came while pydantic built a model: it keeps only the name of the exception, in its text."""
+    return type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error)
 
 
 def _report_usage_error(error: click.ClickException) -> int:

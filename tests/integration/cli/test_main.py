@@ -43,8 +43,17 @@ def illegal() -> None:
 @click.command()
 def interrupted() -> None:
     raise KeyboardInterrupt
+
+class Interrupting:
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt
+
+@click.command()
+def building() -> None:
+    from pydantic_core import SchemaSerializer, core_schema
+    SchemaSerializer(core_schema.literal_schema([Interrupting()]))
 '''
-NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted")
+NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted", "building")
 
 
 @pytest.fixture
@@ -105,8 +114,9 @@ def test_all_problems_are_shown(verbs: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == "blueflame: blueflame.yaml:\n  - line 1: a\n  - line 2: b\n"
 
 
-def test_an_interrupt_ends_with_130(verbs: Path) -> None:
-    assert run(["interrupted"]) == 130
+@pytest.mark.parametrize("verb", ["interrupted", "building"])
+def test_an_interrupt_ends_with_130(verb: str, verbs: Path) -> None:
+    assert run([verb]) == 130
 
 
 @pytest.mark.parametrize("verb", ["broken", "illegal"])
