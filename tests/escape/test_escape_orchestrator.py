@@ -17,7 +17,7 @@ from escape.judging import bench, untouched_since
 from escape.poisons import FSCK
 from escape.table import behind
 
-PATIENCE = 20
+PATIENCE = 120  # seconds; what hangs does so for good, and a busy machine is slow
 SLOW_FOR_GIT = ("git-tree-names", "bomb-")  # git itself lists a million names
 
 

@@ -88,9 +88,7 @@ def _is_git_at_work(repo: Repository) -> bool:
 def _is_git_below(process: Path, root: str) -> bool:
     try:
         return (process / "comm").read_text().startswith("git") and (process / "cwd").readlink().is_relative_to(root)
-    except PermissionError:  # of another user: it may be
-        return True
-    except OSError:  # it has ended
+    except OSError:  # it has ended, or is of another user, who cannot hold a lock that we own
         return False
 
 
