@@ -20,7 +20,7 @@ from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import JournalEntry, SessionOpened
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
-from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merge_queue.assemble import MergeCommit, MergeInputs, assemble_changeset
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 

@@ -15,7 +15,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.command import run_git
 from blueflame.git.landing import advance_branch
-from blueflame.git.merging import CombinedCommit, combine_commits, create_commit
+from blueflame.git.merge import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
 from blueflame.model.ids import build_attempt_ref, build_branch_name

@@ -19,7 +19,7 @@ from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import read_diff
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord
 from blueflame.orchestrator.attempts.validator import list_file_changes
-from blueflame.orchestrator.merging.review_hints import find_hints
+from blueflame.orchestrator.merge_queue.review_hints import find_hints
 from blueflame.views.changeset import ChangesetView
 
 FILES, LINES = 100, 200  # 20,000 lines

@@ -27,10 +27,10 @@ POINTS: Mapping[str, tuple[str, str]] = {
     "a result is fetched": ("blueflame.orchestrator.attempts.inspect_result", "collect_result"),
     "a checkout is removed": ("blueflame.orchestrator.attempts.clear", "remove_checkout"),
     "all of an attempt is cleared away": ("blueflame.orchestrator.loop", "clear_attempt"),
-    "a changeset has its ref": ("blueflame.orchestrator.merging.assemble", "set_ref"),
+    "a changeset has its ref": ("blueflame.orchestrator.merge_queue.assemble", "set_ref"),
     "the checkout is brought along": ("blueflame.git.landing", "_update_checkout"),
     "the base is swapped": ("blueflame.git.landing", "_swap_branch"),
-    "the base is advanced": ("blueflame.orchestrator.merging.build_and_land", "advance_branch"),
+    "the base is advanced": ("blueflame.orchestrator.merge_queue.build_and_land", "advance_branch"),
 }
 """Acts between which and the journal there is a gap. A kill comes right before or right after one of them."""
 

@@ -13,8 +13,8 @@ from blueflame.model.event import ChangesetTrimmed
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
-from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, assemble_changeset
-from blueflame.orchestrator.merging.bisect import find_culprit
+from blueflame.orchestrator.merge_queue.assemble import MergeCommit, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merge_queue.bisect import find_culprit
 from blueflame.session.replay import replay
 from blueflame.testing.simulation import build_opening
 from support.random_merges import commit_file, make_small_repository, run_git

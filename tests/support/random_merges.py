@@ -12,7 +12,7 @@ from pathlib import Path
 
 from blueflame.git.blobs import read_files_at
 from blueflame.git.landing import Advanced, advance_branch
-from blueflame.git.merging import MergeConflict, find_tree
+from blueflame.git.merge import MergeConflict, find_tree
 from blueflame.git.repository import Repository, open_repository, read_branch_head
 from blueflame.model.attempt import MERGER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Resolution
@@ -31,9 +31,9 @@ from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.merger import prepare_merge
 from blueflame.orchestrator.attempts.worker import combine_foundations
 from blueflame.orchestrator.check_runner import CheckRunner
-from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
+from blueflame.orchestrator.merge_queue.build_and_land import BuildSite, build_on_base
+from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.effects import BuildChangeset, Effect, LandChangeset
-from blueflame.session.merging.queue import give_task_back
 from blueflame.testing.simulated_outcomes import hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening
 from support.random_sessions import Dice

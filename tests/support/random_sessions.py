@@ -16,10 +16,10 @@ from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.budget import compute_reservation
+from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.edits import build_edit_payload
-from blueflame.session.merging.queue import find_next_changeset
 from blueflame.session.state import ACTIVE_STATES, HookDue, Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
-from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
+from blueflame.git.merge import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
 
 TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: .+")

@@ -36,7 +36,7 @@ from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
-from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.monitors.environment import await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor

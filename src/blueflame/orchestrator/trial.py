@@ -22,7 +22,7 @@ from blueflame.config.detect.trial import (
     is_good_enough,
     is_usable,
 )
-from blueflame.git.merging import find_tree
+from blueflame.git.merge import find_tree
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.model.verdict import Check

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blueflame.git.command import run_git
 from blueflame.git.landing import Advanced, Dirty, advance_branch
-from blueflame.git.merging import MergeConflict, find_tree
+from blueflame.git.merge import MergeConflict, find_tree
 from blueflame.git.rebase import revert_range
 from blueflame.git.repository import Repository, has_commit, is_ancestor, read_branch_head
 from blueflame.model.changeset import ChangesetRecord, ChangesetState

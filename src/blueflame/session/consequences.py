@@ -63,6 +63,7 @@ from blueflame.session.cascade import (
     drop_task,
     find_failed_dependency,
 )
+from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.environment import (
     is_held,
     name_attempt_act,
@@ -84,7 +85,6 @@ from blueflame.session.gates.questions import (
     open_validation_gate,
     open_validator_gate,
 )
-from blueflame.session.merging.queue import give_task_back
 from blueflame.session.missing_work import redo_missing
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import ACCOUNT_KINDS, park_after_outage, should_ask, try_account_again

@@ -39,6 +39,8 @@ from blueflame.session.budget import (
     should_warn_of_session_budget,
 )
 from blueflame.session.cascade import block_dependants
+from blueflame.session.changesets.form import form_changesets
+from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
 from blueflame.session.environment import is_attempt_wanted
 from blueflame.session.foundations import find_foundations
@@ -49,8 +51,6 @@ from blueflame.session.gates.questions import (
     open_plan_gate,
     open_unpaid_review_gate,
 )
-from blueflame.session.merging.form import form_changesets
-from blueflame.session.merging.queue import find_next_changeset, list_unresolved
 from blueflame.session.retries import find_continuation
 from blueflame.session.stages import can_claim, is_cycle_over, list_tasks_to_land
 from blueflame.session.state import Phase, Session

@@ -9,8 +9,8 @@ from heapq import nsmallest
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind
+from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.environment import is_held, list_held, name_attempt_act
-from blueflame.session.merging.queue import find_next_changeset
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
 from blueflame.session.state import HookDue, Phase, Session, build_validation_key

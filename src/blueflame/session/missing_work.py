@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from blueflame.model.event import BaseMoved, Event, GateWithdrawn, TaskMoved
 from blueflame.model.task import FINISHED, Cause, HistoryResult
 from blueflame.session.cascade import defer_tasks_built_on
-from blueflame.session.merging.queue import trim_changeset
+from blueflame.session.changesets.queue import trim_changeset
 from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Session
 

@@ -15,8 +15,8 @@ from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.paths.globs import BadPattern, Globs
 from blueflame.paths.locks import BadLock, LockPath, fold_path, parse_lock, parse_task_locks
+from blueflame.session.changesets.groups import order_groups
 from blueflame.session.estimate import plan_batches
-from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.graph import find_components
 
 RESERVED_FOLDERS = frozenset({".git", ".blueflame"})

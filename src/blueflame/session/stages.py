@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
-from blueflame.session.merging.form import find_landable_tasks
+from blueflame.session.changesets.form import find_landable_tasks
 from blueflame.session.state import Session, list_stages_ahead
 
 OVER = "over"

@@ -46,6 +46,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Capacity, Limits, Workflow
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
+from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import next_events
 from blueflame.session.effects import (
@@ -66,7 +67,6 @@ from blueflame.session.effects import (
 from blueflame.session.environment import add_recovery, is_due, is_held, list_attempts_at_work, report_problem
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
-from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes

@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.landing import Advanced, advance_branch
-from blueflame.git.merging import create_commit, find_tree
+from blueflame.git.merge import create_commit, find_tree
 from blueflame.git.repository import (
     Repository,
     exclude_from_status,

@@ -12,7 +12,7 @@ import pytest
 
 from blueflame.git import landing
 from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
-from blueflame.git.merging import create_commit
+from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository, find_dirty_paths, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.checks.merge_losses import find_losses
+from blueflame.git.merge import CleanMerge, CombinedCommit, combine_commits, create_commit, trial_merge
 from blueflame.git.merge_sides import MergeSide, read_changed_files
-from blueflame.git.merging import CleanMerge, CombinedCommit, combine_commits, create_commit, trial_merge
 from blueflame.git.repository import Repository, open_repository
 
 Git = Callable[..., str]

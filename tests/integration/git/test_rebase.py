@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits, find_tree
+from blueflame.git.merge import CombinedCommit, MergeConflict, combine_commits, find_tree
 from blueflame.git.rebase import CannotRebase, rebase_in_sequence, revert_range
 from blueflame.git.repository import Repository, open_repository
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import run_git
-from blueflame.git.merging import create_commit
+from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository
 from blueflame.git.untrusted.live_changes import IgnoreCache, LiveCheckout, read_beneath
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blueflame.checks.failed_tests import compare_with_base
 from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
-from blueflame.git.merging import find_tree
+from blueflame.git.merge import find_tree
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check

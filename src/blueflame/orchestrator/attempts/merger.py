@@ -11,7 +11,7 @@ from blueflame.checks.merge_losses import find_leftover_markers, format_conflict
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.blobs import read_files_at
-from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
+from blueflame.git.merge import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
@@ -27,8 +27,8 @@ from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.paths.locks import split_path
+from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.from_settings import list_role_skills
-from blueflame.session.merging.queue import give_task_back
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout
-from blueflame.git.merging import MergeConflict
+from blueflame.git.merge import MergeConflict
 from blueflame.git.results import list_refs, set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.untrusted.disarm import disarm_checkout

@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from blueflame.checks.postcheck import is_within_reach
-from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits, join_landed
+from blueflame.git.merge import CombinedCommit, MergeConflict, combine_commits, join_landed
 from blueflame.git.rebase import CannotRebase, rebase_onto
 from blueflame.git.repository import Repository, find_missing_commits
 from blueflame.git.results import keep_failed_result, read_diff

@@ -23,7 +23,7 @@ from blueflame.model.event import (
     PullRequestOpened,
 )
 from blueflame.session.apply.indexes import move_base, schedule_hook
-from blueflame.session.merging.form import build_changeset_title
+from blueflame.session.changesets.form import build_changeset_title
 from blueflame.session.state import ACTIVE_STATES, Session
 
 

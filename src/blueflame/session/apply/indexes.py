@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from blueflame.model.attempt import VALIDATOR
 from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
-from blueflame.session.merging.groups import order_groups
+from blueflame.session.changesets.groups import order_groups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
 from blueflame.session.state import HookDue, Session
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.task import Task
-from blueflame.session.merging.groups import LandingGroup, order_groups
+from blueflame.session.changesets.groups import LandingGroup, order_groups
 
 
 def task(name: str, group: str, *needs: str, priority: int = 3) -> Task:

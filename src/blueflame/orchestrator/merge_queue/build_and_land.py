@@ -10,8 +10,8 @@ from blueflame.checks.failed_tests import compare_with_base
 from blueflame.checks.merge_losses import find_losses
 from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.git.landing import Advanced, Dirty, advance_branch
+from blueflame.git.merge import find_tree
 from blueflame.git.merge_sides import MergeSide, read_changed_files
-from blueflame.git.merging import find_tree
 from blueflame.git.rebase import CannotRebase
 from blueflame.git.repository import Repository
 from blueflame.git.secret_scan import scan_changeset
@@ -35,11 +35,11 @@ from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.orchestrator.merging.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
-from blueflame.orchestrator.merging.bisect import examine_base, find_culprit
-from blueflame.orchestrator.merging.review_hints import add_hints
+from blueflame.orchestrator.merge_queue.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merge_queue.bisect import examine_base, find_culprit
+from blueflame.orchestrator.merge_queue.review_hints import add_hints
+from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.effects import BuildChangeset, LandChangeset
-from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.state import Session
 from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from blueflame.model.changeset import Changeset, ChangesetState
 from blueflame.model.task import FINISHED, TaskState
 from blueflame.session.cascade import find_reachable
-from blueflame.session.merging.groups import LandingGroup, order_groups
+from blueflame.session.changesets.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.merging import (
+from blueflame.git.merge import (
     CleanMerge,
     CombinedCommit,
     MergeConflict,

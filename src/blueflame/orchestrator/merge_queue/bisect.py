@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from blueflame.checks.failed_tests import compare_with_base
-from blueflame.git.merging import find_tree
+from blueflame.git.merge import find_tree
 from blueflame.model.event import ChangesetJudged, Event
 from blueflame.orchestrator.check_runner import CheckRunner, Checks, list_blamed, list_failed
-from blueflame.orchestrator.merging.assemble import MergeInputs, merge_some
+from blueflame.orchestrator.merge_queue.assemble import MergeInputs, merge_some
+from blueflame.session.changesets.queue import trim_changeset
 from blueflame.session.consequences import build_failed_verdict
-from blueflame.session.merging.queue import trim_changeset
 
 
 async def find_culprit(runner: CheckRunner, inputs: MergeInputs, checks: Checks) -> Sequence[Event]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
-from blueflame.git.merging import (
+from blueflame.git.merge import (
     MergeConflict,
     MergedTree,
     create_commit,
