@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from blueflame.config.detect.choose_commands import CommandChoice
 from blueflame.config.detect.commands import Commands
 from blueflame.config.detect.repository import Survey
-from blueflame.config.detect.trial import Proof
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
 from blueflame.model.errors import InternalError
@@ -31,9 +31,9 @@ GIT_COMMANDS = ("git diff", "git status", "git log", "git add", "git commit")
 FALLBACK_PATHS = ("src/**", "tests/**", "docs/**")
 
 
-def build_config_text(survey: Survey, *, repo: str = ".", proof: Proof | None = None) -> str:
-    """`repo` is the repository as seen from the file's folder; `proof` is what was tried."""
-    text = "\n".join(_iter_lines(survey, repo, proof or Proof(commands=survey.commands))) + "\n"
+def build_config_text(survey: Survey, *, repo: str = ".", choice: CommandChoice | None = None) -> str:
+    """`repo` is the repository as seen from the file's folder; `choice` is what was tried and kept."""
+    text = "\n".join(_iter_lines(survey, repo, choice or CommandChoice(commands=survey.commands))) + "\n"
     permissions = parse_config(text, path=Path("blueflame.yaml")).settings.permissions
     allowed, blocked = Globs(permissions.allowed_paths), Globs(permissions.blocked_paths)
     shut = [file for file in survey.sources if blocked.matches(file) or not allowed.matches(file)]
@@ -86,16 +86,16 @@ def _blocks_sources(pattern: str, survey: Survey) -> bool:
     return any(globs.matches(file) for file in survey.sources)
 
 
-def _iter_lines(survey: Survey, repo: str, proof: Proof) -> Iterator[str]:
+def _iter_lines(survey: Survey, repo: str, choice: CommandChoice) -> Iterator[str]:
     yield from HEAD
     yield f"  name: {quote_text(survey.name)}"
     if repo != ".":
         yield f"  repo: {quote_text(repo)}                  # relative to this file"
     yield f"  base_branch: {quote_text(survey.base_branch)}"
     yield from MIDDLE
-    yield from _format_permissions(survey, proof.commands)
-    yield from _format_validation(survey, proof)
-    yield from _format_worktree(proof)
+    yield from _format_permissions(survey, choice.commands)
+    yield from _format_validation(survey, choice)
+    yield from _format_worktree(choice)
 
 
 def _format_permissions(survey: Survey, commands: Commands) -> Iterator[str]:
@@ -116,22 +116,22 @@ def _list_allowed_commands(commands: Commands) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def _format_validation(survey: Survey, proof: Proof) -> Iterator[str]:
+def _format_validation(survey: Survey, choice: CommandChoice) -> Iterator[str]:
     yield from ("", "validation:")
     yield from _format_tests(survey)
-    commands = proof.commands.checks
+    commands = choice.commands.checks
     yield "  validator_diagnostics:        # run on every result; none may fail that passed before"
     if not commands:
         yield "    commands: []                # name the command that runs your tests"
     else:
         yield "    commands:"
-    if left := proof.describe_left_behind():
+    if left := choice.describe_left_behind():
         yield f"      # {left}"
     for command in commands:
-        if red := proof.describe_red(command):
+        if red := choice.describe_red(command):
             yield f"      # red on {survey.base_branch}, {red}"
         yield from _format_items((command,), indent=6)
-    yield from _format_left_out(proof, setup=False, indent=6)
+    yield from _format_left_out(choice, setup=False, indent=6)
     yield "    timeout: 15m                # for each command"
 
 
@@ -154,14 +154,14 @@ def _build_patterns(files: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _format_worktree(proof: Proof) -> Iterator[str]:
-    commands = proof.commands
-    lost = [left for left in proof.left_out if left.setup]
+def _format_worktree(choice: CommandChoice) -> Iterator[str]:
+    commands = choice.commands
+    lost = [left for left in choice.left_out if left.setup]
     if not commands.setup and not lost:
         return
     if not commands.setup:
         yield from ("", "worktree:", "  setup: []                     # makes each agent's fresh checkout ready")
-        yield from _format_left_out(proof, setup=True, indent=4)
+        yield from _format_left_out(choice, setup=True, indent=4)
         return
     yield from (
         "",
@@ -169,15 +169,15 @@ def _format_worktree(proof: Proof) -> Iterator[str]:
         "  setup:                        # makes each agent's fresh checkout ready before it starts",
     )
     yield from _format_items(commands.setup)
-    yield from _format_left_out(proof, setup=True, indent=4)
+    yield from _format_left_out(choice, setup=True, indent=4)
     if commands.registries:
         yield "  registries:                   # what setup may download from; agents may not"
         yield from _format_items(commands.registries)
 
 
-def _format_left_out(proof: Proof, *, setup: bool, indent: int) -> Iterator[str]:
+def _format_left_out(choice: CommandChoice, *, setup: bool, indent: int) -> Iterator[str]:
     """What did not work when it was tried, as comments."""
-    for left in proof.left_out:
+    for left in choice.left_out:
         if left.setup is setup:
             yield f"{' ' * indent}# - {quote_text(left.command)}" + (f"  # {left.reason}" if left.reason else "")
 

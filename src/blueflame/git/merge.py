@@ -39,7 +39,7 @@ ResolvedTrees: TypeAlias = Mapping[tuple[str, str], str]
 NOTHING_RESOLVED: ResolvedTrees = {}
 
 
-def trial_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | MergeConflict:
+def compute_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | MergeConflict:
     """Return the result of merging two commits, without a commit."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs)
     done = try_git(repo.root, *args, timeout=MERGE_TIMEOUT)
@@ -106,7 +106,7 @@ def merge_heads(
     for head in heads[1:]:
         if tree:
             whole = create_commit(repo, tree, parents, message)
-        outcome = trial_merge(repo, whole, head)
+        outcome = compute_merge(repo, whole, head)
         if isinstance(outcome, MergeConflict):
             known = resolved.get((find_tree(repo, whole), head)) if resolved else None
             if known is None:

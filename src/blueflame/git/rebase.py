@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
-from blueflame.git.merge import MergeConflict, create_commit, find_tree, trial_merge
+from blueflame.git.merge import MergeConflict, compute_merge, create_commit, find_tree
 from blueflame.git.repository import Repository
 
 TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: .+")
@@ -72,7 +72,7 @@ def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | 
     onto = find_tree(repo, head)
     # merge needs the commit's parent as the common ancestor: so the new base is committed as another child of it
     place = create_commit(repo, onto, (commit.parent,), "the base on which a commit is replayed", commit.written)
-    outcome = trial_merge(repo, place, commit.sha)
+    outcome = compute_merge(repo, place, commit.sha)
     if isinstance(outcome, MergeConflict):
         return CannotRebase(f"commit {commit.sha[:12]} conflicts in {', '.join(outcome.paths)} when it is replayed")
     if outcome.tree == onto:
@@ -119,7 +119,7 @@ def _parse_commit(parts: Sequence[str]) -> _LoggedCommit:
 def revert_range(repo: Repository, head: str, *, before: str, after: str, message: str) -> str | MergeConflict:
     """Commit on `head` a revert of what came between two of its ancestors; MergeConflict if later work needs it."""
     back = create_commit(repo, find_tree(repo, before), (after,), "the state before")
-    outcome = trial_merge(repo, head, back)
+    outcome = compute_merge(repo, head, back)
     if isinstance(outcome, MergeConflict):
         return outcome
     return create_commit(repo, outcome.tree, (head,), message)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.config.detect.choose_commands import CommandChoice
 from blueflame.config.detect.commands import Commands
-from blueflame.config.detect.trial import Proof
 from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.trust import list_untrusted
@@ -149,8 +149,8 @@ def test_what_a_trial_changes_in_the_file_is_trusted_as_it_is_written(
 ) -> None:
     monkeypatch.chdir(repo)
     (repo / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n')
-    proof = Proof(commands=Commands(setup=("true",), tests=("true",), registries=("crates",)))
-    monkeypatch.setattr("blueflame.cli.commands.init._try_commands", lambda *_args, **_more: proof)
+    choice = CommandChoice(commands=Commands(setup=("true",), tests=("true",), registries=("crates",)))
+    monkeypatch.setattr("blueflame.cli.commands.init._try_commands", lambda *_args, **_more: choice)
     assert "crates" in here(capsys, "init", "--json").json["registries"]
     assert is_trusted(repo)
     (repo / "conf").mkdir()

@@ -12,8 +12,8 @@ from blueflame.git.merge import (
     CombinedCommit,
     MergeConflict,
     combine_commits,
+    compute_merge,
     create_commit,
-    trial_merge,
 )
 from blueflame.git.repository import Repository, is_ancestor, list_tree_files, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
@@ -45,7 +45,7 @@ def branch(ours: Repository, git: Git) -> Branch:
 
 
 def test_a_clean_rehearsal_gives_the_combined_tree(ours: Repository, branch: Branch, git: Git) -> None:
-    outcome = trial_merge(ours, branch(a="1"), branch(b="2"))
+    outcome = compute_merge(ours, branch(a="1"), branch(b="2"))
     assert isinstance(outcome, CleanMerge)
     assert git(ours.root, "ls-tree", "--name-only", outcome.tree).split() == ["README.md", "a", "b", "src"]
 
@@ -53,7 +53,7 @@ def test_a_clean_rehearsal_gives_the_combined_tree(ours: Repository, branch: Bra
 def test_a_conflict_names_its_paths_and_says_what_happened(ours: Repository, branch: Branch) -> None:
     left = branch(**{"мой файл\n1": "left\n", "two": "left\n", "fine": "same\n"})
     right = branch(**{"мой файл\n1": "right\n", "two": "right\n", "fine": "same\n"})
-    outcome = trial_merge(ours, left, right)
+    outcome = compute_merge(ours, left, right)
     assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("two", "мой файл\n1")
     assert len(outcome.messages) == 2
@@ -68,7 +68,7 @@ def test_a_file_changed_here_and_deleted_there_is_a_conflict(ours: Repository, b
     git(ours.root, "commit", "-q", "-m", "drop it")
     deleted = git(ours.root, "rev-parse", "HEAD").strip()
     git(ours.root, "checkout", "-q", "main")
-    outcome = trial_merge(ours, changed, deleted)
+    outcome = compute_merge(ours, changed, deleted)
     assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("README.md",)
     assert "modify/delete" in outcome.messages[0]
@@ -76,7 +76,7 @@ def test_a_file_changed_here_and_deleted_there_is_a_conflict(ours: Repository, b
 
 def test_an_unknown_commit_is_an_error_not_a_conflict(ours: Repository) -> None:
     with pytest.raises(GitFailed):
-        trial_merge(ours, ours.base_sha, "1" * 40)
+        compute_merge(ours, ours.base_sha, "1" * 40)
     with pytest.raises(GitFailed):
         combine_commits(ours, "1" * 40, (ours.base_sha,), "m")
 
@@ -85,7 +85,7 @@ def test_unrelated_histories_are_an_error(ours: Repository, git: Git) -> None:
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
     stranger = create_commit(ours, tree, (), "no parents")
     with pytest.raises(GitFailed, match="share no history"):
-        trial_merge(ours, ours.base_sha, stranger)
+        compute_merge(ours, ours.base_sha, stranger)
 
 
 def test_a_merge_has_both_parents_and_its_message_and_touches_nothing(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.checks.merge_losses import find_losses
-from blueflame.git.merge import CleanMerge, CombinedCommit, combine_commits, create_commit, trial_merge
+from blueflame.git.merge import CleanMerge, CombinedCommit, combine_commits, compute_merge, create_commit
 from blueflame.git.merge_sides import MergeSide, read_changed_files
 from blueflame.git.repository import Repository, open_repository
 
@@ -98,7 +98,7 @@ def test_what_the_base_changed_meanwhile_is_the_bases(ours: Repository, make: Ca
         "1 line of task-001 in new.txt is not in the result (changed by the base): two"
     ]
     newer = make(put("c.txt", "c\n"))
-    outcome = trial_merge(ours, newer, tip)
+    outcome = compute_merge(ours, newer, tip)
     assert isinstance(outcome, CleanMerge)
     whole = create_commit(ours, outcome.tree, (newer, tip), "both")
     assert reported(ours, [MergeSide("task-001", ours.base_sha, tip)], whole, newer) == []

@@ -56,14 +56,14 @@ def doctor(config: Path | None, is_tried: bool, as_json: bool) -> int:
 
 
 def _try_checks(project: Project, *, quiet: bool) -> list[DoctorFinding]:
-    from blueflame.cli.render.trial import TrialProgress
-    from blueflame.config.detect.trial import describe_check
+    from blueflame.cli.render.check_progress import CheckProgress
+    from blueflame.config.detect.choose_commands import describe_check
     from blueflame.doctor.environment import DoctorFinding, FindingState
     from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator.trial import try_settings
+    from blueflame.orchestrator.try_commands import try_settings
 
     try:
-        ended = try_settings(project, TrialProgress(quiet=quiet).report)
+        ended = try_settings(project, CheckProgress(quiet=quiet).report)
     except BlueFlameError as error:
         return [DoctorFinding("checks", FindingState.BAD, str(error))]
     if not ended:

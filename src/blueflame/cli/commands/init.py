@@ -15,8 +15,8 @@ from blueflame.cli.trust import ensure_trust
 from blueflame.model.errors import Refused, UsageError
 
 if TYPE_CHECKING:
+    from blueflame.config.detect.choose_commands import CommandChoice
     from blueflame.config.detect.repository import Survey
-    from blueflame.config.detect.trial import Proof
     from blueflame.orchestrator.project import Project
 
 
@@ -49,21 +49,21 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
     kept = path.exists() and not force and not dry_run
     repo = os.path.relpath(found.repo, path.parent.resolve())
     text = build_config_text(found, repo=repo)
-    proof: Proof | str = "not tried"
+    choice: CommandChoice | str = "not tried"
     if is_tried and not kept and not dry_run and found.projects:
-        proof = _try_commands(Project.from_loaded(parse_config(text, path=path.resolve())), found, quiet=as_json)
-        text = text if isinstance(proof, str) else build_config_text(found, repo=repo, proof=proof)
+        choice = _try_commands(Project.from_loaded(parse_config(text, path=path.resolve())), found, quiet=as_json)
+        text = text if isinstance(choice, str) else build_config_text(found, repo=repo, choice=choice)
     if not kept and not dry_run:
         write_atomically(path.resolve(), text)
         _trust_written(Project(path))
-        if not isinstance(proof, str):
-            _record_proof(Project(path.resolve()), proof)
+        if not isinstance(choice, str):
+            _record_choice(Project(path.resolve()), choice)
     if as_json:
-        print_json(_build_json(path, found, proof, text, written=not (kept or dry_run)))
+        print_json(_build_json(path, found, choice, text, written=not (kept or dry_run)))
     elif dry_run:
         print_text(text, end=False)
     else:
-        print_text("\n".join(_format_lines(path, found, proof, kept=kept)))
+        print_text("\n".join(_format_lines(path, found, choice, kept=kept)))
 
 
 def _trust_written(project: Project) -> None:
@@ -74,29 +74,31 @@ def _trust_written(project: Project) -> None:
     trust_settings(project, list_outside_settings(project.settings))
 
 
-def _try_commands(project: Project, found: Survey, *, quiet: bool) -> Proof | str:
+def _try_commands(project: Project, found: Survey, *, quiet: bool) -> CommandChoice | str:
     """Return what worked, or why nothing could be tried."""
-    from blueflame.cli.render.trial import TrialProgress
-    from blueflame.orchestrator.trial import try_projects
+    from blueflame.cli.render.check_progress import CheckProgress
+    from blueflame.orchestrator.try_commands import try_projects
 
     _trust_written(project)
     try:
         ensure_trust(project, can_ask=not quiet)
-        return try_projects(project, found.projects, TrialProgress(quiet=quiet).report)
+        return try_projects(project, found.projects, CheckProgress(quiet=quiet).report)
     except Refused as error:
         return f"not tried: {error}"
 
 
-def _record_proof(project: Project, proof: Proof) -> None:
-    from blueflame.orchestrator.trial import save_baseline
+def _record_choice(project: Project, choice: CommandChoice) -> None:
+    from blueflame.orchestrator.try_commands import save_baseline
 
-    save_baseline(project, project.settings, proof.checks)
+    save_baseline(project, project.settings, choice.checks)
 
 
-def _build_json(path: Path, found: Survey, proof: Proof | str, text: str, *, written: bool) -> dict[str, object]:
+def _build_json(
+    path: Path, found: Survey, choice: CommandChoice | str, text: str, *, written: bool
+) -> dict[str, object]:
     from blueflame.config.detect.projects import describe_missing_programs
 
-    commands = found.commands if isinstance(proof, str) else proof.commands
+    commands = found.commands if isinstance(choice, str) else choice.commands
     return {
         "path": str(path),
         "written": written,
@@ -106,48 +108,48 @@ def _build_json(path: Path, found: Survey, proof: Proof | str, text: str, *, wri
         "lints": commands.lints,
         "setup": commands.setup,
         "registries": commands.registries,
-        "tried": not isinstance(proof, str),
+        "tried": not isinstance(choice, str),
         "left_out": []
-        if isinstance(proof, str)
-        else [{"command": left.command, "reason": left.reason, "setup": left.setup} for left in proof.left_out],
+        if isinstance(choice, str)
+        else [{"command": left.command, "reason": left.reason, "setup": left.setup} for left in choice.left_out],
         "notes": (*found.notes, *describe_missing_programs(found.commands)),
         "config": text,
     }
 
 
-def _format_lines(path: Path, found: Survey, proof: Proof | str, *, kept: bool) -> list[str]:
+def _format_lines(path: Path, found: Survey, choice: CommandChoice | str, *, kept: bool) -> list[str]:
     from blueflame.config.locate import shorten_path
 
     if kept:
         return [f"{shorten_path(path)} exists: not changed. Pass --force to overwrite it"]
-    commands = found.commands if isinstance(proof, str) else proof.commands
+    commands = found.commands if isinstance(choice, str) else choice.commands
     return [
         f"wrote {shorten_path(path)}",
         f"  languages    {', '.join(found.languages) or 'none recognised'}",
         f"  base branch  {found.base_branch}",
         f"  setup        {'; '.join(commands.setup) or 'none'}",
         f"  checks       {'; '.join(commands.checks) or 'none: name your test command in the file'}",
-        *_format_proof(found, proof),
+        *_format_choice(found, choice),
         *(f"  note: {note}" for note in found.notes),
         'Review it, then start: blueflame run "what you want done"',
     ]
 
 
-def _format_proof(found: Survey, proof: Proof | str) -> Iterator[str]:
+def _format_choice(found: Survey, choice: CommandChoice | str) -> Iterator[str]:
     from blueflame.config.detect.projects import describe_missing_programs
 
-    if isinstance(proof, str):
+    if isinstance(choice, str):
         if found.projects:
-            yield f"  {proof}; `blueflame doctor --try` runs setup and checks once"
+            yield f"  {choice}; `blueflame doctor --try` runs setup and checks once"
         yield from (f"  note: {note}" for note in describe_missing_programs(found.commands))
         return
-    for command in proof.commands.checks:
-        if red := proof.describe_red(command):
+    for command in choice.commands.checks:
+        if red := choice.describe_red(command):
             yield f"  red          {command}: {red}. It stays: a task is blamed only for what it adds"
-    if changed := proof.describe_left_behind():
+    if changed := choice.describe_left_behind():
         yield f"  note: {changed}. Add them to .gitignore, or agents may commit them and fail"
-    for left in proof.left_out:
+    for left in choice.left_out:
         if left.reason:
             yield f"  left out     {left.command}: {left.reason}"
-    if proof.left_out:
+    if choice.left_out:
         yield "  The file has it as a comment: fix its cause, remove the #, then run `blueflame doctor --try`"

@@ -11,7 +11,7 @@ from blueflame.checks.merge_losses import find_leftover_markers, format_conflict
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.blobs import read_files_at
-from blueflame.git.merge import MergeConflict, create_commit, find_tree, trial_merge
+from blueflame.git.merge import MergeConflict, compute_merge, create_commit, find_tree
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
@@ -36,7 +36,7 @@ from blueflame.session.state import Session
 def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
     """Commit the merge as far as git gets: the files in conflict have markers in them."""
     conflict = find_conflict(session, changeset)
-    outcome = trial_merge(repo, conflict.ours, conflict.theirs)
+    outcome = compute_merge(repo, conflict.ours, conflict.theirs)
     if not isinstance(outcome, MergeConflict):
         raise CannotStart(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
     message = f"Conflict of {changeset} in {', '.join(conflict.paths)}"

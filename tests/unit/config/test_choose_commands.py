@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
-from blueflame.config.detect.repository import Survey
-from blueflame.config.detect.trial import (
-    Proof,
+from blueflame.config.detect.choose_commands import (
+    CommandChoice,
     TriedProject,
     choose_commands,
     choose_tried,
@@ -17,6 +15,8 @@ from blueflame.config.detect.trial import (
     is_good_enough,
     is_usable,
 )
+from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
+from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
 from blueflame.config.scaffold import build_config_text
 from blueflame.model.verdict import Check
@@ -34,19 +34,21 @@ def tried(*checks: Check) -> TriedProject:
 
 
 def test_what_is_green_is_written() -> None:
-    proof = choose_commands([tried(check("npm test"), check("npm run lint"))])
-    assert proof.commands == Commands(
+    choice = choose_commands([tried(check("npm test"), check("npm run lint"))])
+    assert choice.commands == Commands(
         tests=("npm test",), lints=("npm run lint",), setup=("npm ci",), registries=("npm",)
     )
-    assert proof.left_out == ()
+    assert choice.left_out == ()
 
 
 def test_tests_that_ran_and_are_red_stay_and_a_red_linter_does_not() -> None:
-    proof = choose_commands([tried(check("npm test", 1, "a", "b"), check("npm run lint", 1, output="x\n2 errors\n\n"))])
-    assert proof.commands.checks == ("npm test",)
-    assert proof.describe_red("npm test") == "2 tests fail: a, b"
-    assert [(left.command, left.reason) for left in proof.left_out] == [("npm run lint", "exit 1: 2 errors")]
-    assert [each.name for each in proof.checks] == ["npm test"]
+    choice = choose_commands(
+        [tried(check("npm test", 1, "a", "b"), check("npm run lint", 1, output="x\n2 errors\n\n"))]
+    )
+    assert choice.commands.checks == ("npm test",)
+    assert choice.describe_red("npm test") == "2 tests fail: a, b"
+    assert [(left.command, left.reason) for left in choice.left_out] == [("npm run lint", "exit 1: 2 errors")]
+    assert [each.name for each in choice.checks] == ["npm test"]
 
 
 def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
@@ -59,9 +61,9 @@ def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
 
 
 def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
-    proof = choose_commands([tried(check("npm ci", 127, output="sh: npm: not found"))])
-    assert proof.commands == Commands()
-    assert [(left.command, left.reason, left.setup) for left in proof.left_out] == [
+    choice = choose_commands([tried(check("npm ci", 127, output="sh: npm: not found"))])
+    assert choice.commands == Commands()
+    assert [(left.command, left.reason, left.setup) for left in choice.left_out] == [
         ("npm ci", "exit 127: sh: npm: not found; install the program it needs", True),
         ("npm test", "its setup failed", False),
         ("npm run lint", "its setup failed", False),
@@ -72,15 +74,15 @@ def test_tests_that_did_not_run_or_took_too_long_are_left_out_and_the_setup_that
     for red in (check("npm test", 1, output="Cannot find module"), check("npm test", 1, "a", timed_out=True)):
         ended = tried(red, check("npm run lint"))
         assert not is_usable(ended)
-        proof = choose_commands([ended])
-        assert proof.commands == Commands(lints=("npm run lint",), setup=("npm ci",), registries=("npm",))
-        assert [(left.command, left.setup) for left in proof.left_out] == [("npm test", False)]
-        assert [each.name for each in proof.checks] == ["npm run lint"]
+        choice = choose_commands([ended])
+        assert choice.commands == Commands(lints=("npm run lint",), setup=("npm ci",), registries=("npm",))
+        assert [(left.command, left.setup) for left in choice.left_out] == [("npm test", False)]
+        assert [each.name for each in choice.checks] == ["npm run lint"]
 
 
 def test_files_that_the_checks_leave_are_a_comment() -> None:
     ended = TriedProject(project=PROJECT, candidate=CANDIDATE, checks=(check("npm test"),), left_behind=("a.log", "b"))
-    text = build_config_text(build_survey(), proof=choose_commands([ended]))
+    text = build_config_text(build_survey(), choice=choose_commands([ended]))
     assert "      # the checks change or add files that git does not ignore: a.log, b\n" in text
 
 
@@ -111,9 +113,9 @@ def test_tests_that_leave_files_are_run_in_a_copy_once_unless_they_need_a_setup(
 def test_tests_that_were_passed_over_are_a_comment_too() -> None:
     whole = tried(check("npm test", 1, output="lint"))
     parts = replace(whole, candidate=Candidate(setup=("npm ci",), tests=("npx ava",)), checks=(check("npx ava"),))
-    proof = choose_commands([choose_tried([whole, parts])])
-    assert proof.commands.tests == ("npx ava",)
-    assert [(left.command, left.reason) for left in proof.left_out] == [("npm test", "exit 1: lint")]
+    choice = choose_commands([choose_tried([whole, parts])])
+    assert choice.commands.tests == ("npx ava",)
+    assert [(left.command, left.reason) for left in choice.left_out] == [("npm test", "exit 1: lint")]
     assert choose_tried([whole, whole]) == whole
 
 
@@ -124,8 +126,8 @@ def test_many_failures_are_a_reason_to_try_another_way() -> None:
 
 
 def test_the_file_has_what_worked_and_comments_for_the_rest() -> None:
-    proof = choose_commands([tried(check("npm test", 1, "a # b"), check("npm run lint", 2, output='say: "no"\n'))])
-    text = build_config_text(build_survey(), proof=proof)
+    choice = choose_commands([tried(check("npm test", 1, "a # b"), check("npm run lint", 2, output='say: "no"\n'))])
+    text = build_config_text(build_survey(), choice=choice)
     settings = parse_config(text, path=Path("blueflame.yaml")).settings
     assert settings.validation.validator_diagnostics.commands == ("npm test",)
     assert (settings.worktree.setup, settings.worktree.registries) == (("npm ci",), ("npm",))
@@ -134,12 +136,12 @@ def test_the_file_has_what_worked_and_comments_for_the_rest() -> None:
 
 
 def test_a_file_without_anything_that_works_is_valid() -> None:
-    proof = choose_commands([tried(check("npm ci", 1, output="no network\n"))])
-    text = build_config_text(build_survey(), proof=proof)
+    choice = choose_commands([tried(check("npm ci", 1, output="no network\n"))])
+    text = build_config_text(build_survey(), choice=choice)
     settings = parse_config(text, path=Path("blueflame.yaml")).settings
     assert (settings.worktree.setup, settings.validation.validator_diagnostics.commands) == ((), ())
     assert '# - "npm ci"  # exit 1: no network' in text
-    assert build_config_text(build_survey(), proof=Proof(commands=Commands()))
+    assert build_config_text(build_survey(), choice=CommandChoice(commands=Commands()))
 
 
 def build_survey() -> Survey:

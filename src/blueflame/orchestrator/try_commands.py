@@ -12,9 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
-from blueflame.config.detect.trial import (
-    Proof,
+from blueflame.config.detect.choose_commands import (
+    CommandChoice,
     TriedProject,
     choose_commands,
     choose_tried,
@@ -22,6 +21,7 @@ from blueflame.config.detect.trial import (
     is_good_enough,
     is_usable,
 )
+from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
 from blueflame.git.merge import find_tree
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
@@ -43,7 +43,7 @@ OWN_LINES = (IGNORE_LEFTOVERS, LIST_CHANGES)
 T = TypeVar("T")
 
 
-def try_projects(project: Project, projects: Sequence[ProjectCommands], report: ReportCheck) -> Proof:
+def try_projects(project: Project, projects: Sequence[ProjectCommands], report: ReportCheck) -> CommandChoice:
     """Try the candidates of each project until one is good enough."""
     context, owner = _open_trial(project)
     tried = asyncio.run(_run_trial(context, owner, partial(_try_all, context, owner, projects, report)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from blueflame.cli.output import print_text
-from blueflame.config.detect.trial import describe_check
+from blueflame.config.detect.choose_commands import describe_check
 from blueflame.model.verdict import Check
 from blueflame.text.format import format_duration
 from blueflame.text.marks import BAD, OK
 
 
-class TrialProgress:
+class CheckProgress:
     """Writes to standard error, so that standard output holds the result alone."""
 
     def __init__(self, *, quiet: bool = False) -> None:

@@ -49,7 +49,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class CommandChoice:
     """What worked on the base, what did not, and what is red there and kept."""
 
     commands: Commands
@@ -103,7 +103,7 @@ def choose_tried(tried: Sequence[TriedProject]) -> TriedProject:
     return replace(best, passed_over=tuple(check for check in tried[0].tests if check.name not in lines))
 
 
-def choose_commands(tried: Iterable[TriedProject]) -> Proof:
+def choose_commands(tried: Iterable[TriedProject]) -> CommandChoice:
     """Write setups that worked, tests that ran, and linters that are green; the rest is left out with its reason."""
     results = tuple(tried)
     ready = [each for each in results if not _find_failed_setup(each)]
@@ -114,7 +114,7 @@ def choose_commands(tried: Iterable[TriedProject]) -> Proof:
         tests=tuple(line for line in chosen.tests if line not in lost),
         lints=tuple(line for line in chosen.lints if line not in lost),
     )
-    return Proof(
+    return CommandChoice(
         commands=kept,
         checks=tuple(check for each in ready for check in each.checks if check.name not in lost),
         left_out=tuple(left for each in results for left in _list_left_out(each)),

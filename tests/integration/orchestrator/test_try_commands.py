@@ -10,7 +10,7 @@ from blueflame.config.detect.commands import Candidate, ProjectCommands
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.trial import try_projects, try_settings
+from blueflame.orchestrator.try_commands import try_projects, try_settings
 from support.command_line import configure
 
 
@@ -33,11 +33,11 @@ def test_the_first_candidate_that_works_is_chosen_and_nothing_is_left(repo: Path
     def report(line: str, check: Check | None) -> None:
         lines.append(f"{line} {'' if check is None else check.exit_code}".strip())
 
-    proof = try_projects(project, [found], report)
+    choice = try_projects(project, [found], report)
 
-    assert proof.commands.setup == ("touch ~/ready && touch made",)
-    assert proof.commands.checks == ("test -e ~/ready && test -e made",)
-    assert [left.command for left in proof.left_out] == ["exit 3"]
+    assert choice.commands.setup == ("touch ~/ready && touch made",)
+    assert choice.commands.checks == ("test -e ~/ready && test -e made",)
+    assert [left.command for left in choice.left_out] == ["exit 3"]
     assert lines[:4] == ["false", "false 1", "touch ~/ready && touch made", "touch ~/ready && touch made 0"]
     assert not list(project.paths.attempts.iterdir())
     assert not [each for each in project.paths.worktrees.iterdir() if "try" in each.name]
@@ -49,17 +49,17 @@ def test_tests_that_change_tracked_files_run_in_a_copy(repo: Path) -> None:
     build = "echo x >> README.md && touch built"
     seen: list[str] = []
     found = ProjectCommands(candidates=(Candidate(tests=(build,)),))
-    proof = try_projects(project, [found], lambda line, _check: seen.append(line))
+    choice = try_projects(project, [found], lambda line, _check: seen.append(line))
 
-    assert proof.commands.tests == (f"rm -rf /tmp/copy && cp -a . /tmp/copy && cd /tmp/copy && {build}",)
-    assert proof.left_behind == ()
-    assert set(seen) == {build, *proof.commands.tests}
+    assert choice.commands.tests == (f"rm -rf /tmp/copy && cp -a . /tmp/copy && cd /tmp/copy && {build}",)
+    assert choice.left_behind == ()
+    assert set(seen) == {build, *choice.commands.tests}
 
 
 def test_what_checks_leave_after_a_setup_is_reported(repo: Path) -> None:
     found = ProjectCommands(candidates=(Candidate(setup=("touch installed",), tests=("touch 'my report'",)),))
-    proof = try_projects(open_configured(repo), [found], lambda _line, _check: None)
-    assert proof.left_behind == ('"my report"',)
+    choice = try_projects(open_configured(repo), [found], lambda _line, _check: None)
+    assert choice.left_behind == ('"my report"',)
 
 
 def test_a_red_base_is_known_from_then_on_and_a_green_one_is_no_reason_to_warn(repo: Path) -> None:
