@@ -35,7 +35,7 @@ CREDENTIALS = (
     *(".bash_history", ".zsh_history", ".claude", ".claude.json", ".codex", ".gemini", ".mozilla", ".local/share"),
 )
 PLANTED_VARIABLES = ("MY_API_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "AWS_SESSION_TOKEN")
-TRIAL_TIMEOUT = 30.0
+PROBE_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ProbeRun:
     """One run of the probes under its own warden."""
 
     checkout: Path
@@ -60,7 +60,7 @@ class Trial:
     warden: BackgroundProcess
 
     def wait_for_outcome(self) -> ProcessOutcome | None:
-        self.warden.wait(TRIAL_TIMEOUT)
+        self.warden.wait(PROBE_TIMEOUT)
         try:
             return read_outcome(self.folder)
         except WorldError:
@@ -77,7 +77,7 @@ class Trial:
         return ""
 
     def find_processes(self, role: str = "") -> list[int]:
-        """Processes of this trial, the sandbox around it included; only those of `role` when given."""
+        """Processes of this run, the sandbox around it included; only those of `role` when given."""
         script = str(self.checkout / PROBES_FILE.name)
         found = []
         for process in psutil.process_iter(["cmdline"]):
@@ -88,7 +88,7 @@ class Trial:
 
 
 @dataclass(slots=True, kw_only=True)
-class TrialFixture:
+class ProbeFixture:
     """The attacked folder. `secret_word` is in every planted secret and is not given to the probes."""
 
     root: Path
@@ -97,7 +97,7 @@ class TrialFixture:
     secret_word: str = field(default_factory=lambda: secrets.token_hex(12))
     listeners: dict[str, socket.socket] = field(default_factory=dict)
     victim: BackgroundProcess | None = None
-    trials: list[Trial] = field(default_factory=list)
+    runs: list[ProbeRun] = field(default_factory=list)
 
     @property
     def outside(self) -> Path:
@@ -137,11 +137,11 @@ def _was_reached(listener: socket.socket) -> bool:
 
 
 @contextmanager
-def open_fixture(machine: Machine) -> Iterator[TrialFixture]:
+def open_fixture(machine: Machine) -> Iterator[ProbeFixture]:
     """Set up the attacked folder; at the end it is removed and every started process is ended."""
     with ExitStack() as stack:
         root = Path(os.path.realpath(stack.enter_context(make_temporary_folder())))
-        fixture = TrialFixture(root=root, machine=machine)
+        fixture = ProbeFixture(root=root, machine=machine)
         try:
             _create_fixture(fixture, stack)
         except OSError as e:
@@ -150,7 +150,7 @@ def open_fixture(machine: Machine) -> Iterator[TrialFixture]:
         yield fixture
 
 
-def _create_fixture(fixture: TrialFixture, stack: ExitStack) -> None:
+def _create_fixture(fixture: ProbeFixture, stack: ExitStack) -> None:
     for name in ("secret.txt", "written.txt", "victim.txt", "inherited.txt"):
         write_file(fixture.outside / name, fixture.build_secret(name))
     for name, text in {
@@ -162,7 +162,7 @@ def _create_fixture(fixture: TrialFixture, stack: ExitStack) -> None:
     for name in ("objects/pack", "refs/heads", "hooks"):
         (fixture.git / name).mkdir(parents=True, exist_ok=True)
     _open_listeners(fixture, stack)
-    waits = f"import time; time.sleep({2 * TRIAL_TIMEOUT})"
+    waits = f"import time; time.sleep({2 * PROBE_TIMEOUT})"
     fixture.victim = start_background([sys.executable, "-I", "-S", "-c", waits, fixture.build_secret("victim")])
     stack.callback(fixture.victim.kill_group)
 
@@ -172,7 +172,7 @@ def write_file(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _open_listeners(fixture: TrialFixture, stack: ExitStack) -> None:
+def _open_listeners(fixture: ProbeFixture, stack: ExitStack) -> None:
     """A socket path may be too long; an abstract name never is."""
     wanted: list[tuple[str, int, int, Any]] = [
         ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
@@ -192,15 +192,15 @@ def _open_listeners(fixture: TrialFixture, stack: ExitStack) -> None:
             fixture.listeners[name] = listener
 
 
-def _end_everything(fixture: TrialFixture) -> None:
+def _end_everything(fixture: ProbeFixture) -> None:
     """Wardens end when asked, and their sandboxes with them; what escaped through a hole is killed here."""
-    for trial in fixture.trials:
-        if trial.warden.is_running:
-            trial.warden.terminate()
-    for trial in fixture.trials:
-        trial.warden.wait(TRIAL_TIMEOUT)
-        trial.warden.kill_group()
-        for pid in trial.find_processes():
+    for probe_run in fixture.runs:
+        if probe_run.warden.is_running:
+            probe_run.warden.terminate()
+    for probe_run in fixture.runs:
+        probe_run.warden.wait(PROBE_TIMEOUT)
+        probe_run.warden.kill_group()
+        for pid in probe_run.find_processes():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
     for folder in SYSTEM_FOLDERS:

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 from blueflame.checks.postcheck import OUTSIDE_SCOPE, check_result
 from blueflame.checks.secrets.scan import AddedLine, SecretAllowList, judge_findings, scan_lines
 from blueflame.doctor.fixtures import SYSTEM_FOLDERS, BuildSandbox, Machine, open_fixture
+from blueflame.doctor.probe_runs import TINY_LIMITS, GuardEvidence, gather_evidence
 from blueflame.doctor.probes import format_file_id
-from blueflame.doctor.trials import TINY_LIMITS, TrialEvidence, gather_evidence
 from blueflame.model.changes import Change
 from blueflame.model.errors import Refused
 from blueflame.model.policy import CANARY
@@ -70,7 +70,7 @@ class GuardReport:
 
 GuardFinding: TypeAlias = tuple[GuardState, str]
 UNSEEN: GuardFinding = (GuardState.IMPOSSIBLE, "the kernel gives no information about the process inside")
-Judge: TypeAlias = Callable[[TrialEvidence], GuardFinding]
+Judge: TypeAlias = Callable[[GuardEvidence], GuardFinding]
 
 
 class GuardCheck(NamedTuple):
@@ -121,7 +121,7 @@ def _explain_unavailable(asked: SandboxLevel, problems: tuple[SandboxProblem, ..
     return GuardState.IMPOSSIBLE, "; ".join(problem.words for problem in problems) or "the sandbox is unavailable"
 
 
-def _examine_guard(check: GuardCheck, evidence: TrialEvidence, verdict: GuardFinding | None) -> Guard:
+def _examine_guard(check: GuardCheck, evidence: GuardEvidence, verdict: GuardFinding | None) -> Guard:
     if verdict is None and check.probe and not evidence.has_tried(check.probe):
         verdict = GuardState.IMPOSSIBLE, f"it could not be tried: {evidence.explain_untried()}"
     state, seen = verdict or check.judge(evidence)
@@ -137,7 +137,7 @@ def _judge(breaches: list[str], seen: str) -> GuardFinding:
 # --- walls of the sandbox
 
 
-def _judge_outside_reads(evidence: TrialEvidence) -> GuardFinding:
+def _judge_outside_reads(evidence: GuardEvidence) -> GuardFinding:
     listed = ["its folder was listed"] if "secret.txt" in evidence.main.read_captured("outside") else []
     return _judge(
         [*evidence.find_stolen("outside", "a file beside the checkout"), *listed],
@@ -145,7 +145,7 @@ def _judge_outside_reads(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_outside_writes(evidence: TrialEvidence) -> GuardFinding:
+def _judge_outside_writes(evidence: GuardEvidence) -> GuardFinding:
     made = ["a file was made"] if (evidence.fixture.outside / "new").exists() else []
     return _judge(
         [*evidence.find_changed("written.txt"), *evidence.find_changed("victim.txt"), *made],
@@ -153,14 +153,14 @@ def _judge_outside_writes(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_system_folders(evidence: TrialEvidence) -> GuardFinding:
+def _judge_system_folders(evidence: GuardEvidence) -> GuardFinding:
     marked = [folder for folder in SYSTEM_FOLDERS if os.path.lexists(Path(folder, evidence.fixture.mark))]
     return _judge(
         [f"a file was made in {folder}" for folder in marked], "new files in /, /usr, /etc, /tmp...: none came"
     )
 
 
-def _judge_history(evidence: TrialEvidence) -> GuardFinding:
+def _judge_history(evidence: GuardEvidence) -> GuardFinding:
     git = evidence.fixture.git
     breaches = [f"{name} was made" for name in NEW_IN_HISTORY if os.path.lexists(git / name)]
     breaches += [] if _read_text(git / "objects/shown") == "shown" else ["an object was changed"]
@@ -174,7 +174,7 @@ def _judge_history(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_home(evidence: TrialEvidence) -> GuardFinding:
+def _judge_home(evidence: GuardEvidence) -> GuardFinding:
     """Judge the home; what the configuration itself makes visible inside is not a breach."""
     shown = [mount.source for mount in evidence.main.box.mounts if mount.why.startswith("sandbox.")]
     known = [path for path in evidence.fixture.list_credentials() if not _is_in(path, shown)]
@@ -186,17 +186,17 @@ def _judge_home(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_environment(evidence: TrialEvidence) -> GuardFinding:
+def _judge_environment(evidence: GuardEvidence) -> GuardFinding:
     seen = "secrets planted in four variables, in every environment there is inside: not found"
     return _judge(evidence.find_stolen("environ", "a planted secret"), seen)
 
 
-def _judge_inherited_files(evidence: TrialEvidence) -> GuardFinding:
+def _judge_inherited_files(evidence: GuardEvidence) -> GuardFinding:
     breaches = [*evidence.find_stolen("inherited", "a file that we had open"), *evidence.find_changed("inherited.txt")]
     return _judge(breaches, "a file left open on purpose, by every number: closed")
 
 
-def _judge_other_processes(evidence: TrialEvidence) -> GuardFinding:
+def _judge_other_processes(evidence: GuardEvidence) -> GuardFinding:
     victim = evidence.fixture.victim
     killed = ["a process of ours was killed"] if victim is None or not victim.is_running else []
     return _judge(
@@ -205,7 +205,7 @@ def _judge_other_processes(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_daemons(evidence: TrialEvidence) -> GuardFinding:
+def _judge_daemons(evidence: GuardEvidence) -> GuardFinding:
     outlived = {"a daemon outlived its agent": evidence.gone_at_end}
     outlived["a daemon outlived its killed warden"] = bool(evidence.gone_with_warden)
     return _judge(
@@ -214,7 +214,7 @@ def _judge_daemons(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_network(evidence: TrialEvidence) -> GuardFinding:
+def _judge_network(evidence: GuardEvidence) -> GuardFinding:
     reached = evidence.fixture.find_reached("tcp", "udp")
     if reached and evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: a service of this machine was reached"
@@ -222,7 +222,7 @@ def _judge_network(evidence: TrialEvidence) -> GuardFinding:
     return _judge(breaches, "services of ours on 127.0.0.1, TCP and UDP: not reached")
 
 
-def _judge_sockets(evidence: TrialEvidence) -> GuardFinding:
+def _judge_sockets(evidence: GuardEvidence) -> GuardFinding:
     reached = evidence.fixture.find_reached("unix", "abstract")
     if reached == ["abstract"] and evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: an abstract socket of this machine was reached"
@@ -233,7 +233,7 @@ def _judge_sockets(evidence: TrialEvidence) -> GuardFinding:
     return _judge(breaches, f"sockets of ours ({' and '.join(ours)}): not reached")
 
 
-def _judge_gateway(evidence: TrialEvidence) -> GuardFinding:
+def _judge_gateway(evidence: GuardEvidence) -> GuardFinding:
     if evidence.has_open_network:
         return GuardState.OFF, "sandbox.allow_network is true: the gateway is not needed"
     lines = _read_gateway_log(evidence.main.folder / "gateway.jsonl")
@@ -245,7 +245,7 @@ def _judge_gateway(evidence: TrialEvidence) -> GuardFinding:
     return _judge(breaches, f"127.0.0.1 and a host that is not listed: refused ({lines[-1].get('rule', '')})")
 
 
-def _judge_capabilities(evidence: TrialEvidence) -> GuardFinding:
+def _judge_capabilities(evidence: GuardEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -257,7 +257,7 @@ def _judge_capabilities(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_namespaces(evidence: TrialEvidence) -> GuardFinding:
+def _judge_namespaces(evidence: GuardEvidence) -> GuardFinding:
     views = evidence.kernel_views
     if not {"everything", "nested"} <= views.keys():
         return UNSEEN
@@ -266,7 +266,7 @@ def _judge_namespaces(evidence: TrialEvidence) -> GuardFinding:
     return _judge([*evidence.find_escaped("unshare"), *apart], "a new user namespace: refused")
 
 
-def _judge_system_calls(evidence: TrialEvidence) -> GuardFinding:
+def _judge_system_calls(evidence: GuardEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -278,7 +278,7 @@ def _judge_system_calls(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_kernel_settings(evidence: TrialEvidence) -> GuardFinding:
+def _judge_kernel_settings(evidence: GuardEvidence) -> GuardFinding:
     view = evidence.kernel_views.get("everything")
     if view is None:
         return UNSEEN
@@ -290,7 +290,7 @@ def _judge_kernel_settings(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_audit_log(evidence: TrialEvidence) -> GuardFinding:
+def _judge_audit_log(evidence: GuardEvidence) -> GuardFinding:
     watch = evidence.watch
     breaches = [*evidence.audit.findings, *([str(watch["problem"])] if watch.get("problem") else [])]
     breaches += ["its chain ends elsewhere"] if watch.get("last") != evidence.audit.last else []
@@ -303,23 +303,23 @@ def _judge_audit_log(evidence: TrialEvidence) -> GuardFinding:
 # --- limits, the watcher, and the checks of results
 
 
-def _judge_memory(evidence: TrialEvidence) -> GuardFinding:
-    trial, outcome = evidence.memory
-    if outcome is None or not trial.read_captured("memory"):
+def _judge_memory(evidence: GuardEvidence) -> GuardFinding:
+    probe_run, outcome = evidence.memory
+    if outcome is None or not probe_run.read_captured("memory"):
         return GuardState.IMPOSSIBLE, NOT_RUN
     sandbox = f"a sandbox for {TINY_LIMITS['max_memory_mb']} MB"
     if outcome.reason is not ExitReason.MEMORY:
         return GuardState.IMPOSSIBLE, f"NOT HELD: {sandbox} was not ended for more ({outcome.reason})"
-    if "memory" in trial.list_marks("escaped"):
+    if "memory" in probe_run.list_marks("escaped"):
         return GuardState.DETECTED, f"{sandbox} took more and was ended: no control group here, so it is watched"
     if "the system killed" in outcome.detail:
         return GuardState.ENFORCED, f"{sandbox}: the kernel ended it at its limit (control group)"
     return GuardState.DETECTED, f"{sandbox} was ended on its way to more: it is watched"
 
 
-def _judge_processes(evidence: TrialEvidence) -> GuardFinding:
-    trial, outcome = evidence.many
-    started, limit = len(trial.list_marks("children")), TINY_LIMITS["max_processes"]
+def _judge_processes(evidence: GuardEvidence) -> GuardFinding:
+    probe_run, outcome = evidence.many
+    started, limit = len(probe_run.list_marks("children")), TINY_LIMITS["max_processes"]
     if outcome is None or not started:
         return GuardState.IMPOSSIBLE, NOT_RUN
     if outcome.reason is not ExitReason.PROCESSES:
@@ -331,7 +331,7 @@ def _judge_processes(evidence: TrialEvidence) -> GuardFinding:
     return GuardState.ENFORCED, f"a sandbox for {limit}: the kernel let {started} come up, and it was ended"
 
 
-def _judge_file_size(evidence: TrialEvidence) -> GuardFinding:
+def _judge_file_size(evidence: GuardEvidence) -> GuardFinding:
     with suppress(OSError):
         size = (evidence.main.checkout / "large").stat().st_size
         is_large = size > TINY_LIMITS["max_file_size_mb"] * MB
@@ -340,20 +340,20 @@ def _judge_file_size(evidence: TrialEvidence) -> GuardFinding:
     return GuardState.IMPOSSIBLE, "it could not be tried: no file was written"
 
 
-def _judge_open_files(evidence: TrialEvidence) -> GuardFinding:
+def _judge_open_files(evidence: GuardEvidence) -> GuardFinding:
     opened, limit = len(evidence.main.list_marks("open")), TINY_LIMITS["max_open_files"]
     breaches = [f"{opened} files were open at once"] if opened > limit else []
     return _judge(breaches, f"128 at once where {limit} are allowed: {opened} came up")
 
 
-def _judge_cpu(evidence: TrialEvidence) -> GuardFinding:
+def _judge_cpu(evidence: GuardEvidence) -> GuardFinding:
     view, limit = evidence.kernel_views.get("everything"), str(TINY_LIMITS["max_cpu_seconds"])
     breaches = evidence.find_escaped("cpu")
     breaches += [f"the kernel says {view.cpu_seconds}"] if view is not None and view.cpu_seconds != limit else []
     return _judge(breaches, f"2 s of computing where {limit} s is allowed: the kernel ended it")
 
 
-def _judge_disk(evidence: TrialEvidence) -> GuardFinding:
+def _judge_disk(evidence: GuardEvidence) -> GuardFinding:
     if evidence.disk is None or evidence.disk.reason is not ExitReason.DISK:
         return GuardState.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than required"
     return (
@@ -362,7 +362,7 @@ def _judge_disk(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_watcher(evidence: TrialEvidence) -> GuardFinding:
+def _judge_watcher(evidence: GuardEvidence) -> GuardFinding:
     breaches = _find_wrong_decisions(evidence, {CANARY: "block", "forbidden": "block", "honest": "allow"})
     return _judge(
         breaches + ([] if evidence.watch.get("proven") else ["the canary was not refused"]),
@@ -370,7 +370,7 @@ def _judge_watcher(evidence: TrialEvidence) -> GuardFinding:
     )
 
 
-def _judge_shell(evidence: TrialEvidence) -> GuardFinding:
+def _judge_shell(evidence: GuardEvidence) -> GuardFinding:
     try:
         find_shfmt()
     except Refused as e:
@@ -379,19 +379,19 @@ def _judge_shell(evidence: TrialEvidence) -> GuardFinding:
     return _judge(breaches, "a command hidden in another was refused, the same without it allowed")
 
 
-def _find_wrong_decisions(evidence: TrialEvidence, expected: dict[str, str]) -> list[str]:
+def _find_wrong_decisions(evidence: GuardEvidence, expected: dict[str, str]) -> list[str]:
     logged = {line.tool if line.tool == CANARY else line.call: line.decision for line in evidence.audit.lines}
     found = {name: logged.get(name, "nothing") for name in expected}
     return [f"its log says {word} of the {name} call" for name, word in found.items() if word != expected[name]]
 
 
-def _judge_dead_watcher(evidence: TrialEvidence) -> GuardFinding:
+def _judge_dead_watcher(evidence: GuardEvidence) -> GuardFinding:
     code = evidence.dead_watcher
     breaches = [] if code == REFUSED_EXIT_CODE else [f"the hook ended with {code}, not {REFUSED_EXIT_CODE}"]
     return _judge(breaches, "the hook without a watcher: refused")
 
 
-def _judge_secrets(evidence: TrialEvidence) -> GuardFinding:
+def _judge_secrets(evidence: GuardEvidence) -> GuardFinding:
     if not evidence.validation.secrets.enabled:
         return GuardState.OFF, "validation.secrets.enabled is false"
     token = "ghp_" + "".join(choice(ascii_letters + digits) for _ in range(36))
@@ -401,7 +401,7 @@ def _judge_secrets(evidence: TrialEvidence) -> GuardFinding:
     return _judge(breaches, "a token made up just now, in an added line: found")
 
 
-def _judge_scope(evidence: TrialEvidence) -> GuardFinding:
+def _judge_scope(evidence: GuardEvidence) -> GuardFinding:
     if not evidence.validation.file_scope.enforce:
         return GuardState.OFF, "validation.file_scope.enforce is false"
     changes = [Change(status="M", path="src/mine.py"), Change(status="M", path="src/others.py")]

@@ -24,7 +24,7 @@ from blueflame.doctor.guards import (
     examine_guards,
     list_probes,
 )
-from blueflame.doctor.trials import TrialEvidence, gather_evidence
+from blueflame.doctor.probe_runs import GuardEvidence, gather_evidence
 from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
@@ -50,7 +50,7 @@ def examine(
 TABLE = (*SANDBOX_GUARDS, *OTHER_GUARDS)
 
 
-def judge(name: str, evidence: TrialEvidence) -> GuardFinding:
+def judge(name: str, evidence: GuardEvidence) -> GuardFinding:
     return next(check.judge for check in TABLE if check.name == name)(evidence)
 
 
@@ -74,7 +74,7 @@ def shown(path: Path, kind: MountKind = MountKind.RW) -> Mount:
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Iterator[TrialEvidence]:
+def evidence() -> Iterator[GuardEvidence]:
     """Of a machine on which everything holds; its ground is there for as long as it is looked at."""
     home = Path(tempfile.mkdtemp())
     (home / ".ssh").mkdir()
@@ -91,7 +91,7 @@ def evidence() -> Iterator[TrialEvidence]:
     home.rmdir()
 
 
-def test_every_guard_holds_here(evidence: TrialEvidence) -> None:
+def test_every_guard_holds_here(evidence: GuardEvidence) -> None:
     result = {row.name: row.judge(evidence) for row in TABLE}
     unlike = {name: verdict for name, verdict in result.items() if verdict[0] is not GuardState.ENFORCED}
     assert set(unlike) <= WATCHED, unlike
@@ -99,7 +99,7 @@ def test_every_guard_holds_here(evidence: TrialEvidence) -> None:
     assert result["free disk"][0] is GuardState.DETECTED
 
 
-def test_every_probe_has_run(evidence: TrialEvidence) -> None:
+def test_every_probe_has_run(evidence: GuardEvidence) -> None:
     assert {row.probe for row in TABLE if row.probe} <= evidence.main.list_marks("tried")
 
 
@@ -123,13 +123,13 @@ def test_every_probe_has_run(evidence: TrialEvidence) -> None:
     ],
 )
 def test_a_guard_of_which_less_was_seen_does_not_count_as_held(
-    evidence: TrialEvidence, name: str, change: dict[str, object]
+    evidence: GuardEvidence, name: str, change: dict[str, object]
 ) -> None:
     assert judge(name, evidence)[0] is not GuardState.IMPOSSIBLE
     assert judge(name, replace(evidence, **change))[0] is GuardState.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
 
 
-def test_what_the_kernel_says_of_those_inside_counts(evidence: TrialEvidence) -> None:
+def test_what_the_kernel_says_of_those_inside_counts(evidence: GuardEvidence) -> None:
     seen = evidence.kernel_views["everything"]
     for name, change in (
         ("capabilities", {"capabilities": 1 << 21}),
@@ -143,17 +143,17 @@ def test_what_the_kernel_says_of_those_inside_counts(evidence: TrialEvidence) ->
         assert judge(name, other)[0] is GuardState.IMPOSSIBLE, change
 
 
-def test_limits_that_only_end_a_process_are_reported_as_detected(evidence: TrialEvidence) -> None:
-    trial, outcome = evidence.memory
+def test_limits_that_only_end_a_process_are_reported_as_detected(evidence: GuardEvidence) -> None:
+    probe_run, outcome = evidence.memory
     assert outcome is not None
     watched = replace(outcome, detail="memory limit 64 MB reached: it used 100 MB of memory")
-    assert judge("memory", replace(evidence, memory=(trial, watched)))[0] is GuardState.DETECTED
+    assert judge("memory", replace(evidence, memory=(probe_run, watched)))[0] is GuardState.DETECTED
     unheld = replace(outcome, reason=ExitReason.EXITED)
-    assert judge("memory", replace(evidence, memory=(trial, unheld)))[0] is GuardState.IMPOSSIBLE
+    assert judge("memory", replace(evidence, memory=(probe_run, unheld)))[0] is GuardState.IMPOSSIBLE
     assert judge("processes", replace(evidence, many=(evidence.many[0], unheld)))[0] is GuardState.IMPOSSIBLE
 
 
-def test_what_is_switched_off_is_reported_as_off(evidence: TrialEvidence) -> None:
+def test_what_is_switched_off_is_reported_as_off(evidence: GuardEvidence) -> None:
     off = ValidationSettings(secrets=SecretSettings(enabled=False), file_scope=FileScope(enforce=False))
     for name in ("secrets", "file scope"):
         assert judge(name, evidence)[0] is GuardState.ENFORCED

@@ -22,11 +22,11 @@ import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, PORT_VARIABLE, find_hook
 from blueflame.doctor.fixtures import (
     PLANTED_VARIABLES,
+    PROBE_TIMEOUT,
     PROBES_FILE,
     SYSTEM_FOLDERS,
-    TRIAL_TIMEOUT,
-    Trial,
-    TrialFixture,
+    ProbeFixture,
+    ProbeRun,
     write_file,
 )
 from blueflame.model.errors import ProcessFailed, Refused
@@ -56,10 +56,10 @@ PROBE_DEMANDS = {"memory_mb": 160, "children": 64, "files": 128, "cpu": 2.0}
 POLL_SECONDS = 0.02
 
 
-def start_trial(
-    fixture: TrialFixture, name: str, role: str, *, tries: Sequence[str] = (), watched: bool = False,
+def start_probe_run(
+    fixture: ProbeFixture, name: str, role: str, *, tries: Sequence[str] = (), watched: bool = False,
     limits: Mapping[str, int] | None = None, handles: Sequence[int] = (),
-) -> Trial:  # fmt: skip
+) -> ProbeRun:  # fmt: skip
     checkout, folder = fixture.root / "main" / ".trees" / name, fixture.root / "attempts" / name
     for place in (checkout, folder):
         place.mkdir(parents=True)
@@ -69,12 +69,12 @@ def start_trial(
     write_file(checkout / "orders.json", json.dumps(_build_orders(fixture, checkout, folder, tries)))
     argv = [sys.executable, "-I", "-S", "-E", str(checkout / PROBES_FILE.name), str(checkout / "orders.json"), role]
     write_file(folder / "launch.json", json.dumps({**launch, "attempt": f"doctor-{name}", "argv": argv}))
-    trial = Trial(checkout=checkout, folder=folder, box=box, warden=_start_warden(fixture, folder, handles))
-    fixture.trials.append(trial)
-    return trial
+    probe_run = ProbeRun(checkout=checkout, folder=folder, box=box, warden=_start_warden(fixture, folder, handles))
+    fixture.runs.append(probe_run)
+    return probe_run
 
 
-def _start_warden(fixture: TrialFixture, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
+def _start_warden(fixture: ProbeFixture, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
     """Start a warden as orchestrator/engine/local does, but with open files and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
@@ -83,7 +83,7 @@ def _start_warden(fixture: TrialFixture, folder: Path, handles: Sequence[int]) -
     return start_background(argv, env=env, log=folder / "warden.log", handles=handles)
 
 
-def _build_orders(fixture: TrialFixture, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
+def _build_orders(fixture: ProbeFixture, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
     ports = {name: fixture.listeners.get(name) for name in ("tcp", "udp", "other")}
     return {
         **PROBE_DEMANDS,
@@ -103,7 +103,7 @@ def _build_orders(fixture: TrialFixture, checkout: Path, folder: Path, tries: Se
 
 
 def _build_launch(
-    fixture: TrialFixture, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
+    fixture: ProbeFixture, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
 ) -> tuple[SandboxSpec, dict[str, Any]]:
     machine, hook = fixture.machine, find_hook()
     level = machine.sandbox.level if machine.is_sandboxed else SandboxLevel.OFF.value
@@ -128,12 +128,12 @@ def _build_launch(
         keys |= _build_watch(fixture, checkout, folder, box, prepared.mounts)
     if watched and box.network is Network.DOORS:
         keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
-    common = {"cwd": str(checkout), "timeout": TRIAL_TIMEOUT, "grace": 0.5, "limits": dict(prepared.limits)}
+    common = {"cwd": str(checkout), "timeout": PROBE_TIMEOUT, "grace": 0.5, "limits": dict(prepared.limits)}
     return box, {**common, "env": dict(prepared.env), **keys}
 
 
 def _build_watch(
-    fixture: TrialFixture, checkout: Path, folder: Path, box: SandboxSpec, mounts: Mapping[str, str]
+    fixture: ProbeFixture, checkout: Path, folder: Path, box: SandboxSpec, mounts: Mapping[str, str]
 ) -> dict[str, Mapping[str, Any]]:
     policy = compile_policy(
         permissions=PermissionSettings(),
@@ -158,25 +158,25 @@ def _build_watch(
     return {"watch": watch}
 
 
-def read_kernel_views(trial: Trial) -> Mapping[str, KernelView]:
+def read_kernel_views(probe_run: ProbeRun) -> Mapping[str, KernelView]:
     """Read what the kernel says about the waiting processes, by role, and let them continue."""
-    _wait_until(lambda: (trial.checkout / "waiting").exists() or not trial.warden.is_running)
-    pids = {role: trial.find_processes(role)[:1] for role in ("everything", "nested")}
+    _wait_until(lambda: (probe_run.checkout / "waiting").exists() or not probe_run.warden.is_running)
+    pids = {role: probe_run.find_processes(role)[:1] for role in ("everything", "nested")}
     views = {role: read_kernel_view(found[0]) for role, found in pids.items() if found}
     with suppress(OSError):
-        (trial.checkout / "seen").touch()
+        (probe_run.checkout / "seen").touch()
     return {role: view for role, view in views.items() if view is not None}
 
 
-def kill_warden(trial: Trial) -> bool:
+def kill_warden(probe_run: ProbeRun) -> bool:
     """Kill the warden once the daemon runs; true when everything ended with it."""
-    _wait_until(lambda: "daemon" in trial.list_marks("tried") or not trial.warden.is_running)
-    was_there = bool(trial.find_processes())
-    trial.warden.kill()
-    return was_there and _wait_until(lambda: not trial.find_processes(), seconds=5.0)
+    _wait_until(lambda: "daemon" in probe_run.list_marks("tried") or not probe_run.warden.is_running)
+    was_there = bool(probe_run.find_processes())
+    probe_run.warden.kill()
+    return was_there and _wait_until(lambda: not probe_run.find_processes(), seconds=5.0)
 
 
-def _wait_until(is_done: Callable[[], bool], seconds: float = TRIAL_TIMEOUT) -> bool:
+def _wait_until(is_done: Callable[[], bool], seconds: float = PROBE_TIMEOUT) -> bool:
     end = time.monotonic() + seconds
     while not is_done():
         if time.monotonic() > end:
@@ -191,11 +191,11 @@ def run_hook_without_watcher() -> int:
     with suppress(OSError, ProcessFailed), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as silent:
         silent.bind(("127.0.0.1", 0))
         env = {PORT_VARIABLE: str(silent.getsockname()[1]), "PATH": os.defpath}
-        return run(str(find_hook()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=TRIAL_TIMEOUT).code
+        return run(str(find_hook()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=PROBE_TIMEOUT).code
     return -1
 
 
-def build_disk_limit(fixture: TrialFixture) -> Mapping[str, int]:
+def build_disk_limit(fixture: ProbeFixture) -> Mapping[str, int]:
     """Build a limit that this disk cannot satisfy."""
     return {"min_free_disk_mb": (read_free_mb(str(fixture.root)) or 0) + 1024}
 
@@ -261,17 +261,17 @@ def _parse_limit(limits: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialEvidence:
-    """What is seen outside after all trials have ended, and what can be concluded from it."""
+class GuardEvidence:
+    """What is seen outside after all runs have ended, and what can be concluded from it."""
 
-    fixture: TrialFixture
-    main: Trial
+    fixture: ProbeFixture
+    main: ProbeRun
     outcome: ProcessOutcome | None
     kernel_views: Mapping[str, KernelView]
     gone_at_end: bool
     gone_with_warden: bool | None
-    memory: tuple[Trial, ProcessOutcome | None]
-    many: tuple[Trial, ProcessOutcome | None]
+    memory: tuple[ProbeRun, ProcessOutcome | None]
+    many: tuple[ProbeRun, ProcessOutcome | None]
     disk: ProcessOutcome | None
     audit: Audit
     dead_watcher: int  # exit code of a hook without a watcher
@@ -307,20 +307,20 @@ class TrialEvidence:
         return [f"{name} was changed"]
 
 
-def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probes: Sequence[str]) -> TrialEvidence:
-    """All trials at the same time, each in its own sandbox."""
+def gather_evidence(fixture: ProbeFixture, validation: ValidationSettings, probes: Sequence[str]) -> GuardEvidence:
+    """All runs at the same time, each in its own sandbox."""
     inherited = os.open(fixture.outside / "inherited.txt", os.O_RDWR)
     try:
-        main = start_trial(fixture, "main", "everything", tries=probes, watched=True, handles=(inherited,))
+        main = start_probe_run(fixture, "main", "everything", tries=probes, watched=True, handles=(inherited,))
     finally:
         os.close(inherited)
-    stay = start_trial(fixture, "stay", "stay") if fixture.machine.is_sandboxed else None
-    memory, many = start_trial(fixture, "memory", "memory"), start_trial(fixture, "many", "many")
-    disk = start_trial(fixture, "disk", "wait", limits=build_disk_limit(fixture))
+    stay = start_probe_run(fixture, "stay", "stay") if fixture.machine.is_sandboxed else None
+    memory, many = start_probe_run(fixture, "memory", "memory"), start_probe_run(fixture, "many", "many")
+    disk = start_probe_run(fixture, "disk", "wait", limits=build_disk_limit(fixture))
     kernel_views = read_kernel_views(main)
     gone_with_warden = kill_warden(stay) if stay is not None else None
     outcome = main.wait_for_outcome()
-    return TrialEvidence(
+    return GuardEvidence(
         fixture=fixture,
         main=main,
         outcome=outcome,
