@@ -21,14 +21,14 @@ from blueflame.orchestrator.engine.health import HealthMonitor, assess_health
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
-    EndedWith,
+    Ended,
     ExitReason,
-    Lost,
     ProcessOutcome,
     Queued,
     Running,
     SetupStep,
-    Unknown,
+    Unreadable,
+    WardenLost,
 )
 from blueflame.orchestrator.engine.local import LocalEngine
 
@@ -54,10 +54,10 @@ def found(standing: AttemptStatus, record: AttemptRecord = RECORD) -> HealthRepo
 @pytest.mark.parametrize(
     ("standing", "state"),
     [
-        (Lost(), Health.LOST),
-        (Unknown("may not look"), Health.UNKNOWN),
+        (WardenLost(), Health.LOST),
+        (Unreadable("may not look"), Health.UNKNOWN),
         (Queued(), Health.LOST),
-        (EndedWith(ProcessOutcome(attempt=ID, reason=ExitReason.EXITED)), Health.ENDED),
+        (Ended(ProcessOutcome(attempt=ID, reason=ExitReason.EXITED)), Health.ENDED),
         (WORKING, Health.WORKING),
         (replace(WORKING, state="starting"), Health.STARTING),
         (replace(WORKING, state="setup"), Health.STARTING),
@@ -76,7 +76,9 @@ def test_each_state_follows_from_the_status(standing: AttemptStatus, state: Heal
     assert found(standing).state is state
 
 
-@pytest.mark.parametrize("standing", [Lost(), Unknown("may not look"), Queued(), replace(WORKING, state="ended")])
+@pytest.mark.parametrize(
+    "standing", [WardenLost(), Unreadable("may not look"), Queued(), replace(WORKING, state="ended")]
+)
 def test_every_bad_state_has_a_reason(standing: AttemptStatus) -> None:
     assert found(standing).why
 

@@ -19,13 +19,13 @@ from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptSpec,
-    EndedWith,
+    Ended,
     ExitReason,
-    Lost,
     Queued,
     Running,
     SetupStep,
-    Unknown,
+    Unreadable,
+    WardenLost,
 )
 from blueflame.orchestrator.engine.local import LocalEngine, read_outcome
 from blueflame.system.process_identity import read_identity
@@ -96,7 +96,7 @@ def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
 
         assert (outcome.reason, outcome.exit_code, outcome.setup_output) == (ExitReason.EXITED, 3, "готово\n")
         assert outcome.attempt == ATTEMPT
-        assert await engine.inspect(ATTEMPT) == EndedWith(outcome)
+        assert await engine.inspect(ATTEMPT) == Ended(outcome)
         assert await engine.wait(ATTEMPT) == outcome
         assert (engine.mirror(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
         said = (engine.mirror(ATTEMPT) / "stdout.log").read_text()
@@ -223,7 +223,7 @@ def test_a_lost_attempt_is_reported_and_submitting_it_again_only_cleans_up(state
         await until(lambda: read_identity(warden.pid) is None, "the warden is gone")
 
         fresh = LocalEngine(state)
-        assert await fresh.inspect(ATTEMPT) == Lost()
+        assert await fresh.inspect(ATTEMPT) == WardenLost()
         assert await fresh.live(SESSION) == (ATTEMPT,)
         await fresh.submit(again)
 
@@ -332,7 +332,7 @@ def test_a_damaged_outcome_is_unknown_and_never_an_end(
         folder = engine.mirror(ATTEMPT)
         folder.mkdir(parents=True)
         (folder / "outcome.json").write_text(content)
-        assert isinstance(await engine.inspect(ATTEMPT), Unknown)
+        assert isinstance(await engine.inspect(ATTEMPT), Unreadable)
         assert await engine.live(SESSION) == (ATTEMPT,)
         with pytest.raises(WorldError, match="outcome"):
             read_outcome(folder)

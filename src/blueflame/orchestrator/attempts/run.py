@@ -42,7 +42,14 @@ from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.walls import find_inner_path
 from blueflame.orchestrator.attempts.worker import combine_foundations, find_start, read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
-from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown, Unknown
+from blueflame.orchestrator.engine.interface import (
+    ExitReason,
+    ProcessOutcome,
+    Queued,
+    Running,
+    StatusUnknown,
+    Unreadable,
+)
 from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
@@ -161,7 +168,7 @@ async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
         status = await context.engine.inspect(attempt.id)
         if isinstance(status, Running):
             return status.pid
-        if not isinstance(status, Queued | Unknown):  # the warden has the lock before it has written its pid there
+        if not isinstance(status, Queued | Unreadable):  # the warden has the lock before it has written its pid there
             return 0
         await context.clock.sleep(POLL_SECONDS)
     return 0

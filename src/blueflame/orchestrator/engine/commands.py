@@ -15,7 +15,7 @@ from blueflame.model.errors import ProcessFailed
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptSpec,
-    EndedWith,
+    Ended,
     ExitReason,
     ProcessOutcome,
     Walls,
@@ -72,7 +72,7 @@ NOT_RUN = frozenset({ExitReason.CANCELLED, ExitReason.LOST, ExitReason.SPAWN_FAI
 
 def _did_not_run(status: object) -> bool:
     """Whether an earlier run was stopped, lost with its warden or never started: then it runs under a new name."""
-    return isinstance(status, EndedWith) and status.outcome.reason in NOT_RUN
+    return isinstance(status, Ended) and status.outcome.reason in NOT_RUN
 
 
 def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:

@@ -13,11 +13,11 @@ from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptStatus,
-    EndedWith,
-    Lost,
+    Ended,
     Queued,
     Running,
-    Unknown,
+    Unreadable,
+    WardenLost,
 )
 from blueflame.telemetry.progress import ProgressReader
 
@@ -62,11 +62,11 @@ def assess_health(record: AttemptRecord, status: AttemptStatus, limits: LimitSet
     match status:
         case Running():
             return _assess_running(record, status, limits, now)
-        case EndedWith(outcome):
+        case Ended(outcome):
             return HealthReport(state=Health.ENDED, why=f"{outcome.reason}: its result is not collected yet")
-        case Lost():
+        case WardenLost():
             return HealthReport(state=Health.LOST, why="its warden is gone; the next orchestrator records the loss")
-        case Unknown(why):
+        case Unreadable(why):
             return HealthReport(state=Health.UNKNOWN, why=why)
         case Queued():
             if record.started_at is not None:

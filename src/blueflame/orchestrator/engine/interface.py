@@ -110,17 +110,17 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedWith:
+class Ended:
     outcome: ProcessOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class WardenLost:
     """Started, and its warden is gone. `submit` or `wait` clean up and record the loss."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Unreadable:
     """The status cannot be read. Nothing is killed and no slot is freed."""
 
     why: str
@@ -130,7 +130,7 @@ class StatusUnknown(WorldError):
     """Unknown for too long: a person must act. It may be running, so its record is not ended."""
 
 
-AttemptStatus: TypeAlias = Queued | Running | EndedWith | Lost | Unknown
+AttemptStatus: TypeAlias = Queued | Running | Ended | WardenLost | Unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,16 @@ from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
-    EndedWith,
+    Ended,
     ExitReason,
     LogTail,
-    Lost,
     ProcessOutcome,
     Queued,
     Running,
     SetupStep,
     StatusUnknown,
-    Unknown,
+    Unreadable,
+    WardenLost,
 )
 from blueflame.system import flock
 from blueflame.system.files import build_file_error, read_json_object
@@ -105,9 +105,9 @@ class LocalEngine:
     async def submit(self, spec: AttemptSpec) -> None:
         folder = self._folder(spec.attempt)
         now = self._look(spec.attempt)
-        if isinstance(now, EndedWith | Running) or self._is_starting(spec.attempt):
+        if isinstance(now, Ended | Running) or self._is_starting(spec.attempt):
             return
-        if not isinstance(now, Lost):
+        if not isinstance(now, WardenLost):
             _write_launch(folder, spec, signals=self._signals)
         if spec.secrets:
             self._secrets[spec.attempt] = spec.secrets
@@ -116,10 +116,10 @@ class LocalEngine:
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
         request = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
         now = self._look(attempt)
-        if isinstance(now, EndedWith):
+        if isinstance(now, Ended):
             return
         _write_file(self._folder(attempt) / "cancel", json.dumps(request))
-        if isinstance(now, Lost):
+        if isinstance(now, WardenLost):
             self._start_warden(attempt)
 
     def send_messages(self, attempt: str, texts: Sequence[str]) -> None:
@@ -139,19 +139,19 @@ class LocalEngine:
         except OSError as e:
             raise build_file_error("list the attempts in", self._attempts, e) from e
         ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT_NAME.fullmatch(name)]
-        return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown | Lost))
+        return tuple(name for name in ours if isinstance(self._look(name), Running | Unreadable | WardenLost))
 
     async def wait(self, attempt: str) -> ProcessOutcome:
         starts, pause, doubted = 0, PAUSE_SECONDS, 0.0
-        while not isinstance(now := self._look(attempt), EndedWith):
+        while not isinstance(now := self._look(attempt), Ended):
             match now:
                 case Running():
                     await wait_until_gone(now.pid, now.start_time)
-                case Queued() | Lost():
+                case Queued() | WardenLost():
                     if (outcome := self._find_removed(attempt)) is not None:
                         return outcome
                     starts += await self._attend(attempt, starts)
-                case Unknown():
+                case Unreadable():
                     if doubted > MAX_UNKNOWN_SECONDS:
                         fix = "Nothing was ended or started; fix it, then run 'blueflame resume'"
                         raise StatusUnknown(f"the status of attempt {attempt} is unknown: {now.why}. {fix}")
@@ -221,12 +221,12 @@ class LocalEngine:
             note = flock.read_lock_holder(folder / "lock")
             outcome = read_outcome(folder)
         except (WorldError, OSError) as e:
-            return Unknown(str(e))
+            return Unreadable(str(e))
         if outcome is not None:
-            return EndedWith(outcome)
+            return Ended(outcome)
         if note is not None:
             return _build_running(folder, note)
-        return Lost() if started else Queued()
+        return WardenLost() if started else Queued()
 
 
 def read_outcome(folder: Path) -> ProcessOutcome | None:
@@ -260,10 +260,10 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
     )
 
 
-def _build_running(folder: Path, note: str) -> Running | Unknown:
+def _build_running(folder: Path, note: str) -> Running | Unreadable:
     words = note.split()
     if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
-        return Unknown(f"{folder / 'lock'} is held, but does not name its holder yet")
+        return Unreadable(f"{folder / 'lock'} is held, but does not name its holder yet")
     pid, start_time = int(words[0]), float(words[1])
     status = read_json_object(folder / "status.json")
     if status.get("pid") != pid:  # from an earlier warden, or not written yet
