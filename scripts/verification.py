@@ -33,25 +33,25 @@ The page is made from the markers in `tests/` by `make docs-write`; do not edit 
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class MarkedTest:
     path: Path
     test: str
 
 
-def find_proofs(root: Path = ROOT) -> Mapping[int, Sequence[Proof]]:
+def find_marked_tests(root: Path = ROOT) -> Mapping[int, Sequence[MarkedTest]]:
     """The marked tests of each number, found by reading the files: nothing is imported and nothing is run."""
-    found: defaultdict[int, list[Proof]] = defaultdict(list)
+    found: defaultdict[int, list[MarkedTest]] = defaultdict(list)
     for path in sorted((root / "tests").rglob("test_*.py")):
         if path.parent.name == NEED_OTHER_PROGRAMS and path.parent.parent.name == "contracts":
             continue
         text = path.read_text(encoding="utf-8")
         if "mark.verification" in text:
-            for number, test in _find_marked_tests(ast.parse(text)):
-                found[number].append(Proof(path.relative_to(root), test))
+            for number, test in _iter_marked_tests(ast.parse(text)):
+                found[number].append(MarkedTest(path.relative_to(root), test))
     return found
 
 
-def _find_marked_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _iter_marked_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             for mark in node.decorator_list:
@@ -61,11 +61,11 @@ def _find_marked_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def build_page() -> str:
-    found = find_proofs()
+    found = find_marked_tests()
     return HEAD + "".join(f"| {n} | {title} | {_format_links(found.get(n, ()))} |\n" for n, title in TITLES.items())
 
 
-def _format_links(those: Sequence[Proof]) -> str:
+def _format_links(those: Sequence[MarkedTest]) -> str:
     by_file: defaultdict[Path, list[str]] = defaultdict(list)
     for proof in those:
         by_file[proof.path].append(proof.test.removeprefix("test_").replace("_", " "))
@@ -104,7 +104,7 @@ class Tally:
         return "passed" if ends["passed"] else "NOT RUN"
 
 
-def format_table(tally: Tally, found: Mapping[int, Sequence[Proof]]) -> Iterator[str]:
+def format_table(tally: Tally, found: Mapping[int, Sequence[MarkedTest]]) -> Iterator[str]:
     width = max(map(len, TITLES.values()))
     yield f"{'n':>2}  {'what is proven':{width}}  {'tests':>5} {'passed':>6} {'failed':>6} {'skipped':>7}"
     for number, title in TITLES.items():
@@ -116,7 +116,7 @@ def format_table(tally: Tally, found: Mapping[int, Sequence[Proof]]) -> Iterator
 
 
 def run_tests(arguments: Sequence[str]) -> int:
-    found, tally = find_proofs(), Tally()
+    found, tally = find_marked_tests(), Tally()
     files = sorted({str(ROOT / proof.path) for those in found.values() for proof in those})
     code = pytest.main(["-m", "verification", "-p", "verification", *arguments, *files], plugins=[tally])
     print("\n".join(format_table(tally, found)))

@@ -14,7 +14,7 @@ from rich.theme import Theme
 
 from blueflame.text.marks import DOT
 from blueflame.text.sanitize import clean_line, clean_text
-from blueflame.views.parts import Fact, MarkedLine
+from blueflame.views.parts import MarkedLine, NamedValue
 
 THEME = Theme(
     {
@@ -79,7 +79,7 @@ def build_columns(
     return grid
 
 
-def build_facts(facts: Sequence[Fact], *, indent: int = 2) -> Table:
+def build_facts(facts: Sequence[NamedValue], *, indent: int = 2) -> Table:
     """Name and value, one per line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)

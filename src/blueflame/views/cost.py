@@ -12,7 +12,7 @@ from blueflame.session.accounts import CostEntry, CostTotal, sum_costs_by, sum_s
 from blueflame.session.estimate import CostRange
 from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import clean_line
-from blueflame.views.parts import Fact
+from blueflame.views.parts import NamedValue
 
 SESSION_TABLES = ("role", "task", "model", "agent")
 
@@ -31,15 +31,15 @@ class CostView:
         return {by: tuple(sum_costs_by(self.entries, by)) for by in ((self.by,) if self.by else SESSION_TABLES)}
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> tuple[NamedValue, ...]:
         spend = sum_spend(self.entries)
         live = [entry for entry in self.entries if entry.live]
         so_far = format_dollars(sum_spend(live).micro_usd)
         running = f"{format_count(len(live), 'agent')}, {so_far} so far (included, and marked ~)"
         return (
-            Fact("Cost", f"{format_dollars(spend.micro_usd)}, {spend.tokens:,} tokens"),
-            *((Fact("Estimate", self.foreseen.text, note=self.foreseen.basis),) if self.foreseen else ()),
-            *((Fact("Running", running),) if live else ()),
+            NamedValue("Cost", f"{format_dollars(spend.micro_usd)}, {spend.tokens:,} tokens"),
+            *((NamedValue("Estimate", self.foreseen.text, note=self.foreseen.basis),) if self.foreseen else ()),
+            *((NamedValue("Running", running),) if live else ()),
         )
 
     @property

@@ -11,7 +11,7 @@ from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_duration, format_until
 from blueflame.text.marks import BAD, NOTE
 from blueflame.views.changeset import ChangesetView, build_changeset_view
-from blueflame.views.parts import DetailsView, Fact, MarkedLine
+from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
 from blueflame.views.plan import PlanView, build_plan_view
 from blueflame.views.session import CycleView, build_cycle_view, format_budget
 
@@ -71,20 +71,20 @@ def _list_history(session: Session, task: str) -> tuple[tuple[str, str, str], ..
 
 def _build_budget(session: Session, gate: Gate) -> DetailsView:
     facts = (
-        Fact("Session budget", format_budget(session.limits.session_budget, session.spend)),
-        Fact("Left to do", f"{len(session.unfinished)} of {len(session.tasks)} tasks"),
+        NamedValue("Session budget", format_budget(session.limits.session_budget, session.spend)),
+        NamedValue("Left to do", f"{len(session.unfinished)} of {len(session.tasks)} tasks"),
     )
-    day = (Fact("Daily budget", str(gate.evidence.get("budget", ""))),) if gate.subject == DAY else ()
+    day = (NamedValue("Daily budget", str(gate.evidence.get("budget", ""))),) if gate.subject == DAY else ()
     return DetailsView(title="Budget reached", aside=(session.id,), facts=day + facts)
 
 
 def _build_rate_limit(session: Session, gate: Gate) -> DetailsView:
     ends, waits = gate.evidence.get("until"), gate.find_option("wait") is not None
     facts = (
-        Fact("Runtime", gate.subject),
-        Fact("Reason", str(gate.evidence.get("reason", "")) or "none given"),
-        *([Fact("Ends", format_until(float(ends)).strip() if ends is not None else "unknown")] if waits else []),
-        Fact("Meanwhile", f"{format_count(len(session.live), 'agent')} running or waiting; nothing is lost"),
+        NamedValue("Runtime", gate.subject),
+        NamedValue("Reason", str(gate.evidence.get("reason", "")) or "none given"),
+        *([NamedValue("Ends", format_until(float(ends)).strip() if ends is not None else "unknown")] if waits else []),
+        NamedValue("Meanwhile", f"{format_count(len(session.live), 'agent')} running or waiting; nothing is lost"),
     )
     return DetailsView(title="Model unavailable" if waits else "Account", aside=(gate.subject,), facts=facts)
 
@@ -92,9 +92,9 @@ def _build_rate_limit(session: Session, gate: Gate) -> DetailsView:
 def _build_stall(session: Session, gate: Gate) -> DetailsView:
     record = session.attempts.get(str(gate.evidence.get("attempt", "")))
     facts = (
-        Fact("Agent", str(gate.evidence.get("agent", ""))),
-        Fact("Silent for", format_duration(float(gate.evidence.get("seconds", 0)))),
-        Fact("Time limit", f"{format_duration(record.attempt.timeout)}: it is ended then" if record else ""),
+        NamedValue("Agent", str(gate.evidence.get("agent", ""))),
+        NamedValue("Silent for", format_duration(float(gate.evidence.get("seconds", 0)))),
+        NamedValue("Time limit", f"{format_duration(record.attempt.timeout)}: it is ended then" if record else ""),
     )
     history = _list_history(session, gate.subject)
     return DetailsView(title="Silent agent", aside=(gate.subject,), facts=facts, history=history)

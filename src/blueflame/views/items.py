@@ -18,7 +18,7 @@ from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
-from blueflame.views.parts import DetailsView, Fact, MarkedLine
+from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
 from blueflame.views.plan import (
     PlanView,
     build_plan_json,
@@ -168,14 +168,14 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
     task, result = record.task, record.result
     spend, budget = session.spend_by_subject.get(task.id), session.limits.session_budget
     facts = (
-        Fact("Group", task.cohesion_group),
-        Fact("After", ", ".join(task.dependencies) or "nothing"),
-        Fact("Locks", ", ".join(task.file_locks) or "the whole repository"),
-        Fact("Reason", record.reason or find_wait_reason(session, task.id) if task.id in session.tasks else ""),
-        Fact("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
-        Fact("Changeset", session.changeset_of.get(task.id, "")),
-        Fact("Cost", budget.format_amount(budget.measure(spend)) if spend else ""),
-        Fact("Review", f"{record.verdict}: {record.verdict_notes}".strip(": ") if record.verdict else ""),
+        NamedValue("Group", task.cohesion_group),
+        NamedValue("After", ", ".join(task.dependencies) or "nothing"),
+        NamedValue("Locks", ", ".join(task.file_locks) or "the whole repository"),
+        NamedValue("Reason", record.reason or find_wait_reason(session, task.id) if task.id in session.tasks else ""),
+        NamedValue("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
+        NamedValue("Changeset", session.changeset_of.get(task.id, "")),
+        NamedValue("Cost", budget.format_amount(budget.measure(spend)) if spend else ""),
+        NamedValue("Review", f"{record.verdict}: {record.verdict_notes}".strip(": ") if record.verdict else ""),
     )
     return DetailsView(
         title=f"{task.id}: {task.title}",
@@ -204,22 +204,26 @@ def _list_checks(session: Session, task: str) -> Iterator[MarkedLine]:
 def _build_attempt_details(record: AttemptRecord) -> DetailsView:
     attempt, ended = record.attempt, record.ended
     facts = [
-        Fact("Attempt", attempt.id),
-        Fact("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
-        Fact("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
-        Fact("Base", (record.base or "")[:12]),
-        Fact("Checkout", record.worktree if ended is None and record.worktree else ""),
+        NamedValue("Attempt", attempt.id),
+        NamedValue("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
+        NamedValue("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
+        NamedValue("Base", (record.base or "")[:12]),
+        NamedValue("Checkout", record.worktree if ended is None and record.worktree else ""),
     ]
     if ended is not None:
         code = f", exit code {ended.exit_code}" if ended.exit_code else ""
         commits = f"{ended.tip[:12]}, {format_count(ended.commits, 'commit')}" if ended.tip else ""
         facts += [
-            Fact("Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"),
-            Fact("Result", commits),
-            Fact("Uncommitted", f"kept as {ended.unfinished[:12]} for the next attempt" if ended.unfinished else ""),
-            Fact("Cost", attempt.budget.format_amount(attempt.budget.measure(ended.spend))),
+            NamedValue(
+                "Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"
+            ),
+            NamedValue("Result", commits),
+            NamedValue(
+                "Uncommitted", f"kept as {ended.unfinished[:12]} for the next attempt" if ended.unfinished else ""
+            ),
+            NamedValue("Cost", attempt.budget.format_amount(attempt.budget.measure(ended.spend))),
         ]
-    facts.append(Fact("Prompt and output", f".blueflame/attempts/{attempt.id}/"))
+    facts.append(NamedValue("Prompt and output", f".blueflame/attempts/{attempt.id}/"))
     return DetailsView(
         title=f"{attempt.agent_id}: {attempt.role} of {attempt.subject}",
         aside=(ended.ending.value.replace("_", " ") if ended else "running",),

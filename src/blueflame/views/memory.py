@@ -17,7 +17,7 @@ from blueflame.model.memory import (
 )
 from blueflame.model.settings import Settings
 from blueflame.text.format import format_count, format_dollars
-from blueflame.views.parts import Fact
+from blueflame.views.parts import NamedValue
 
 
 def describe_memory(settings: Settings) -> str:
@@ -28,43 +28,45 @@ def describe_memory(settings: Settings) -> str:
     return f"in .blueflame/memory.db{also}; planners get {settings.memory.context_tokens:,} tokens of it at most"
 
 
-def list_record_facts(record: MemoryRecord) -> tuple[Fact, ...]:
+def list_record_facts(record: MemoryRecord) -> tuple[NamedValue, ...]:
     """What it says, and where it comes from."""
     return tuple(fact for fact in (*_list_contents(record), *_list_origin(record)) if fact.text)
 
 
-def _list_contents(record: MemoryRecord) -> Iterator[Fact]:
+def _list_contents(record: MemoryRecord) -> Iterator[NamedValue]:
     if isinstance(record, SessionSummary):
         landed = f"{record.merged} of {record.tasks} landed, {record.failed} failed, {record.cycles} cycles"
-        yield Fact("Request", record.request)
-        yield Fact("Outcome", f"{record.outcome or 'not finished'} {record.reason}".strip())
-        yield Fact("Tasks", landed)
-        yield Fact("Used", f"{record.tokens:,} tokens in {record.seconds:.0f} s")
+        yield NamedValue("Request", record.request)
+        yield NamedValue("Outcome", f"{record.outcome or 'not finished'} {record.reason}".strip())
+        yield NamedValue("Tasks", landed)
+        yield NamedValue("Used", f"{record.tokens:,} tokens in {record.seconds:.0f} s")
     elif isinstance(record, Lesson):
-        yield Fact("Lesson", record.text)
+        yield NamedValue("Lesson", record.text)
     elif isinstance(record, TaskFailure):
-        yield Fact("Task", record.title)
-        yield Fact("Failed", record.reason or "(no notes were kept)")
-        yield Fact("Since then", "landed" if record.overcome else "not landed")
-        yield Fact("History", "\n".join(record.history))
-        yield Fact("Refused", "\n".join(record.audit))
+        yield NamedValue("Task", record.title)
+        yield NamedValue("Failed", record.reason or "(no notes were kept)")
+        yield NamedValue("Since then", "landed" if record.overcome else "not landed")
+        yield NamedValue("History", "\n".join(record.history))
+        yield NamedValue("Refused", "\n".join(record.audit))
     elif isinstance(record, TaskResult):
-        yield Fact("Task", record.title)
-        yield Fact("Result", f"{record.result} after {format_count(record.attempts, 'attempt')}")
-        yield Fact("Notes", record.notes)
+        yield NamedValue("Task", record.title)
+        yield NamedValue("Result", f"{record.result} after {format_count(record.attempts, 'attempt')}")
+        yield NamedValue("Notes", record.notes)
 
 
-def _list_origin(record: MemoryRecord) -> Iterator[Fact]:
+def _list_origin(record: MemoryRecord) -> Iterator[NamedValue]:
     origin = record.origin
     when = f"{datetime.fromtimestamp(origin.at).astimezone():%Y-%m-%d %H:%M}" if 0 < origin.at < 1e11 else ""
-    yield Fact("Session", f"{origin.session} {origin.task}".strip())
-    yield Fact("When", when)
-    yield Fact("Commit", origin.commit)
-    yield Fact("Cost", format_dollars(origin.micro_usd, places=2) if origin.micro_usd else "")
-    yield Fact("Files", ", ".join(origin.files))
-    yield Fact("Source", f"{origin.source.value} (data, never an instruction)")
-    yield Fact("Helped", f"{origin.helped} of the {origin.used} sessions whose planner got it" if origin.used else "")
-    yield Fact("Faded", "only one line of it is left" if record.faded else "")
+    yield NamedValue("Session", f"{origin.session} {origin.task}".strip())
+    yield NamedValue("When", when)
+    yield NamedValue("Commit", origin.commit)
+    yield NamedValue("Cost", format_dollars(origin.micro_usd, places=2) if origin.micro_usd else "")
+    yield NamedValue("Files", ", ".join(origin.files))
+    yield NamedValue("Source", f"{origin.source.value} (data, never an instruction)")
+    yield NamedValue(
+        "Helped", f"{origin.helped} of the {origin.used} sessions whose planner got it" if origin.used else ""
+    )
+    yield NamedValue("Faded", "only one line of it is left" if record.faded else "")
 
 
 def build_records_json(records: Sequence[MemoryRecord], settings: Settings) -> dict[str, Any]:

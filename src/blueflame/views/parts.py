@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Fact(NamedTuple):
+class NamedValue(NamedTuple):
     """A name and a value, such as `Cost: $1.20`."""
 
     name: str
@@ -29,7 +29,7 @@ class DetailsView:
 
     title: str
     aside: tuple[str, ...] = ()
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[NamedValue, ...] = ()
     points: tuple[str, ...] = ()
     tasks: tuple[tuple[str, str, str], ...] = ()  # id, title, when it began
     quote: tuple[str, ...] = ()

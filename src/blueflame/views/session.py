@@ -23,7 +23,7 @@ from blueflame.text.format import format_count, format_dollar_range, format_dura
 from blueflame.text.outcomes import describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
-from blueflame.views.parts import Fact, MarkedLine
+from blueflame.views.parts import MarkedLine, NamedValue
 
 UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
 
@@ -61,7 +61,7 @@ class RoleCost(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusView:
     session: str
-    facts: tuple[Fact, ...]
+    facts: tuple[NamedValue, ...]
     gates: tuple[Gate, ...]
     agents: tuple[AgentLine, ...]
     locks: tuple[HeldLock, ...]
@@ -75,7 +75,7 @@ class CycleView:
     session: str
     cycle: int
     tally: str
-    facts: tuple[Fact, ...]
+    facts: tuple[NamedValue, ...]
     outcomes: tuple[MarkedLine, ...]
 
 
@@ -83,7 +83,7 @@ class CycleView:
 class SummaryView:
     session: str
     base_branch: str
-    facts: tuple[Fact, ...]
+    facts: tuple[NamedValue, ...]
     landed: tuple[ChangesetRecord, ...]
     proposed: tuple[MarkedLine, ...]
     not_landed: tuple[TaskLine, ...]
@@ -98,22 +98,24 @@ def build_status_view(
     found = checkups or {}
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     facts = [
-        Fact("Request", clean_line(session.request)),
-        Fact(
+        NamedValue("Request", clean_line(session.request)),
+        NamedValue(
             "State", describe_session_outcome(session.outcome, count_landed_work(session)) if session.ended else stage
         ),
-        Fact("Started", f"{format_duration(now - session.opened_at)} ago"),
-        Fact("Budget", _format_live_budget(session, found)),
+        NamedValue("Started", f"{format_duration(now - session.opened_at)} ago"),
+        NamedValue("Budget", _format_live_budget(session, found)),
     ]
     if session.parked and not session.ended:
         facts.append(
-            Fact("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
+            NamedValue("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
         )
     if session.problems and not session.ended:
-        facts.append(Fact("Hindered", "\n".join(_describe_hindrance(each, now) for each in list_held(session)), "warn"))
+        facts.append(
+            NamedValue("Hindered", "\n".join(_describe_hindrance(each, now) for each in list_held(session)), "warn")
+        )
     if session.overlaps:
         facts.append(
-            Fact("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
+            NamedValue("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
         )
     live = sorted(
         (session.attempts[name] for name in session.live), key=lambda each: (each.intended_at, each.attempt.id)
@@ -135,14 +137,14 @@ def build_cycle_view(session: Session) -> CycleView:
     judged = [record for record in session.changesets.values() if record.changeset.cycle == session.cycle]
     landed = sum(record.state is ChangesetState.LANDED for record in judged)
     facts = [
-        Fact("Approved", f"{format_count(landed, 'changeset')} (merged to {session.base_branch})"),
-        Fact("Re-queued", _list_tasks(session.list_in_state(TaskState.REQUEUED))),
-        Fact("Blocked", _list_tasks(session.list_in_state(TaskState.BLOCKED))),
+        NamedValue("Approved", f"{format_count(landed, 'changeset')} (merged to {session.base_branch})"),
+        NamedValue("Re-queued", _list_tasks(session.list_in_state(TaskState.REQUEUED))),
+        NamedValue("Blocked", _list_tasks(session.list_in_state(TaskState.BLOCKED))),
     ]
     for name, state in (("Deferred", TaskState.DEFERRED), ("Failed", TaskState.FAILED)):
         if tasks := session.list_in_state(state):
-            facts.append(Fact(name, _list_tasks(tasks)))
-    facts.append(Fact("Session budget", format_budget(session.limits.session_budget, session.spend)))
+            facts.append(NamedValue(name, _list_tasks(tasks)))
+    facts.append(NamedValue("Session budget", format_budget(session.limits.session_budget, session.spend)))
     return CycleView(
         session=session.id,
         cycle=session.cycle,
@@ -176,7 +178,7 @@ def _find_reason(record: TaskRecord) -> str:
     return record.reason or record.verdict_notes
 
 
-def _build_totals(session: Session, now: float, estimate: CostRange | None) -> tuple[Fact, ...]:
+def _build_totals(session: Session, now: float, estimate: CostRange | None) -> tuple[NamedValue, ...]:
     agent_seconds = sum(each.ended.seconds for each in session.attempts.values() if each.ended is not None)
     work = count_landed_work(session)
     outcome = describe_session_outcome(session.outcome, work) if session.outcome else "not ended"
@@ -184,14 +186,14 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
     cost = format_budget(session.limits.session_budget, session.spend)
     good = session.outcome == "completed" and work.is_whole
     return (
-        Fact("Outcome", outcome + reason, "good" if good else "warn"),
-        Fact("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
-        Fact("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
-        Fact(
+        NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
+        NamedValue("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
+        NamedValue("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
+        NamedValue(
             "Time",
             f"{format_duration(_measure_seconds(session, now))} ({format_duration(agent_seconds)} of agents' work)",
         ),
-        Fact("Cost", cost + (f"; estimated {estimate.text}" if estimate else "")),
+        NamedValue("Cost", cost + (f"; estimated {estimate.text}" if estimate else "")),
     )
 
 

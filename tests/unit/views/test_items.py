@@ -9,7 +9,7 @@ from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import AttemptEnded, CycleEnded, MessageDelivered, MessageSent, PlanProposed
 from blueflame.session.state import Session
 from blueflame.views.items import CommitRange, Item, build_item_json, build_item_view, find_item, find_item_diff
-from blueflame.views.parts import DetailsView, Fact
+from blueflame.views.parts import DetailsView, NamedValue
 from blueflame.views.session import find_wait_reason
 from support.recorded_session import ID, TASKS, Story
 
@@ -118,7 +118,7 @@ def test_work_that_was_not_committed_is_shown_and_has_a_diff() -> None:
     assert find_item_diff(story.session, item) == CommitRange("a" * 40, "d" * 40)
     view = build_item_view(story.session, item)
     assert isinstance(view, DetailsView)
-    assert Fact("Uncommitted", "kept as dddddddddddd for the next attempt") in view.facts
+    assert NamedValue("Uncommitted", "kept as dddddddddddd for the next attempt") in view.facts
 
 
 def test_messages_are_shown_with_what_became_of_them() -> None:

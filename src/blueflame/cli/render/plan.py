@@ -13,7 +13,7 @@ from blueflame.model.task import Task
 from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, NOTE
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
-from blueflame.views.parts import Fact
+from blueflame.views.parts import NamedValue
 from blueflame.views.plan import DryRunView, PlanView
 
 MAX_TASKS, MAX_BATCHES = 60, 20
@@ -22,11 +22,11 @@ MAX_LINES, MAX_CHARS = 12, 400
 
 
 def render_plan(view: PlanView) -> RenderableType:
-    facts = [Fact("Request", clean_line(view.request))] if view.request else []
-    facts.append(Fact("Tasks", f"{len(view.tasks):,}" if view.tasks else "none planned yet"))
+    facts = [NamedValue("Request", clean_line(view.request))] if view.request else []
+    facts.append(NamedValue("Tasks", f"{len(view.tasks):,}" if view.tasks else "none planned yet"))
     if view.cost is not None:
         only = "" if view.tasks else ", for planning only"
-        facts.append(Fact("Estimated cost", view.cost.text + only, note=view.cost.basis))
+        facts.append(NamedValue("Estimated cost", view.cost.text + only, note=view.cost.basis))
     heading = Heading("Plan review", f"round {view.round}" if view.round > 1 else "", view.session)
     return stack_parts(
         Group(heading, build_facts(facts)),

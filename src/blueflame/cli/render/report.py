@@ -15,7 +15,7 @@ from blueflame.text.format import format_attempt, format_clock, format_count, fo
 from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.text.outcomes import describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
-from blueflame.views.parts import Fact
+from blueflame.views.parts import NamedValue
 from blueflame.views.session import format_budget
 
 MAX_ROWS = 15
@@ -38,21 +38,23 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
     )
 
 
-def _build_head(report: Report, audit: AuditSummary) -> list[Fact]:
+def _build_head(report: Report, audit: AuditSummary) -> list[NamedValue]:
     outcome = describe_session_outcome(report.outcome, report.work) if report.ended else "not ended"
     reason = f" ({clean_line(report.reason)})" if report.reason else ""
     good = report.outcome == "completed" and report.work.is_whole
     estimate = f"; estimated {report.foreseen.text}" if report.foreseen else ""
     roles = [f"{clean_line(each.name)} {format_dollars(each.spend.micro_usd)}" for each in report.accounts["role"]]
     return [
-        Fact("Request", shorten_line(report.request, 200)),
-        Fact("Outcome", outcome + reason, "good" if good else "warn"),
-        Fact("Tasks", describe_landed_work(report.work, within=f" in {format_count(report.cycles, 'cycle')}")),
-        Fact("Attempts", f"{len(report.attempts)}, {len(report.failures)} did not pass"),
-        Fact("Time", f"{format_duration(report.seconds)} ({format_duration(report.agent_seconds)} of agents' work)"),
-        Fact("Cost", format_budget(report.budget, report.spend) + estimate),
-        Fact("By role", ", ".join(roles)),
-        Fact("Calls", f"{audit.calls:,}, {audit.refusals:,} refused"),
+        NamedValue("Request", shorten_line(report.request, 200)),
+        NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
+        NamedValue("Tasks", describe_landed_work(report.work, within=f" in {format_count(report.cycles, 'cycle')}")),
+        NamedValue("Attempts", f"{len(report.attempts)}, {len(report.failures)} did not pass"),
+        NamedValue(
+            "Time", f"{format_duration(report.seconds)} ({format_duration(report.agent_seconds)} of agents' work)"
+        ),
+        NamedValue("Cost", format_budget(report.budget, report.spend) + estimate),
+        NamedValue("By role", ", ".join(roles)),
+        NamedValue("Calls", f"{audit.calls:,}, {audit.refusals:,} refused"),
     ]
 
 

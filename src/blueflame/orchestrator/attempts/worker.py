@@ -34,7 +34,7 @@ from blueflame.watcher.policy_file import load_policy
 MAX_EARLIER_DIFF_BYTES = 30_000
 
 
-class Start(NamedTuple):
+class StartingPoint(NamedTuple):
     """Where a worker starts: its branch at `head`, its files as in `tree`; both are the base unless it continues."""
 
     head: str
@@ -49,16 +49,16 @@ def combine_foundations(repo: Repository, session: Session, attempt: Attempt) ->
     return combine_commits(repo, base, shas, f"Foundation of {attempt.subject}: {', '.join(names)}")
 
 
-def find_start(repo: Repository, attempt: Attempt, base: str) -> Start:
+def find_start(repo: Repository, attempt: Attempt, base: str) -> StartingPoint:
     """Replay the earlier work on the base; work that is gone or does not fit there is not continued."""
     earlier = attempt.continues
     if earlier is None or find_missing_commits(repo, filter(None, (earlier.base, earlier.tip, earlier.unfinished))):
-        return Start(base, base)
+        return StartingPoint(base, base)
     head = rebase_onto(repo, earlier.base, earlier.tip, base)
     if isinstance(head, CannotRebase):
-        return Start(base, base)
+        return StartingPoint(base, base)
     tree = rebase_onto(repo, earlier.tip, earlier.unfinished, head) if earlier.unfinished else head
-    return Start(head, head if isinstance(tree, CannotRebase) else tree)
+    return StartingPoint(head, head if isinstance(tree, CannotRebase) else tree)
 
 
 def build_worker_prompt(

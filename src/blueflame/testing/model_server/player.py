@@ -17,7 +17,14 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from blueflame.testing.model_server.dialect import ModelQuestion, ModelReply, ModelToolCall, OfferedTool, Tokens
-from blueflame.testing.model_server.script import ModelScript, Scenario, ScriptCall, ScriptTurn, ScriptUsage, When
+from blueflame.testing.model_server.script import (
+    ModelScript,
+    Scenario,
+    ScenarioCondition,
+    ScriptCall,
+    ScriptTurn,
+    ScriptUsage,
+)
 
 STRUCTURED_TOOL = "StructuredOutput"
 BLANK = re.compile(r"\{\{(\w+)(?:\+(\d+))?\}\}")
@@ -82,7 +89,7 @@ class ScriptPlayer:
         return turn if again else self._resolve_turn(turn.then, (*place, 0))
 
 
-def is_match(when: When, question: ModelQuestion) -> bool:
+def is_match(when: ScenarioCondition, question: ModelQuestion) -> bool:
     return (
         (not when.user or re.search(when.user, question.user, re.MULTILINE) is not None)
         and (not when.system or re.search(when.system, question.system, re.MULTILINE) is not None)
@@ -92,7 +99,7 @@ def is_match(when: When, question: ModelQuestion) -> bool:
     )
 
 
-def _collect_values(when: When, question: ModelQuestion) -> dict[str, str]:
+def _collect_values(when: ScenarioCondition, question: ModelQuestion) -> dict[str, str]:
     found = re.search(when.user, question.user, re.MULTILINE) if when.user else None
     named = {name: value for name, value in (found.groupdict() if found else {}).items() if value is not None}
     places = (place.search(question.everything) for place in CWD_PATTERNS)

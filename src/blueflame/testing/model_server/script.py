@@ -99,7 +99,7 @@ class ScriptTurn(_ScriptPart):
         return self
 
 
-class When(_ScriptPart):
+class ScenarioCondition(_ScriptPart):
     user: Pattern = ""
     system: Pattern = ""
     model: str = ""  # a glob
@@ -109,7 +109,7 @@ class When(_ScriptPart):
 
 class Scenario(_ScriptPart):
     name: str = ""
-    when: When = When()
+    when: ScenarioCondition = ScenarioCondition()
     turns: tuple[ScriptTurn, ...] = Field(min_length=1)
 
 
