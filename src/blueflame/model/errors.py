@@ -8,7 +8,7 @@ BlueFlameError
 ├── Refused               will not start: repository unfit, not trusted, another orchestrator, missing guard  exit 3
 ├── WorldError            git, the disk, a process or the journal failed                                    exit 4
 │   ├── GitFailed
-│   ├── CannotStart       what an attempt would start from does not exist: its foundations conflict
+│   ├── NoStartingPoint   what an attempt would start from does not exist: its foundations conflict
 │   ├── ProcessFailed
 │   ├── JournalError
 │   ├── MemoryFailed      memory cannot be read or written; the session continues without it
@@ -67,7 +67,7 @@ class GitFailed(WorldError):
     pass
 
 
-class CannotStart(WorldError):
+class NoStartingPoint(WorldError):
     pass
 
 

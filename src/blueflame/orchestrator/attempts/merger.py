@@ -16,7 +16,7 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
-from blueflame.model.errors import CannotStart
+from blueflame.model.errors import NoStartingPoint
 from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
@@ -38,7 +38,7 @@ def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
     conflict = find_conflict(session, changeset)
     outcome = compute_merge(repo, conflict.ours, conflict.theirs)
     if not isinstance(outcome, MergeConflict):
-        raise CannotStart(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
+        raise NoStartingPoint(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
     message = f"Conflict of {changeset} in {', '.join(conflict.paths)}"
     return create_commit(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
 
@@ -46,7 +46,7 @@ def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
 def find_conflict(session: Session, changeset: str) -> Conflict:
     conflict = session.changesets[changeset].conflict
     if conflict is None:
-        raise CannotStart(f"{changeset} is not in conflict any more")
+        raise NoStartingPoint(f"{changeset} is not in conflict any more")
     return conflict
 
 
@@ -92,7 +92,7 @@ async def read_merger(
     attempt, gathered = finished.attempt, finished.gathered
     try:
         conflict = find_conflict(session, attempt.subject)
-    except CannotStart as error:
+    except NoStartingPoint as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base), []
 
     def find_more(tip: str) -> Iterator[Violation]:

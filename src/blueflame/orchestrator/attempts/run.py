@@ -26,7 +26,7 @@ from blueflame.model.attempt import (
     AttemptRecord,
     Ending,
 )
-from blueflame.model.errors import BlueFlameError, CannotStart, WorldError
+from blueflame.model.errors import BlueFlameError, NoStartingPoint, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event
 from blueflame.model.ids import build_branch_name
 from blueflame.model.runtime_support import RUNTIMES
@@ -88,7 +88,7 @@ async def _run_to_end(context: SessionContext, session: Session, record: Attempt
         raise  # it may be running: its slot is not free, and its task must not be started again
     except (BlueFlameError, OSError) as error:
         await _roll_back(context, attempt)
-        if isinstance(error, CannotStart):
+        if isinstance(error, NoStartingPoint):
             return [_build_ended(record, Ending.SETUP if attempt.role == MERGER else Ending.CONFLICT, str(error))]
         # mergers are not part of the preflight: without one the task goes back
         if attempt.role != MERGER or isinstance(error, WorldError | OSError):
@@ -205,7 +205,7 @@ def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> s
     found = combine_foundations(context.repo, session, attempt)
     if isinstance(found, MergeConflict):
         names = ", ".join(foundation.task for foundation in attempt.built_on)
-        raise CannotStart(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
+        raise NoStartingPoint(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
 
 
