@@ -12,8 +12,9 @@ from time import process_time  # another process must not count
 from benchmarks import Figure, Report
 from benchmarks.plans import Sample, draw_plan
 from blueflame.model.attempt import WORKER, Attempt, Ending
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening

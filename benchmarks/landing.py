@@ -18,8 +18,9 @@ from blueflame.git.repository import Repository, open_repository, read_branch_he
 from blueflame.git.results import list_changes
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import JournalEntry, SessionOpened
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.merge_queue.assemble import MergeCommit, MergeInputs, assemble_changeset
 from blueflame.session.replay import replay
 from blueflame.session.state import Session

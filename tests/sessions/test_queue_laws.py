@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from blueflame.model.changeset import LOST, ChangesetState
 from blueflame.model.event import ChangesetBuilt, ChangesetJudged, GateAnswered
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.state import Session
 from support.random_merges import MergeWorld, build_mark, find_marks, make_small_repository, run_git
 from support.random_sessions import Dice, Odds, plans

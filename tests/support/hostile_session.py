@@ -32,9 +32,10 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, Result, Task
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
+from blueflame.model.workflow import Workflow
 from blueflame.session.gates.questions import open_changeset_gate, open_plan_gate
 from blueflame.session.replay import apply_event, open_session
 

@@ -26,8 +26,9 @@ from blueflame.model.event import (
     Landed,
     SessionOpened,
 )
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.verdict import Check
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.attempts.merger import prepare_merge
 from blueflame.orchestrator.attempts.worker import combine_foundations
 from blueflame.orchestrator.check_runner import CheckRunner

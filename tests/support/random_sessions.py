@@ -11,9 +11,10 @@ from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.limits import PASSED, REVIEWED, Limits, Workflow
+from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.budget import compute_reservation
 from blueflame.session.changesets.queue import find_next_changeset

@@ -22,10 +22,11 @@ from blueflame.model.event import (
     WaveStarted,
 )
 from blueflame.model.ids import build_agent_id, build_attempt_id
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit, to_micro_usd
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, Task
 from blueflame.model.verdict import Check
+from blueflame.model.workflow import Workflow
 from blueflame.session.gates.questions import open_changeset_gate, open_plan_gate
 from blueflame.session.replay import apply_event, open_session
 from blueflame.session.state import Session

@@ -8,9 +8,10 @@ from typing import TypeVar
 from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import ConfigDrifted, Event, TaskMoved
 from blueflame.model.gate import Answer, Gate
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.effects import CrossBoundary, DiagnoseTask
 from blueflame.session.state import HookDue, Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes

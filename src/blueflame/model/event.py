@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.spend import Unit
 from blueflame.model.task import Cause, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
+from blueflame.model.workflow import Workflow
 
 # --- the session and its orchestrator
 

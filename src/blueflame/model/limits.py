@@ -11,18 +11,6 @@ PASSED, REVIEWED = "passed", "reviewed"
 """When the dependents of a task may start: with a result that passed the postcheck, or that was also reviewed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workflow:
-    """Stages as data. With a barrier every task waits at the end of a stage; without it each moves on when it may."""
-
-    name: str = "waves"
-    stages: tuple[str, ...] = ("plan", "work", "validate", "merge")
-    barrier: bool = True
-
-    def has_stage(self, stage: str) -> bool:
-        return stage in self.stages
-
-
 @dataclass(frozen=True, slots=True)
 class AttemptCostRange:
     """What one attempt of a role costs, in dollars."""

@@ -22,8 +22,9 @@ from blueflame.model.errors import MemoryFailed, NoAnswer, Refused
 from blueflame.model.event import JournalEntry, OrchestratorStarted, SessionEnded, SessionOpened
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import build_session_id
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.foreground_sandbox import describe_degraded

@@ -15,10 +15,10 @@ from blueflame.agents.scripted.script import build_attempt_steps
 from blueflame.documents.plans import parse_tasks
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import Refused
-from blueflame.model.limits import Workflow
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.session.decide import build_single_task
 from blueflame.session.from_settings import (
     build_session_limits,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from blueflame.billing.prices import build_listed_rows
 from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER
-from blueflame.model.limits import AttemptCostRange, Limits, Workflow
+from blueflame.model.limits import AttemptCostRange, Limits
 from blueflame.model.memory import MemoryRecord, SessionSummary
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.state import Session
 

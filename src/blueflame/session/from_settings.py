@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.errors import UsageError
-from blueflame.model.limits import PASSED, REVIEWED, Limits, Workflow
+from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
+from blueflame.model.workflow import Workflow
 from blueflame.session.user_hooks import Hook
 
 INHERITED_FROM = "default"

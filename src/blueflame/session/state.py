@@ -15,10 +15,11 @@ from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.limits import REVIEWED, Limits, Workflow
+from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
+from blueflame.model.workflow import Workflow
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 

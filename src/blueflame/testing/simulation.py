@@ -44,8 +44,9 @@ from blueflame.model.event import (
     WaveStarted,
 )
 from blueflame.model.gate import Answer
-from blueflame.model.limits import Capacity, Limits, Workflow
+from blueflame.model.limits import Capacity, Limits
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
+from blueflame.model.workflow import Workflow
 from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
 from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import next_events

@@ -8,8 +8,9 @@ from typing import Any
 
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.gate import Gate
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task, dump_task
+from blueflame.model.workflow import Workflow
 from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session

@@ -25,9 +25,10 @@ from blueflame.model.event import (
     WaveStarted,
 )
 from blueflame.model.gate import Answer
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.spend import Spend
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation
 from support.event_strategies import KINDS, build_events
 

@@ -27,9 +27,10 @@ from blueflame.model.event import (
     TaskEdited,
 )
 from blueflame.model.gate import OPTIONS, Gate, GateKind
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 
 SES = "ses-20260206-143022"
 

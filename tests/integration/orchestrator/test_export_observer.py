@@ -21,10 +21,11 @@ from blueflame.model.event import (
     SessionOpened,
     TaskMoved,
 )
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.settings import LimitSettings
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause, Task
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.observers.exports import Exporter, run_exporter

@@ -16,7 +16,7 @@ from blueflame.git.results import list_refs
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
 from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
-from blueflame.model.limits import Workflow
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.lifecycle import (
     abandon_session,
     check_prerequisites,

@@ -14,9 +14,10 @@ from blueflame.model.event import (
     TaskMoved,
     VerdictGiven,
 )
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
+from blueflame.model.workflow import Workflow
 from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
 from blueflame.session.effects import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation

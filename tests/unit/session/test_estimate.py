@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blueflame.model.limits import AttemptCostRange, Limits, Workflow
+from blueflame.model.limits import AttemptCostRange, Limits
 from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.session.estimate import estimate_cost, plan_batches
 
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from blueflame.model.attempt import WORKER
-from blueflame.model.limits import Workflow
 from blueflame.model.task import TaskCommit, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.foundations import are_foundations_valid, find_foundations
 from support.session_examples import BARRIER, FLOW, Outcomes, begun, reported, task
 

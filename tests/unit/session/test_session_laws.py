@@ -29,8 +29,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
-from blueflame.model.limits import Capacity, Limits, Workflow
+from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due

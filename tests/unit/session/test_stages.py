@@ -16,8 +16,9 @@ from blueflame.model.event import (
     SessionEnded,
     WaveStarted,
 )
-from blueflame.model.limits import REVIEWED, Limits, Workflow
+from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.task import TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import (

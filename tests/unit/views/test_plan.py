@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.session.estimate import CostRange
 from blueflame.views.plan import PlanView, build_dry_run_view, build_plan_json
 from support.recorded_session import ID, TASKS

@@ -7,8 +7,9 @@ from dataclasses import replace
 from blueflame.model.attempt import MERGER, Attempt, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Landed
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, simulate_session
 

@@ -26,8 +26,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import HistoryResult, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening

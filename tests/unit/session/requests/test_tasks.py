@@ -9,8 +9,9 @@ import pytest
 from blueflame.journal.journal import Message
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, TaskMoved
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, Task, TaskState
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.state import Session
