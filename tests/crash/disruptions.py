@@ -57,8 +57,8 @@ def _find_session(scenario: Scenario) -> SessionInfo | None:
     path = scenario.root / ".blueflame" / "journal.db"
     if not path.exists():
         return None
-    with Journal.read_only(path) as journal:
-        return next(iter(journal.sessions()), None)
+    with Journal.open_read_only(path) as journal:
+        return next(iter(journal.list_sessions()), None)
 
 
 def finish_session(fork_server: ForkServer, scenario: Scenario) -> None:

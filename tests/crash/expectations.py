@@ -97,9 +97,9 @@ class SessionResult:
 def read_result(scenario: Scenario) -> SessionResult:
     with open_journal(scenario.project()) as journal:
         name = find_session(journal, None)
-        assert len(journal.sessions()) == 1, "there is more than one session"
+        assert len(journal.list_sessions()) == 1, "there is more than one session"
         return SessionResult(
-            load_session(journal, name), journal.events(name), journal.damage(), dict(scenario.starts())
+            load_session(journal, name), journal.read_events(name), journal.find_damage(), dict(scenario.starts())
         )
 
 

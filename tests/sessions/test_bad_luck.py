@@ -131,7 +131,7 @@ def test_a_message_after_the_end_is_refused(stage: Stage) -> None:
     stage.play(task(1))
     stage.run(observers=[Watcher(late)])
     with open_journal(stage.project()) as journal:
-        result = journal.reply(letters[0])
+        result = journal.read_reply(letters[0])
     assert result.state == "refused"
     assert "has ended (completed)" in result.reply
 

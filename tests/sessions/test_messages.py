@@ -50,7 +50,7 @@ def at_start_of_worker(act: Callable[[Session], None]) -> Watcher:
 
 def reply(stage: Stage, letter: int) -> MessageReply:
     with open_journal(stage.project()) as journal:
-        return journal.reply(letter)
+        return journal.read_reply(letter)
 
 
 def test_an_agent_gets_a_message_with_its_next_call_and_goes_on(stage: Stage) -> None:

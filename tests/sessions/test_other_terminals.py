@@ -54,7 +54,7 @@ def waiting_for(path: Path) -> dict[str, str]:
 
 def reply(stage: Stage, letter: int) -> MessageReply:
     with open_journal(stage.project()) as journal:
-        return journal.reply(letter)
+        return journal.read_reply(letter)
 
 
 def ending(reported: SessionRun, name: str, n: int = 1) -> Ending | None:

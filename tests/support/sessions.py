@@ -266,7 +266,7 @@ class Stage:
                 context, journal, session, answerer=answers, observers=observers, warn=warnings.append, until=until
             )
         )
-        return SessionRun(self, session, answers, warnings, journal.events(session.id))
+        return SessionRun(self, session, answers, warnings, journal.read_events(session.id))
 
     def post(self, session: Session, kind: str, **body: object) -> int:
         """Send a message as another terminal would."""
@@ -276,7 +276,7 @@ class Stage:
         """The newest session in the journal."""
         with open_journal(self.project()) as journal:
             name = find_session(journal, None)
-            return load_session(journal, name), journal.events(name)
+            return load_session(journal, name), journal.read_events(name)
 
 
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:

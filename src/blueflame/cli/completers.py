@@ -55,7 +55,7 @@ def _list_sessions(context: click.Context) -> Names:
     from blueflame.orchestrator.sessions import open_journal
 
     with open_journal(open_project(context.params.get("config"))) as journal:
-        yield from ((info.id, info.request) for info in journal.sessions())
+        yield from ((info.id, info.request) for info in journal.list_sessions())
 
 
 def _list_choices(context: click.Context) -> Names:

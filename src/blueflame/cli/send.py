@@ -30,7 +30,7 @@ def send_message(project: Project, session: str, kind: str, body: Mapping[str, o
 
 def _await_reply(project: Project, message: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
-    with Journal.read_only(project.state.journal) as journal:
-        while (reply := journal.reply(message)).state == WAITING and time.monotonic() < until:
+    with Journal.open_read_only(project.state.journal) as journal:
+        while (reply := journal.read_reply(message)).state == WAITING and time.monotonic() < until:
             time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
     return reply

@@ -119,9 +119,9 @@ def _examine_journal(repo: Repository, places: ProjectPaths, settings: Settings,
         yield DoctorFinding("journal", FindingState.OK, "none yet")
         return
     try:
-        with Journal.read_only(places.journal) as journal:
-            damage = journal.damage()
-            sessions = journal.sessions()
+        with Journal.open_read_only(places.journal) as journal:
+            damage = journal.find_damage()
+            sessions = journal.list_sessions()
             age, at_work = settings.cleanup.log_max_age, held is not None
             found = find_leftovers(repo, places, journal, now=now, max_age=age, at_work=at_work)
     except BlueFlameError as error:

@@ -78,7 +78,7 @@ class Journal:
         return cls(path, open_to_write(path))
 
     @classmethod
-    def read_only(cls, path: Path) -> Self:
+    def open_read_only(cls, path: Path) -> Self:
         """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
         return cls(path, open_to_read(path), writes=False)
 
@@ -123,31 +123,33 @@ class Journal:
                 _settle_message(db, settlement)
         return recorded
 
-    def events(self, session: str, after: int = 0) -> list[JournalEntry]:
-        rows = self._all(
+    def read_events(self, session: str, after: int = 0) -> list[JournalEntry]:
+        rows = self._fetch_all(
             "SELECT seq, at, kind, body FROM events WHERE session = ? AND seq > ? ORDER BY seq", session, after
         )
         for expected, row in enumerate(rows, after + 1):
             if row[0] != expected:
-                raise self._missing(session, expected)
+                raise self._build_missing_error(session, expected)
         return [JournalEntry(seq, at, decode_event(kind, body)) for seq, at, kind, body in rows]
 
-    def last_seq(self, session: str) -> int:
+    def find_last_seq(self, session: str) -> int:
         """0 for an unknown session."""
-        return int(self._all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])
+        return int(self._fetch_all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])
 
-    def sessions(self) -> tuple[SessionInfo, ...]:
+    def list_sessions(self) -> tuple[SessionInfo, ...]:
         """Newest first, in the order of the journal: the clock may have been set back."""
-        return tuple(self._info(*row) for row in self._all(_SESSIONS))
+        return tuple(self._read_info(*row) for row in self._fetch_all(_SESSIONS))
 
     def find_unfinished(self) -> SessionInfo | None:
         """The newest session that has not ended; the others are not read."""
-        return next((self._info(*row) for row in self._all(_UNFINISHED)), None)
+        return next((self._read_info(*row) for row in self._fetch_all(_UNFINISHED)), None)
 
-    def spent_since(self, at: float, *, without: str) -> Spend:
+    def sum_spend_since(self, at: float, *, without: str) -> Spend:
         """Sum the cost of attempts that ended since then, in all sessions but one; older sessions are not read."""
-        names = [name for name, seq, _ in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
-        ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
+        names = [
+            name for name, seq, _ in self._fetch_all(_SESSIONS) if name != without and self._read_time(name, seq) >= at
+        ]
+        ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._fetch_all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
     def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
@@ -157,11 +159,11 @@ class Journal:
         with self._transaction("send to") as db:
             return int(db.execute(_SEND, row).fetchone()[0])
 
-    def waiting(self, session: str | None) -> tuple[Message, ...]:
+    def list_waiting(self, session: str | None) -> tuple[Message, ...]:
         """Messages to this session and to any running orchestrator, oldest first; None: only the latter."""
         return tuple(
             Message(id=id, session=to, at=at, kind=kind, body=json.loads(body))
-            for id, to, at, kind, body in self._all(_WAITING, session)
+            for id, to, at, kind, body in self._fetch_all(_WAITING, session)
         )
 
     def settle(self, message: int, accepted: bool, reply: str = "") -> bool:
@@ -170,13 +172,13 @@ class Journal:
         with self._transaction("settle a message in") as db:
             return _settle_message(db, MessageSettlement(message, accepted, reply))
 
-    def reply(self, message: int) -> MessageReply:
-        rows = self._all("SELECT state, reply FROM inbox WHERE id = ?", message)
+    def read_reply(self, message: int) -> MessageReply:
+        rows = self._fetch_all("SELECT state, reply FROM inbox WHERE id = ?", message)
         if not rows:
             raise JournalError(f"the journal {self.path} has no message {message}")
         return MessageReply(*rows[0])
 
-    def damage(self) -> tuple[str, ...]:
+    def find_damage(self) -> tuple[str, ...]:
         """Return what SQLite's integrity check finds; empty when the file is sound."""
         return self._run_check("integrity_check(10)")
 
@@ -189,32 +191,32 @@ class Journal:
                 raise error
 
     def _run_check(self, pragma: str) -> tuple[str, ...]:
-        return tuple(str(line) for (line,) in self._all(f"PRAGMA {pragma}") if line != "ok")
+        return tuple(str(line) for (line,) in self._fetch_all(f"PRAGMA {pragma}") if line != "ok")
 
-    def _at(self, session: str, seq: int) -> float:
-        return float(self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
+    def _read_time(self, session: str, seq: int) -> float:
+        return float(self._fetch_all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
 
-    def _info(self, session: str, seq: int, ended: str | None) -> SessionInfo:
-        first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
+    def _read_info(self, session: str, seq: int, ended: str | None) -> SessionInfo:
+        first = self._fetch_all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
         if not first:
-            raise self._missing(session, 1)
+            raise self._build_missing_error(session, 1)
         opened = decode_event(*first[0][1:])
         return SessionInfo(
             id=session,
             request=opened.request if isinstance(opened, SessionOpened) else "",
             opened_at=first[0][0],
-            last_at=self._at(session, seq),
+            last_at=self._read_time(session, seq),
             last_seq=seq,
             ended=ended,
         )
 
-    def _missing(self, session: str, seq: int) -> JournalError:
+    def _build_missing_error(self, session: str, seq: int) -> JournalError:
         return JournalError(
             f"event {seq} of session {session} is missing from the journal {self.path}: it is damaged. "
             "Nothing was changed; restore it from a backup, or move it aside and start again"
         )
 
-    def _all(self, sql: str, *values: object) -> list[Any]:
+    def _fetch_all(self, sql: str, *values: object) -> list[Any]:
         with self._lock, explain_errors(self.path, "read"):
             return self._db.execute(sql, values).fetchall()
 

@@ -43,7 +43,7 @@ def find_leftovers(
 ) -> tuple[Leftover, ...]:
     """Find leftovers, in a stable order. Unfinished sessions lose only the checkouts of ended attempts."""
     checkouts = list_checkouts(places.worktrees)  # read before the journal: one made meanwhile is not listed
-    sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
+    sessions = [replay(journal.read_events(info.id)) for info in journal.list_sessions()]
     old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
     return (
         *_find_idle_checkouts(checkouts, sessions, at_work=at_work),
@@ -67,7 +67,7 @@ def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftov
     if not checkouts:
         return ()
     # ended sessions are not replayed: a repository may have thousands, and none of them uses a checkout
-    unfinished = [replay(journal.events(info.id)) for info in journal.sessions() if info.ended is None]
+    unfinished = [replay(journal.read_events(info.id)) for info in journal.list_sessions() if info.ended is None]
     return tuple(each for each in _find_idle_checkouts(checkouts, unfinished, at_work=False) if not each.session)
 
 

@@ -231,7 +231,7 @@ class SessionLoop:
             self._running.pop(effect, None)
 
     def _take_messages(self) -> None:
-        for message in self._journal.waiting(self.session.id):
+        for message in self._journal.list_waiting(self.session.id):
             decision = decide_message(self.session, message, self._find_runtime_kinds())
             settlement = MessageSettlement(message.id, not decision.refused, decision.reply)
             if decision.refused:

@@ -27,7 +27,7 @@ def open_journal(project: Project) -> Iterator[Journal]:
     state = project.state
     if not state.journal.exists():
         raise UsageError(f"nothing has been run in {state.root} yet: start with 'blueflame run --task \"...\"'")
-    with Journal.read_only(state.journal) as journal:
+    with Journal.open_read_only(state.journal) as journal:
         yield journal
 
 
@@ -38,7 +38,7 @@ def find_unfinished(journal: Journal) -> SessionInfo | None:
 
 def find_session(journal: Journal, wanted: str | None) -> str:
     """Return the id of the session with that id or prefix; without one, of the newest."""
-    sessions = journal.sessions()
+    sessions = journal.list_sessions()
     if not sessions:
         raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
     if wanted is None:
@@ -53,7 +53,7 @@ def find_session(journal: Journal, wanted: str | None) -> str:
 
 
 def load_session(journal: Journal, session: str) -> Session:
-    return replay(journal.events(session))
+    return replay(journal.read_events(session))
 
 
 def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, object]) -> int:

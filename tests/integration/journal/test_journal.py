@@ -68,22 +68,22 @@ def ended(*cycles: int) -> list[Event]:
 def test_what_is_appended_is_read_back_in_order(journal: Journal) -> None:
     first = journal.append(SES, 0, ended(1, 2), 10.0)
     second = journal.append(SES, 2, ended(3), 11.5)
-    assert journal.events(SES) == [*first, *second]
-    assert [(entry.seq, entry.at) for entry in journal.events(SES)] == [(1, 10.0), (2, 10.0), (3, 11.5)]
-    assert journal.events(SES, after=2) == list(second)
+    assert journal.read_events(SES) == [*first, *second]
+    assert [(entry.seq, entry.at) for entry in journal.read_events(SES)] == [(1, 10.0), (2, 10.0), (3, 11.5)]
+    assert journal.read_events(SES, after=2) == list(second)
 
 
 def test_it_is_there_after_closing_and_opening(path: Path) -> None:
     with Journal.open(path) as journal:
         journal.append(SES, 0, ended(1), 1.0)
     with Journal.open(path) as journal:
-        assert journal.last_seq(SES) == 1
-        assert journal.last_seq("ses-20260206-143023") == 0
+        assert journal.find_last_seq(SES) == 1
+        assert journal.find_last_seq("ses-20260206-143023") == 0
 
 
 def test_appending_nothing_is_nothing(journal: Journal) -> None:
     assert journal.append(SES, 0, [], 1.0) == ()
-    assert journal.last_seq(SES) == 0
+    assert journal.find_last_seq(SES) == 0
 
 
 def test_append_returns_what_a_replay_will_see(journal: Journal) -> None:
@@ -96,20 +96,20 @@ def test_append_returns_what_a_replay_will_see(journal: Journal) -> None:
         default="quit",
         evidence={"tasks": ("task-1", "task-2")},  # a tuple: JSON makes a list of it
     )
-    assert list(journal.append(SES, 0, [GateOpened(gate=gate)], 1.0)) == journal.events(SES)
+    assert list(journal.append(SES, 0, [GateOpened(gate=gate)], 1.0)) == journal.read_events(SES)
 
 
 def test_sessions_do_not_mix(journal: Journal) -> None:
     journal.append("ses-a", 0, ended(1), 1.0)
     journal.append("ses-b", 0, ended(7, 8), 1.0)
-    assert [entry.event for entry in journal.events("ses-b")] == ended(7, 8)
+    assert [entry.event for entry in journal.read_events("ses-b")] == ended(7, 8)
 
 
 def test_sessions_are_listed_newest_first_with_how_they_ended(journal: Journal) -> None:
     journal.append("ses-a", 0, [opened("ses-a", "первый запрос")], 1.0)
     journal.append("ses-b", 0, [opened("ses-b"), *ended(1)], 2.0)
     journal.append("ses-a", 1, [SessionEnded(outcome="completed"), CycleEnded(cycle=9)], 5.0)
-    newest, oldest = journal.sessions()
+    newest, oldest = journal.list_sessions()
     assert (newest.id, newest.opened_at, newest.last_at, newest.last_seq, newest.ended) == ("ses-b", 2.0, 2.0, 2, None)
     assert (oldest.id, oldest.opened_at, oldest.last_at, oldest.last_seq) == ("ses-a", 1.0, 5.0, 3)
     assert (oldest.request, oldest.ended) == ("первый запрос", "completed")
@@ -118,7 +118,7 @@ def test_sessions_are_listed_newest_first_with_how_they_ended(journal: Journal) 
 def test_a_clock_that_was_set_back_does_not_change_the_order_of_sessions(journal: Journal) -> None:
     journal.append("ses-b", 0, [opened("ses-b")], 5_000.0)
     journal.append("ses-a", 0, [opened("ses-a")], 1_000.0)
-    assert [info.id for info in journal.sessions()] == ["ses-a", "ses-b"]
+    assert [info.id for info in journal.list_sessions()] == ["ses-a", "ses-b"]
     unfinished = journal.find_unfinished()
     assert unfinished is not None
     assert unfinished.id == "ses-a"
@@ -134,16 +134,19 @@ def test_a_journal_of_the_first_version_has_the_same_sessions(path: Path) -> Non
         rows = [("ses-b", 1, 1.0, opened("ses-b")), ("ses-a", 1, 2.0, opened("ses-a"))]
         rows.append(("ses-a", 2, 3.0, SessionEnded(outcome="completed")))
         db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [(*row[:3], *encode_event(row[3])) for row in rows])
-    for open_journal in (Journal.read_only, Journal.open, Journal.read_only):
+    for open_journal in (Journal.open_read_only, Journal.open, Journal.open_read_only):
         with open_journal(path) as journal:
-            assert [(info.id, info.ended) for info in journal.sessions()] == [("ses-a", "completed"), ("ses-b", None)]
+            assert [(info.id, info.ended) for info in journal.list_sessions()] == [
+                ("ses-a", "completed"),
+                ("ses-b", None),
+            ]
             unfinished = journal.find_unfinished()
             assert unfinished is not None
             assert unfinished.id == "ses-b"
 
 
 def test_an_empty_journal_has_no_sessions(journal: Journal) -> None:
-    assert journal.sessions() == ()
+    assert journal.list_sessions() == ()
 
 
 # the fence
@@ -155,7 +158,7 @@ def test_a_second_orchestrator_is_fenced_and_writes_nothing(path: Path, journal:
         second.append(SES, 1, ended(2), 2.0)
         with pytest.raises(Fenced, match="another orchestrator has written event 2"):
             journal.append(SES, 1, ended(3, 4), 3.0)
-        assert [entry.event for entry in second.events(SES)] == ended(1, 2)
+        assert [entry.event for entry in second.read_events(SES)] == ended(1, 2)
 
 
 def test_of_many_writers_at_once_exactly_one_wins_each_place(path: Path) -> None:
@@ -173,8 +176,8 @@ def test_of_many_writers_at_once_exactly_one_wins_each_place(path: Path) -> None
 
     with ThreadPoolExecutor(8) as pool:
         winners = [n for n in pool.map(write, range(1, 9)) if n]
-    with Journal.read_only(path) as journal:
-        assert [[entry.event for entry in journal.events(SES)]] == [ended(n, n) for n in winners]
+    with Journal.open_read_only(path) as journal:
+        assert [[entry.event for entry in journal.read_events(SES)]] == [ended(n, n) for n in winners]
 
 
 def test_one_journal_serves_several_threads(journal: Journal) -> None:
@@ -185,14 +188,14 @@ def test_one_journal_serves_several_threads(journal: Journal) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
-    assert [journal.last_seq(f"ses-{n}") for n in range(4)] == [20] * 4
+    assert [journal.find_last_seq(f"ses-{n}") for n in range(4)] == [20] * 4
 
 
 def test_a_journal_restored_from_an_older_copy_is_noticed(journal: Journal) -> None:
     journal.append(SES, 0, ended(1), 1.0)
     with pytest.raises(JournalError, match="older copy"):
         journal.append(SES, 5, ended(6), 1.0)
-    assert journal.last_seq(SES) == 1
+    assert journal.find_last_seq(SES) == 1
 
 
 def test_a_missing_event_is_noticed(path: Path, journal: Journal) -> None:
@@ -200,7 +203,7 @@ def test_a_missing_event_is_noticed(path: Path, journal: Journal) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("DELETE FROM events WHERE seq = 2")
     with pytest.raises(JournalError, match="event 2 of session"):
-        journal.events(SES)
+        journal.read_events(SES)
 
 
 def test_a_session_without_its_beginning_is_noticed(path: Path, journal: Journal) -> None:
@@ -208,14 +211,14 @@ def test_a_session_without_its_beginning_is_noticed(path: Path, journal: Journal
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("DELETE FROM events WHERE seq = 1")
     with pytest.raises(JournalError, match="event 1 of session"):
-        journal.sessions()
+        journal.list_sessions()
 
 
 def test_an_event_that_cannot_be_written_takes_the_whole_batch_with_it(journal: Journal) -> None:
     bad = TaskEdited(task=Task(id="task-1", title=object(), description=""))  # type: ignore[arg-type]  # on purpose
     with pytest.raises(JournalError, match="TaskEdited"):
         journal.append(SES, 0, [*ended(1), bad], 1.0)
-    assert journal.last_seq(SES) == 0
+    assert journal.find_last_seq(SES) == 0
 
 
 # the inbox
@@ -223,28 +226,28 @@ def test_an_event_that_cannot_be_written_takes_the_whole_batch_with_it(journal: 
 
 def test_a_message_waits_until_it_is_taken(journal: Journal) -> None:
     message = journal.send(SES, "answer", {"gate": "g-1", "choice": "да"}, 5.0)
-    assert journal.reply(message) == ("waiting", "")
-    assert journal.waiting(SES) == (
+    assert journal.read_reply(message) == ("waiting", "")
+    assert journal.list_waiting(SES) == (
         Message(id=message, session=SES, at=5.0, kind="answer", body={"gate": "g-1", "choice": "да"}),
     )
     assert journal.settle(message, True, "thank you")
-    assert journal.waiting(SES) == ()
-    assert journal.reply(message) == ("taken", "thank you")
+    assert journal.list_waiting(SES) == ()
+    assert journal.read_reply(message) == ("taken", "thank you")
 
 
 def test_the_first_settlement_counts(journal: Journal) -> None:
     message = journal.send(SES, "answer", {}, 1.0)
     assert journal.settle(message, False, "too late")
     assert not journal.settle(message, True, "fine")
-    assert journal.reply(message) == ("refused", "too late")
+    assert journal.read_reply(message) == ("refused", "too late")
 
 
 def test_messages_reach_their_session_and_open_messages_reach_anyone(journal: Journal) -> None:
     mine = journal.send(SES, "stop", {}, 1.0)
     journal.send("ses-other", "stop", {}, 1.0)
     anyone = journal.send(None, "request", {"text": "x"}, 1.0)
-    assert [message.id for message in journal.waiting(SES)] == [mine, anyone]
-    assert [message.id for message in journal.waiting(None)] == [anyone]
+    assert [message.id for message in journal.list_waiting(SES)] == [mine, anyone]
+    assert [message.id for message in journal.list_waiting(None)] == [anyone]
 
 
 def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal) -> None:
@@ -253,56 +256,56 @@ def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal
         other.append(SES, 0, ended(1), 1.0)
     with pytest.raises(Fenced):
         journal.append(SES, 0, ended(2), 1.0, settles=[MessageSettlement(message, True, "ok")])
-    assert journal.reply(message).state == "waiting"
+    assert journal.read_reply(message).state == "waiting"
     journal.append(SES, 1, ended(2), 1.0, settles=[MessageSettlement(message, True, "ok")])
-    assert journal.reply(message) == ("taken", "ok")
+    assert journal.read_reply(message) == ("taken", "ok")
 
 
 def test_a_message_that_json_cannot_hold_is_refused(journal: Journal) -> None:
     with pytest.raises(JournalError, match="the message answer cannot be written to the journal"):
         journal.send(SES, "answer", {"payload": {1, 2}}, 1.0)
-    assert journal.waiting(SES) == ()
+    assert journal.list_waiting(SES) == ()
 
 
 def test_an_unknown_message_has_no_reply(journal: Journal) -> None:
     with pytest.raises(JournalError, match="no message 7"):
-        journal.reply(7)
+        journal.read_reply(7)
 
 
 # views
 
 
 def test_a_view_sees_what_is_written_while_it_is_open(path: Path, journal: Journal) -> None:
-    with Journal.read_only(path) as view:
+    with Journal.open_read_only(path) as view:
         journal.append(SES, 0, ended(1), 1.0)
-        assert view.last_seq(SES) == 1
+        assert view.find_last_seq(SES) == 1
 
 
 def test_a_view_is_not_held_up_by_a_writer_and_holds_none_up(path: Path, journal: Journal) -> None:
     journal.append(SES, 0, ended(1), 1.0)
-    with closing(sqlite3.connect(path, isolation_level=None)) as busy, Journal.read_only(path) as view:
+    with closing(sqlite3.connect(path, isolation_level=None)) as busy, Journal.open_read_only(path) as view:
         busy.execute("BEGIN IMMEDIATE")
-        assert view.last_seq(SES) == 1
+        assert view.find_last_seq(SES) == 1
         busy.execute("ROLLBACK")
         journal.append(SES, 1, ended(2), 1.0)
 
 
 def test_a_view_cannot_write(path: Path, journal: Journal) -> None:
-    with Journal.read_only(path) as view, pytest.raises(JournalError, match="cannot be written"):
+    with Journal.open_read_only(path) as view, pytest.raises(JournalError, match="cannot be written"):
         view.send(None, "request", {}, 1.0)
 
 
 def test_a_view_of_nothing_creates_nothing(path: Path) -> None:
     with pytest.raises(JournalError, match="no session has been started here yet"):
-        Journal.read_only(path)
+        Journal.open_read_only(path)
     assert not path.parent.exists()
 
 
 def test_a_view_opens_a_journal_that_was_closed_in_good_order(path: Path) -> None:
     with Journal.open(path) as journal:
         journal.append(SES, 0, ended(1), 1.0)
-    with Journal.read_only(path) as view:
-        assert view.last_seq(SES) == 1
+    with Journal.open_read_only(path) as view:
+        assert view.find_last_seq(SES) == 1
 
 
 # trouble
@@ -311,7 +314,7 @@ def test_a_view_opens_a_journal_that_was_closed_in_good_order(path: Path) -> Non
 def test_a_file_that_is_no_database_is_refused_and_not_changed(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"dear diary, " * 500)
-    for opener in (Journal.open, Journal.read_only):
+    for opener in (Journal.open, Journal.open_read_only):
         with pytest.raises(JournalError, match="not a journal") as caught:
             opener(path)
         assert str(path) in str(caught.value)
@@ -343,7 +346,7 @@ def test_a_newer_journal_is_refused_and_not_changed(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
-    for opener in (Journal.open, Journal.read_only):
+    for opener in (Journal.open, Journal.open_read_only):
         with pytest.raises(JournalError, match="has version 99"):
             opener(path)
     assert path.read_bytes() == before
@@ -358,21 +361,21 @@ def test_a_damaged_journal_is_reported_with_the_remedy(path: Path) -> None:
         file.write(b"\xff" * 4096 * 10)
     with Journal.open(path) as journal:
         with pytest.raises(JournalError, match="damaged"):
-            journal.events(SES)
+            journal.read_events(SES)
         with pytest.raises(JournalError, match=r"damaged|missing"):
-            journal.sessions()
+            journal.list_sessions()
 
 
 def test_damage_is_found_by_a_check(path: Path) -> None:
     with Journal.open(path) as journal:
         for n in range(50):
             journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 400)], 1.0)
-        assert journal.damage() == ()
+        assert journal.find_damage() == ()
     with path.open("r+b") as file:
         file.seek(-2000, os.SEEK_END)
         file.write(b"\xff" * 2000)
     with Journal.open(path) as journal:
-        assert journal.damage()
+        assert journal.find_damage()
         with pytest.raises(JournalError, match=r"it is damaged\. Restore it from a backup"):
             journal.refuse_damage()
 
@@ -381,7 +384,7 @@ def test_an_event_of_a_newer_version_stops_the_replay(path: Path, journal: Journ
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("INSERT INTO events VALUES (?, 1, 0.0, 'CometSighted', '{}')", (SES,))
     with pytest.raises(JournalError, match="CometSighted"):
-        journal.events(SES)
+        journal.read_events(SES)
 
 
 def test_a_deleted_journal_is_noticed_and_its_content_saved(path: Path, journal: Journal) -> None:
@@ -394,7 +397,7 @@ def test_a_deleted_journal_is_noticed_and_its_content_saved(path: Path, journal:
     journal.close()
     assert list(path.parent.iterdir()) == [path]
     with Journal.open(path) as again:
-        assert [entry.event for entry in again.events(SES)] == ended(1, 2)
+        assert [entry.event for entry in again.read_events(SES)] == ended(1, 2)
         again.append(SES, 2, ended(3), 1.0)
 
 
@@ -406,7 +409,7 @@ def test_a_deleted_journal_is_saved_on_every_way_out(path: Path) -> None:
         raise FileNotFoundError("attempts")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
     with Journal.open(path) as again:
-        assert again.last_seq(SES) == 2
+        assert again.find_last_seq(SES) == 2
 
 
 def test_a_deleted_journal_is_saved_when_nothing_else_went_wrong(path: Path) -> None:
@@ -414,7 +417,7 @@ def test_a_deleted_journal_is_saved_when_nothing_else_went_wrong(path: Path) -> 
         journal.append(SES, 0, ended(1, 2), 1.0)
         shutil.rmtree(path.parent)
     with Journal.open(path) as again:
-        assert again.last_seq(SES) == 2
+        assert again.find_last_seq(SES) == 2
 
 
 def test_a_replaced_journal_is_not_written(path: Path, tmp_path: Path, journal: Journal) -> None:
@@ -435,7 +438,7 @@ def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journ
         journal.append(SES, 2, ended(3), 1.0)
     journal.close()
     with Journal.open(path) as again:
-        assert again.last_seq(SES) == 2
+        assert again.find_last_seq(SES) == 2
 
 
 def test_an_earlier_rescue_is_never_overwritten(path: Path, journal: Journal) -> None:
@@ -463,7 +466,7 @@ def test_a_full_disk_loses_nothing_that_was_written(path: Path, journal: Journal
         journal.append(SES, 1, [CycleStarted(cycle=n, base_sha="f" * 4000) for n in range(50)], 1.0)
     journal._db.execute("PRAGMA max_page_count = 1000000")
     journal.append(SES, 1, ended(2), 1.0)
-    assert [entry.event for entry in journal.events(SES)] == ended(1, 2)
+    assert [entry.event for entry in journal.read_events(SES)] == ended(1, 2)
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -485,8 +488,8 @@ def test_a_read_only_folder_can_be_viewed_but_not_written(path: Path) -> None:
         journal.append(SES, 0, ended(1), 1.0)
     path.parent.chmod(0o500)
     try:
-        with Journal.read_only(path) as view:
-            assert view.last_seq(SES) == 1
+        with Journal.open_read_only(path) as view:
+            assert view.find_last_seq(SES) == 1
         with pytest.raises(JournalError, match="writable"), Journal.open(path) as journal:
             journal.append(SES, 1, ended(2), 1.0)
     finally:
@@ -511,7 +514,7 @@ def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> 
     for n, name in enumerate(("old", "between", "own")):
         journal.append(name, 0, [opened(name), cost(1)], at=100.0 * n)
         journal.append(name, 2, [cost(10), *ended(1)], at=100.0 * n + 50)
-    assert journal.spent_since(100.0, without="own") == Spend(micro_usd=11)
-    assert journal.spent_since(150.0, without="own") == Spend(micro_usd=10)
-    assert journal.spent_since(0.0, without="own") == Spend(micro_usd=22)
-    assert journal.spent_since(151.0, without="own") == NO_SPEND
+    assert journal.sum_spend_since(100.0, without="own") == Spend(micro_usd=11)
+    assert journal.sum_spend_since(150.0, without="own") == Spend(micro_usd=10)
+    assert journal.sum_spend_since(0.0, without="own") == Spend(micro_usd=22)
+    assert journal.sum_spend_since(151.0, without="own") == NO_SPEND

@@ -22,13 +22,13 @@ from blueflame.model.event import CycleStarted
 from blueflame.journal.journal import Fenced, Journal
 
 with Journal.open(Path(sys.argv[1])) as journal:
-    seq = journal.last_seq(sys.argv[2])
+    seq = journal.find_last_seq(sys.argv[2])
     while True:
         events = [CycleStarted(cycle=seq, base_sha="f" * 3000 + str(n)) for n in range(int(sys.argv[3]))]
         try:
             seq = journal.append(sys.argv[2], seq, events, 1.0)[-1].seq
         except Fenced:
-            seq = journal.last_seq(sys.argv[2])
+            seq = journal.find_last_seq(sys.argv[2])
             continue
         print(seq, flush=True)
 """
@@ -41,8 +41,8 @@ def writer(path: Path) -> subprocess.Popen[str]:
 
 def check_whole_batches(path: Path, acknowledged: int) -> int:
     with Journal.open(path) as journal:
-        assert journal.damage() == ()
-        events = [entry.event for entry in journal.events(SES)]
+        assert journal.find_damage() == ()
+        events = [entry.event for entry in journal.read_events(SES)]
     assert len(events) >= acknowledged
     assert len(events) % BATCH == 0
     for first in range(0, len(events), BATCH):

@@ -102,7 +102,7 @@ def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
     project = stage.project()
     with lock_project(project) as journal:
         session = open_session(project, journal, request="Сделай", workflow="flow")
-        opened = journal.events(session.id)[0].event
+        opened = journal.read_events(session.id)[0].event
     assert isinstance(opened, SessionOpened)
     assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
     assert opened.config_digest == compute_digest(project.settings)
@@ -134,7 +134,7 @@ def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None
     with lock_project(project) as journal:
         with pytest.raises(Refused if wrong == "dirty" else UsageError):
             open_session(project, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
-        assert journal.sessions() == ()
+        assert journal.list_sessions() == ()
 
 
 def test_a_script_that_cannot_be_played_is_refused_before_there_is_a_session(stage: Stage) -> None:

@@ -41,12 +41,12 @@ def log(session: str | None, last: int, follow: bool, config: Path | None, as_js
     project = open_project(config)
     with open_journal(project) as journal:
         name = find_session(journal, session)
-        events = journal.events(name)
+        events = journal.read_events(name)
         _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq
         while follow and not _has_ended(events):
             time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
-            events = journal.events(name, after=seen)
+            events = journal.read_events(name, after=seen)
             _print_events(events, as_json=as_json)
             seen = events[-1].seq if events else seen
     return 0

@@ -33,7 +33,7 @@ def report(session: str | None, html: Path | None, config: Path | None, as_json:
 
     project = open_project(config)
     with open_journal(project) as journal:
-        events = journal.events(find_session(journal, session))
+        events = journal.read_events(find_session(journal, session))
     found, now = replay(events), SystemClock().now()
     checkups = probe_agents(project, found) if found.live else {}
     entries = list_costs(found, project.state.attempts, checkups, now=now)

@@ -53,7 +53,7 @@ class FollowedSession:
     _noticed: str = ""  # the last notice about the orchestrator
 
     def read_new_events(self) -> list[JournalEntry]:
-        events = self.journal.events(self.session.id, after=self.session.seq)
+        events = self.journal.read_events(self.session.id, after=self.session.seq)
         for each in events:
             apply_event(self.session, each)
         return events
@@ -101,7 +101,7 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
         for name, activity in found.items():
             print_json(build_activity_json(activity, session.attempts[name], now=now), indent=None)
         return
-    recent = format_events(watched.journal.events(session.id))
+    recent = format_events(watched.journal.read_events(session.id))
     print_view(make_console(), SessionFrame(session, now, found, recent, UNLIMITED_HEIGHT, asked_elsewhere=True))
 
 
@@ -112,7 +112,7 @@ def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     view = _choose_view(console, activities, watched, as_json=as_json)
     try:
         if isinstance(view, LiveFrame):
-            view.see(session, watched.journal.events(session.id))
+            view.see(session, watched.journal.read_events(session.id))
         noticed_at = float("-inf")
         while not watched.over():
             view.tick(watched.now())

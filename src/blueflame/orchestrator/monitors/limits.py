@@ -125,6 +125,6 @@ class DailySpend:
 
     def _read_others(self, day: LocalDay, session: str) -> Spend:
         if self._read_on != day.date:
-            self._others = self._journal.spent_since(day.began_at, without=session)
+            self._others = self._journal.sum_spend_since(day.began_at, without=session)
             self._read_on = day.date
         return self._others

@@ -100,7 +100,7 @@ class MemoryWriter:
         return lambda: self._context.memory.remember([self._add_evidence(each, evidence) for each in records], mark)
 
     def _catch_up(self) -> str:
-        last = {info.id: info.last_seq for info in self._journal.sessions()}
+        last = {info.id: info.last_seq for info in self._journal.list_sessions()}
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
         behind = [self._load(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
         warnings = [self._build_saving(past)() for past in behind if past is not None]
@@ -108,7 +108,7 @@ class MemoryWriter:
 
     def _load(self, name: str) -> Session | None:
         try:
-            return replay(self._journal.events(name))
+            return replay(self._journal.read_events(name))
         except (JournalError, InternalError):  # written by another version: only that session is skipped
             return None
 
