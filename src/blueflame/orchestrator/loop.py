@@ -155,7 +155,7 @@ class SessionLoop:
     async def _end_commands(self, *, now: bool) -> None:
         """End the checks and hooks that run when a stop comes."""
         engine, session = self.context.engine, self.session
-        names = [name for name in await engine.live(session.id) if name not in session.attempts]
+        names = [name for name in await engine.list_live(session.id) if name not in session.attempts]
         for name in names:
             with suppress(WorldError):  # it ends at its own time limit
                 await engine.cancel(name, session.stopping, grace=0.0 if now else None)

@@ -73,7 +73,7 @@ class RuntimeSet:
             kind = RUNTIMES.get(find_runtime_kind(self.settings, name))
             for api in kind.apis if kind else ():
                 try:
-                    find_access(api, name, self._options(name), os.environ, find_home(os.environ))
+                    find_access(api, name, self._build_options(name), os.environ, find_home(os.environ))
                 except Refused as reason:
                     yield str(reason)
 
@@ -124,11 +124,11 @@ class RuntimeSet:
             )
         root = self.config.parent
         return {
-            name: build_runtime(kind, {**self._options(name), **self._list_common_options()}, root)
+            name: build_runtime(kind, {**self._build_options(name), **self._list_common_options()}, root)
             for name, kind in kinds.items()
         }
 
-    def _options(self, runtime: str) -> Mapping[str, object]:
+    def _build_options(self, runtime: str) -> Mapping[str, object]:
         found = self.settings.runtimes.get(runtime)
         options: dict[str, object] = {**(found.model_dump() if found else {}), "name": runtime}
         if self.script is not None and runtime == "scripted":

@@ -86,7 +86,7 @@ async def _run_trial(context: SessionContext, owner: str, run: Callable[[], Awai
     try:
         return await run()
     finally:
-        for name in await context.engine.live(owner):
+        for name in await context.engine.list_live(owner):
             await context.engine.cancel(name, "the trial has ended", STOP_GRACE)
             await context.engine.wait(name)
         for folder in context.paths.attempts.glob(f"{owner}.*"):

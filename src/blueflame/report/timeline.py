@@ -85,7 +85,7 @@ class Scale:
     pieces: tuple[_Piece, ...]
     total: float
 
-    def percent(self, at: float) -> float:
+    def compute_percent(self, at: float) -> float:
         n = max(bisect_right(self.pieces, at, key=lambda piece: piece.began) - 1, 0)
         piece = self.pieces[n]
         part = (min(max(at, piece.began), piece.ended) - piece.began) / ((piece.ended - piece.began) or 1.0)
@@ -105,7 +105,7 @@ def lay_out(
     return Timeline(
         rows=rows[:MAX_ROWS],
         waits=(_build_row("", asked, scale),) if asked else (),
-        landings=tuple(Mark(name, at, scale.percent(at)) for at, name in landings),
+        landings=tuple(Mark(name, at, scale.compute_percent(at)) for at, name in landings),
         ticks=tuple(_iter_ticks(scale, gaps, began)),
         gaps=gaps,
         hidden=max(len(rows) - MAX_ROWS, 0),
@@ -126,7 +126,7 @@ def _build_scale(busy: Iterable[tuple[float, float]], began: float, until: float
         left += width
     scale = Scale(tuple(pieces), left or 1.0)
     return scale, tuple(
-        Gap(scale.percent(start), round(100 * gap / scale.total, 3), end - start) for start, end in sorted(cut)
+        Gap(scale.compute_percent(start), round(100 * gap / scale.total, 3), end - start) for start, end in sorted(cut)
     )
 
 
@@ -153,8 +153,8 @@ def _build_row(subject: str, spans: Sequence[Span], scale: Scale) -> Row:
     ends: list[float] = []
     bars = []
     for span in spans:
-        right = scale.percent(span.ended)
-        left = min(scale.percent(span.began), 100.0 - MIN_WIDTH)
+        right = scale.compute_percent(span.ended)
+        left = min(scale.compute_percent(span.began), 100.0 - MIN_WIDTH)
         width = max(right - left, MIN_WIDTH)
         lane = next((n for n, end in enumerate(ends) if end <= left + 0.01), len(ends))
         if lane == MAX_LANES:
@@ -173,7 +173,7 @@ def _iter_ticks(scale: Scale, gaps: Sequence[Gap], began: float) -> Iterator[Tic
         first = -(-(piece.began - began) // step)
         n = int(first)
         while began + n * step <= piece.ended:
-            left = scale.percent(began + n * step)
+            left = scale.compute_percent(began + n * step)
             free = all(not gap.left - MIN_TICK_DISTANCE / 2 < left < gap.left + gap.width for gap in gaps)
             if free and left - last >= MIN_TICK_DISTANCE and left <= 100.0 - MIN_TICK_DISTANCE / 2:
                 yield Tick(left, float(n * step))

@@ -222,7 +222,7 @@ def test_an_answer_from_elsewhere_ends_the_question_and_spoils_no_other() -> Non
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            answerer.answered_elsewhere(Answer(choice="approve", by="Ада, tty2"))
+            answerer.report_answered_elsewhere(Answer(choice="approve", by="Ада, tty2"))
             await typist.sees("Answered elsewhere: approve, by Ада, tty2.")
             asking = asyncio.create_task(answerer.ask(gate(GateKind.SESSION), GateContext()))
             await typist.answers("(s)top? ", "c")

@@ -138,14 +138,14 @@ def test_a_fresh_engine_adopts_what_runs_and_collects_what_ended(state: Path) ->
         await first.wait(other)
 
         engine = LocalEngine(state)
-        assert await engine.live(SESSION) == (ATTEMPT,)
+        assert await engine.list_live(SESSION) == (ATTEMPT,)
         waiting = asyncio.create_task(engine.wait(ATTEMPT))
         await asyncio.sleep(0)
         (state.parent / "work" / "go").touch()
 
         assert (await waiting).exit_code == 4
         assert (await engine.wait(other)).exit_code == 5
-        assert await engine.live(SESSION) == ()
+        assert await engine.list_live(SESSION) == ()
 
     play(story())
 
@@ -224,11 +224,11 @@ def test_a_lost_attempt_is_reported_and_submitting_it_again_only_cleans_up(state
 
         fresh = LocalEngine(state)
         assert await fresh.inspect(ATTEMPT) == WardenLost()
-        assert await fresh.live(SESSION) == (ATTEMPT,)
+        assert await fresh.list_live(SESSION) == (ATTEMPT,)
         await fresh.submit(again)
 
         assert (await fresh.wait(ATTEMPT)).reason is ExitReason.LOST
-        assert await fresh.live(SESSION) == ()
+        assert await fresh.list_live(SESSION) == ()
         assert (state.parent / "work" / "ledger").read_text() == "run\n"
 
     play(story())
@@ -333,7 +333,7 @@ def test_a_damaged_outcome_is_unknown_and_never_an_end(
         folder.mkdir(parents=True)
         (folder / "outcome.json").write_text(content)
         assert isinstance(await engine.inspect(ATTEMPT), Unreadable)
-        assert await engine.live(SESSION) == (ATTEMPT,)
+        assert await engine.list_live(SESSION) == (ATTEMPT,)
         with pytest.raises(WorldError, match="outcome"):
             read_outcome(folder)
         with pytest.raises(WorldError, match=r"the status of attempt .* is unknown"):
@@ -346,7 +346,7 @@ def test_a_damaged_outcome_is_unknown_and_never_an_end(
 def test_live_knows_its_session_only(state: Path) -> None:
     async def story() -> None:
         engine = LocalEngine(state)
-        assert await engine.live(SESSION) == ()
+        assert await engine.list_live(SESSION) == ()
         other = "ses-20260101-000000-2.task-001.worker.1"
         wait_for_it = "until [ -e go ]; do sleep 0.01; done"
         await engine.submit(order(state, wait_for_it))
@@ -354,7 +354,7 @@ def test_live_knows_its_session_only(state: Path) -> None:
         await running(engine)
         await running(engine, other)
 
-        assert await engine.live(SESSION) == (ATTEMPT,)
+        assert await engine.list_live(SESSION) == (ATTEMPT,)
         (state.parent / "work" / "go").touch()
         await asyncio.gather(engine.wait(ATTEMPT), engine.wait(other))
 
@@ -364,7 +364,7 @@ def test_live_knows_its_session_only(state: Path) -> None:
 def test_hints_name_the_attempt_that_ended(state: Path) -> None:
     async def story() -> None:
         engine = LocalEngine(state)
-        hints = engine.events()
+        hints = engine.iterate_hints()
         first = asyncio.ensure_future(anext(hints))
         await asyncio.sleep(0.3)  # a watch says nothing about when it begins to see
         await engine.submit(order(state, "true"))

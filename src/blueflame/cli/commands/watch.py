@@ -41,11 +41,11 @@ def watch(session: str | None, agent: str | None, once: bool, config: Path | Non
                 follow_agent(watched, agent, once=once, as_json=as_json)
             elif once:
                 print_snapshot(watched, as_json=as_json)
-            elif not watched.over():
+            elif not watched.describe_end():
                 follow_session(watched, as_json=as_json)
         except KeyboardInterrupt:
             print_text("View closed; the session continues.", err=True)
             return ExitCode.INTERRUPTED
-        if agent is None and (words := watched.over()):
+        if agent is None and (words := watched.describe_end()):
             print_text(words, err=as_json)
     return ExitCode.OK

@@ -56,7 +56,7 @@ class TerminalAnswerer:
             return answer
         except asyncio.CancelledError:
             if (other := session.answers.get(gate.id)) is not None:
-                self._prompt.answered_elsewhere(other)
+                self._prompt.report_answered_elsewhere(other)
             raise
         finally:
             self._view.resume()

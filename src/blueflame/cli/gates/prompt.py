@@ -93,7 +93,7 @@ class GatePrompt:
         self._console.print()
         return answer
 
-    def answered_elsewhere(self, answer: Answer) -> None:
+    def report_answered_elsewhere(self, answer: Answer) -> None:
         self._console.print(
             Text(f"Answered elsewhere: {clean_text(answer.choice)}, by {clean_line(answer.by)}.", "quiet")
         )
@@ -154,7 +154,7 @@ class GatePrompt:
             text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + format_plan(context.tasks)
             copy.write_text(text, encoding="utf-8", errors="surrogateescape")
             while True:
-                problems = await self._edited_problems(copy, gate, context)
+                problems = await self._edit_and_check(copy, gate, context)
                 if problems is None:
                     return None
                 if not problems:
@@ -165,7 +165,7 @@ class GatePrompt:
                     self._console.print(Text("Given up: the plan is unchanged.", "quiet"))
                     return None
 
-    async def _edited_problems(self, copy: Path, gate: Gate, context: GateContext) -> Sequence[str] | None:
+    async def _edit_and_check(self, copy: Path, gate: Gate, context: GateContext) -> Sequence[str] | None:
         """Open the editor once. None if it failed or nothing was changed."""
         try:
             code = await run_in_terminal([*find_editor(), str(copy)], cwd=copy.parent)

@@ -58,7 +58,7 @@ class FollowedSession:
             apply_event(self.session, each)
         return events
 
-    def over(self) -> str:
+    def describe_end(self) -> str:
         """Return why the session does not run any more, and what to do; empty while it runs."""
         if self.session.ended:
             return describe_ended_session(self.session)
@@ -114,7 +114,7 @@ def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
         if isinstance(view, LiveFrame):
             view.see(session, watched.journal.read_events(session.id))
         noticed_at = float("-inf")
-        while not watched.over():
+        while not watched.describe_end():
             view.tick(watched.now())
             if watched.now() - noticed_at >= CHECK_SECONDS:
                 noticed_at = watched.now()
@@ -223,7 +223,7 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
                 print_json(build_entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
             else:
                 console.print(_draw_entry(entry, now=seen_at), soft_wrap=True)
-        if once or ended or watched.over():
+        if once or ended or watched.describe_end():
             break
         time.sleep(TICK_SECONDS)
         seen_at = watched.now()

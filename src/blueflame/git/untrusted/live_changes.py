@@ -75,7 +75,7 @@ class LiveCheckout:
         self._hash = hashlib.sha256 if len(base) == 64 else hashlib.sha1
 
     def find_changes(self) -> dict[str, LiveChange]:
-        seen = dict(self._entries())
+        seen = dict(self._iterate_entries())
         self._read = {name: known for name, known in self._read.items() if name in seen}
         new = [name for name in seen if name not in self._base]
         left_out = self._ignored.find_ignored(new)
@@ -84,7 +84,7 @@ class LiveCheckout:
             base = self._base.get(name)
             if name in left_out or base == UNKNOWN or (base and about.st_ctime_ns <= self._made):
                 continue
-            now = self._content(name, about)
+            now = self._hash_content(name, about)
             if now != base:
                 found[name] = LiveChange(base or "", now)
         return found
@@ -94,7 +94,7 @@ class LiveCheckout:
         data = read_beneath(self.path, name)
         return None if data is None else data.decode("utf-8", "replace")
 
-    def _entries(self) -> Iterator[tuple[str, os.stat_result]]:
+    def _iterate_entries(self) -> Iterator[tuple[str, os.stat_result]]:
         left = MAX_ENTRIES
         front = [""]
         while front:
@@ -110,7 +110,7 @@ class LiveCheckout:
             front += [name for name in folders if f"{name}/" not in left_out and name.rsplit("/", 1)[-1] != ".git"]
             yield from ((name, about) for name, about in here if not stat.S_ISDIR(about.st_mode))
 
-    def _content(self, name: str, about: os.stat_result) -> str:
+    def _hash_content(self, name: str, about: os.stat_result) -> str:
         stamp = (about.st_ctime_ns, about.st_size, about.st_ino)
         known = self._read.get(name)
         if known is not None and known[0] == stamp:

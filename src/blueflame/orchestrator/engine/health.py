@@ -45,7 +45,7 @@ class HealthMonitor:
 
     def iterate_hints(self) -> AsyncIterator[str]:
         """Ids of attempts to which something happened."""
-        return self._engine.events()
+        return self._engine.iterate_hints()
 
     def _add_progress(
         self, live: Mapping[str, AttemptRecord], reports: Mapping[str, HealthReport]

@@ -175,11 +175,11 @@ class AttemptEngine(Protocol):
 
     async def inspect(self, attempt: str) -> AttemptStatus: ...
 
-    async def live(self, session: str) -> tuple[str, ...]:
+    async def list_live(self, session: str) -> tuple[str, ...]:
         """Attempts of the session that run, whose status is unknown, or that are lost and not yet recorded."""
 
     async def wait(self, attempt: str) -> ProcessOutcome:
         """Wait until it has ended. Also for attempts that an earlier orchestrator submitted."""
 
-    def events(self) -> AsyncIterator[str]:
+    def iterate_hints(self) -> AsyncIterator[str]:
         """Ids of attempts to which something happened: hints that may come late, twice or not at all."""

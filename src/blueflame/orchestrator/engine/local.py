@@ -131,7 +131,7 @@ class LocalEngine:
     async def inspect(self, attempt: str) -> AttemptStatus:
         return self._look(attempt)
 
-    async def live(self, session: str) -> tuple[str, ...]:
+    async def list_live(self, session: str) -> tuple[str, ...]:
         try:
             names = sorted(os.listdir(self._attempts))  # noqa: PTH208 (names are all we need of thousands of folders)
         except FileNotFoundError:
@@ -161,7 +161,7 @@ class LocalEngine:
         self._secrets.pop(attempt, None)
         return now.outcome
 
-    async def events(self) -> AsyncGenerator[str, None]:
+    async def iterate_hints(self) -> AsyncGenerator[str, None]:
         from blueflame.system.wakeups import watch_wakeups
 
         async for names in watch_wakeups(self._signals):

@@ -58,7 +58,7 @@ async def find_running_commands(
 ) -> tuple[RunningCommand, ...]:
     """Return everything that runs for the session except its agents."""
     found = []
-    for name in await engine.live(session):
+    for name in await engine.list_live(session):
         status = None if name in agents else await engine.inspect(name)
         if isinstance(status, Running):
             command = RunningCommand(

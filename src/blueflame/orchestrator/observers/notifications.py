@@ -54,19 +54,19 @@ class NotificationQueue:
         while True:
             self._changed.clear()
             now = loop.time()
-            topic = next((topic for topic in self._waiting if self._due(topic, now)), None)
+            topic = next((topic for topic in self._waiting if self._is_due(topic, now)), None)
             if topic is not None:
                 await self._deliver(topic, now)
             elif self._leaving:
                 return
             else:
-                await self._rest(now)
+                await self._wait_until_due(now)
 
-    def _due(self, topic: str, now: float) -> bool:
+    def _is_due(self, topic: str, now: float) -> bool:
         ready = any(due <= now for due, _ in self._waiting[topic])
         return ready and (self._leaving or self._free_at.get(topic, now) <= now)
 
-    async def _rest(self, now: float) -> None:
+    async def _wait_until_due(self, now: float) -> None:
         moments = [
             max(due, self._free_at.get(topic, due)) for topic, waiting in self._waiting.items() for due, _ in waiting
         ]
