@@ -9,7 +9,7 @@ from blueflame.model.limits import Limits
 from blueflame.model.spend import Spend
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 from blueflame.model.verdict import Check
-from blueflame.session.consequences import build_failed_verdict
+from blueflame.session.consequences.verdicts import build_failed_verdict
 from blueflame.session.retries import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
 from support.session_examples import Outcomes, reported, task
 

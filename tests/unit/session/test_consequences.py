@@ -18,7 +18,9 @@ from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.model.workflow import Workflow
-from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
+from blueflame.session.consequences import consequences_of
+from blueflame.session.consequences.attempts import describe_ending
+from blueflame.session.consequences.verdicts import build_failed_verdict
 from blueflame.session.effects import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, Outcomes, begun, events, moves, reported, states, task

@@ -11,7 +11,7 @@ from blueflame.model.event import ChangesetJudged, Event
 from blueflame.orchestrator.check_runner import CheckRunner, Checks, list_blamed, list_failed
 from blueflame.orchestrator.merge_queue.assemble import MergeInputs, merge_some
 from blueflame.session.changesets.queue import trim_changeset
-from blueflame.session.consequences import build_failed_verdict
+from blueflame.session.consequences.verdicts import build_failed_verdict
 
 
 async def find_culprit(runner: CheckRunner, inputs: MergeInputs, checks: Checks) -> Sequence[Event]:

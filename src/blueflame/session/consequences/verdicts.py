@@ -1,0 +1,91 @@
+"""What follows from checks, verdicts and the hook that may veto: a result passes, goes back, or a person is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from blueflame.model.event import Checked, Event, HookRan, TaskMoved, VerdictGiven
+from blueflame.model.task import Cause, TaskState
+from blueflame.model.verdict import Check, Verdict, VerdictStatus
+from blueflame.session.cascade import drop_task
+from blueflame.session.gates.questions import open_validation_gate
+from blueflame.session.retries import MAX_NOTE_CHARS, send_task_back, truncate_text
+from blueflame.session.state import Session
+from blueflame.session.user_hooks import Hook, has_vetoed
+
+
+def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
+    record = session.tasks[event.task]
+    if record.result is None or record.result.sha != event.sha or record.state is not TaskState.DONE:
+        return
+    red = [check for check in event.checks if not check.is_acceptable]
+    if red:
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=build_failed_verdict(red))
+    elif not session.workflow.has_stage("validate"):
+        verdict = Verdict(status=VerdictStatus.PASS, notes=_describe_passed(event.checks), by="checks")
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict)
+
+
+def _describe_passed(checks: Sequence[Check]) -> str:
+    if not checks:
+        return "no checks are configured"
+    known = [check.name for check in checks if not check.passed]
+    fewer = [f"{check.name} ({check.tests_beside_base})" for check in checks if check.ran_fewer_tests]
+    return "; ".join(
+        (
+            f"{len(checks) - len(known)} checks passed",
+            *([f"red before, same failures: {', '.join(known)}"] if known else []),
+            *([f"fewer tests than on the base: {', '.join(fewer)}"] if fewer else []),
+        )
+    )
+
+
+def build_failed_verdict(red: list[Check]) -> Verdict:
+    """Build the verdict on a result whose checks failed: no reviewer is asked."""
+    issues = tuple(
+        f"`{check.name}` {'timed out' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
+    )
+    room = MAX_NOTE_CHARS // len(red) - 2  # each output keeps its end, which sums it up
+    outputs = (
+        truncate_text(f"{issue}:\n{check.output.strip()}", room) for issue, check in zip(issues, red, strict=True)
+    )
+    return Verdict(status=VerdictStatus.FAIL, notes="\n\n".join(outputs), issues=issues, by="checks")
+
+
+def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
+    record = session.tasks[event.task]
+    if record.state is not TaskState.DONE or record.result is None or record.result.sha != event.sha:
+        return
+    if event.verdict.passed:
+        yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
+    elif session.limits.on_validation_failed == "requeue":
+        yield from send_task_back(session, record, event.verdict.notes, now)
+    elif session.limits.on_validation_failed == "drop":
+        yield from drop_task(session, event.task, "validation failed")
+    else:
+        yield open_validation_gate(session, record, event.verdict)
+
+
+def _handle_hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[Event]:
+    due = session.hooks_due.get(event.key)
+    if due is None or not has_vetoed(Hook(event.hook), exit_code=event.exit_code, timed_out=event.timed_out):
+        return
+    words = "timed out" if event.timed_out else f"exited with {event.exit_code}"
+    verdict = Verdict(
+        status=VerdictStatus.FAIL,
+        notes=truncate_text(f"the pre_validation hook {words}: {event.output}"),
+        issues=("vetoed by the pre_validation hook",),
+        by="pre_validation hook",
+    )
+    for name in [due.subject] if due.subject else session.list_in_state(TaskState.DONE):
+        record = session.tasks[name]
+        if record.result is not None and record.verdict is None:
+            yield VerdictGiven(task=name, sha=record.result.sha, verdict=verdict)
+
+
+VERDICT_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
+    Checked: _handle_checked,
+    VerdictGiven: _handle_verdict_given,
+    HookRan: _handle_hook_ran,
+}
