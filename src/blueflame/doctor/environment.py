@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 
 from blueflame.agents.runtime import InstalledRuntime, Runtime
-from blueflame.doctor.guards import GuardReport, GuardState
+from blueflame.doctor.guards import GuardReport
+from blueflame.doctor.guards.findings import GuardState
 from blueflame.git.command import read_git_version
 from blueflame.git.repository import MIN_GIT_VERSION, Repository, measure_tree
 from blueflame.journal.journal import Journal

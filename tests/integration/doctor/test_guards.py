@@ -15,15 +15,8 @@ import pytest
 
 from blueflame.doctor.environment import FindingState, examine_level
 from blueflame.doctor.fixtures import Machine, open_fixture
-from blueflame.doctor.guards import (
-    OTHER_GUARDS,
-    SANDBOX_GUARDS,
-    GuardFinding,
-    GuardReport,
-    GuardState,
-    examine_guards,
-    list_probes,
-)
+from blueflame.doctor.guards import OTHER_GUARDS, SANDBOX_GUARDS, GuardReport, examine_guards, list_probes
+from blueflame.doctor.guards.findings import GuardFinding, GuardState
 from blueflame.doctor.probe_runs import GuardEvidence, gather_evidence
 from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
