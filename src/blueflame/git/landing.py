@@ -143,16 +143,16 @@ def _find_obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
 def _find_git_objection(checkout: Path, old: str, new: str) -> Dirty | None:
     """Return why git itself refuses, by a dry run."""
     args = ("read-tree", "-m", "-u", "-n", old, new)
-    trial = _try_with_index(checkout, *args)
-    if trial.code == 0:
+    tried = _try_with_index(checkout, *args)
+    if tried.code == 0:
         return None
-    if INDEX_LOCKED.search(trial.err):
+    if INDEX_LOCKED.search(tried.err):
         return Dirty(
             (), f"another git is at work in {checkout}: its index is locked; wait for it, or remove index.lock"
         )
-    if "overwritten" in trial.err or "not uptodate" in trial.err:
-        return Dirty((), f"{checkout} cannot be updated: {trial.err.strip()[-500:]}")
-    raise build_git_error(checkout, args, trial)
+    if "overwritten" in tried.err or "not uptodate" in tried.err:
+        return Dirty((), f"{checkout} cannot be updated: {tried.err.strip()[-500:]}")
+    raise build_git_error(checkout, args, tried)
 
 
 def _is_index_at(checkout: Path, sha: str) -> bool:

@@ -263,7 +263,7 @@ class Journal:
                 self._db.backup(db)
             if read_inodes(self.path)[0] in (0, self._inodes[0]):
                 put_copy_in_place(copy, self.path)
-                return "Its events were saved there again. To go on: `blueflame resume`"
+                return "Its events were saved there again. To continue: `blueflame resume`"
         except (OSError, sqlite3.Error) as error:
             return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
         command = shlex.join(["mv", str(copy), str(self.path)])

@@ -74,7 +74,7 @@ def assemble_changeset(inputs: MergeInputs, mode: str) -> MergeCommit | Conflict
 def merge_some(inputs: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
     """Merge only these tasks of a changeset onto the base, to check them; None where they conflict.
 
-    The same trial gives the same commit every time, so its checks are found after a crash.
+    The same tasks give the same commit every time, so its checks are found after a crash.
     """
     repo, name = inputs.repo, f"Trial of {inputs.changeset.id}"
     folded = _merge_tips(inputs, drop_contained(repo, list_tips(inputs.session, tasks)), name)
