@@ -132,6 +132,13 @@ class Journal:
                 raise self._build_missing_error(session, expected)
         return [JournalEntry(seq, at, decode_event(kind, body)) for seq, at, kind, body in rows]
 
+    def read_events_of(self, session: str, kinds: Sequence[type[Event]]) -> list[JournalEntry]:
+        """Read those of some kinds only."""
+        marks = ", ".join("?" * len(kinds))
+        sql = f"SELECT seq, at, kind, body FROM events WHERE session = ? AND kind IN ({marks}) ORDER BY seq"  # noqa: S608
+        rows = self._fetch_all(sql, session, *(kind.__name__ for kind in kinds))
+        return [JournalEntry(seq, at, decode_event(kind, body)) for seq, at, kind, body in rows]
+
     def find_last_seq(self, session: str) -> int:
         """0 for an unknown session."""
         return int(self._fetch_all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])

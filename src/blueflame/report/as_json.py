@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.report.build import AttemptRow, GateDecision, Report
+from blueflame.report.calibration import CalibrationRow
 from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.session.accounts import CostTotal
 from blueflame.views.changeset import build_changeset_json
@@ -77,6 +78,7 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
             }
             for each in report.verdicts
         ],
+        "calibration": [_build_calibration_json(row) for row in report.calibration],
         "changesets": [build_changeset_json(record) for record in report.changesets],
         "decisions": [_build_decision_json(each) for each in report.decisions],
         "incidents": [{"at": each.at, "kind": each.kind, "words": each.words} for each in report.incidents],
@@ -85,6 +87,29 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
         "cleaned_away": evidence.gone,
         "left_out": list(report.left_out),
         "html": str(html) if html is not None else None,
+    }
+
+
+def _build_calibration_json(row: CalibrationRow) -> dict[str, Any]:
+    return {
+        "role": row.role,
+        "model": row.model,
+        "judged": row.count,
+        "fates": {fate.value: count for fate, count in row.fates.items()},
+        "confidence": row.confidence,
+        "right": row.right,
+        "brier": row.brier,
+        "is_enough": row.is_enough,
+        "curve": [
+            {
+                "low": step.low,
+                "high": step.high,
+                "judged": step.count,
+                "confidence": step.confidence,
+                "right": step.right,
+            }
+            for step in row.curve
+        ],
     }
 
 

@@ -17,6 +17,7 @@ from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskState
 from blueflame.model.verdict import Check, Verdict
+from blueflame.report.calibration import CalibrationRow
 from blueflame.report.task_columns import TaskColumns, arrange_by_depth
 from blueflame.report.timeline import Span, Timeline, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
@@ -133,6 +134,7 @@ class Report:
     accounts: Mapping[str, tuple[CostTotal, ...]]
     timeline: Timeline
     columns: TaskColumns
+    calibration: tuple[CalibrationRow, ...] = ()  # of all sessions of the repository
     left_out: tuple[str, ...] = ()
 
     @property
@@ -149,7 +151,12 @@ class Report:
 
 
 def build_report(
-    events: Sequence[JournalEntry], session: Session, entries: Sequence[CostEntry], *, now: float
+    events: Sequence[JournalEntry],
+    session: Session,
+    entries: Sequence[CostEntry],
+    *,
+    now: float,
+    calibration: tuple[CalibrationRow, ...] = (),
 ) -> Report:
     """`session` is the replay of the events; `entries` are its costs, running agents included."""
     scan = _EventScan()
@@ -191,6 +198,7 @@ def build_report(
             began=session.opened_at,
             until=until,
         ),
+        calibration=calibration,
         columns=arrange_by_depth(tuple(record.task for record in session.tasks.values())),
         left_out=tuple(_list_left_out(scan, len(attempts), len(decisions))),
     )

@@ -10,6 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.cli.render.changeset import render_outcome
 from blueflame.report.build import AttemptRow, GateDecision, Report
+from blueflame.report.calibration import CalibrationRow
 from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.text.format import format_attempt, format_clock, format_count, format_dollars, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
@@ -19,6 +20,7 @@ from blueflame.views.parts import NamedValue
 from blueflame.views.session import format_budget
 
 MAX_ROWS = 15
+TOLERANCE = 0.1  # between what reviewers say and what turns out right
 
 
 def render_report(report: Report, evidence: Evidence) -> RenderableType:
@@ -30,6 +32,7 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
             "Incidents",
             [(format_clock(each.at - report.began), each.kind, clean_line(each.words)) for each in report.incidents],
         ),
+        _render_table("Confidence of reviewers", [_build_calibration_row(row) for row in report.calibration]),
         _render_table("Decisions", [_build_decision_row(each, report.began) for each in report.decisions]),
         _render_table(
             "Refused by the watcher", [(f"{rule.count} times", rule.rule) for rule in evidence.audit.refused]
@@ -71,6 +74,14 @@ def _render_table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Rendera
 def _build_failure_row(each: AttemptRow) -> tuple[str | Text, ...]:
     ending = each.ending.value.replace("_", " ") if each.ending else ""
     return Text(BAD, "bad"), clean_text(format_attempt(each.id)), ending, shorten_line(each.reason, 200)
+
+
+def _build_calibration_row(row: CalibrationRow) -> tuple[str | Text, ...]:
+    verdict = Text("too few to tell", "quiet")
+    if row.is_enough:
+        verdict = Text("too sure", "warn") if row.gap > TOLERANCE else Text("fits", "good")
+    who = clean_line(f"{row.role} {row.model}".strip())
+    return who, f"said {row.confidence:.0%}", f"right {row.right:.0%} of {row.count:,}", verdict
 
 
 def _build_decision_row(each: GateDecision, began: float) -> tuple[str | Text, ...]:
