@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,12 +22,26 @@ from pathlib import Path
 from blueflame.git.command import find_identity, read_settings, run_git
 from blueflame.git.filters import build_unfiltered_args
 from blueflame.git.repository import Repository
+from blueflame.git.spares.index_file import count_entries
+from blueflame.git.spares.store import (
+    MIN_FILES,
+    SPARES,
+    find_spares_folder,
+    have_same_attributes,
+    list_remains,
+    list_spares,
+    move_foreign_aside,
+    put_spare,
+    take_spare,
+)
 from blueflame.model.errors import WorldError
 from blueflame.system.files import build_file_error
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
 CHECKOUT_TIMEOUT = 1800.0  # a very large tree on a slow disk
+WRITE_SETTINGS = ("-c", "checkout.workers=0", "-c", "index.version=2", "-c", "core.splitIndex=false")
+COARSE_CLOCK, MAX_TICK_WAITS = 5, 50  # Linux: CLOCK_REALTIME_COARSE, by which file systems stamp inodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +66,98 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
         raise WorldError(f"cannot make a checkout at {path}: something else is there; move it elsewhere")
     _write_record(path, wanted)
     remove_tree(path)
-    _init_with_alternates(repo, path, base)
-    # No agent has run there yet, so git may run in it; afterwards it may not.
-    place = ("--detach", base) if branch is None else ("--no-track", "-b", branch, base)
-    run_git(path, *build_unfiltered_args(repo.root), "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
+    get_index_path(path).unlink(missing_ok=True)
+    if not _write_on_spare(repo, path, wanted):
+        _write_files(repo, path, wanted)
     if head and head != base:
         run_git(path, "reset", "-q", "--soft", head)
+    _save_index(path)
     _write_record(path, replace(wanted, ready=True))
+
+
+def _write_on_spare(repo: Repository, path: Path, wanted: CheckoutRecord) -> bool:
+    """Write only what differs from the files of an earlier checkout; False when no spare can be used."""
+    if not (path.parent / SPARES).is_dir():
+        return False
+    index, is_sha256 = get_index_path(path), len(wanted.base) == 64
+    if not take_spare(find_spares_folder(repo.root, path.parent), path, index):
+        return False
+    with suppress(WorldError, OSError):
+        _write_files(repo, path, wanted, index)
+        if have_same_attributes(index, path / ".git" / "index", is_sha256=is_sha256):
+            return True
+    remove_tree(path)
+    return False
+
+
+def _write_files(repo: Repository, path: Path, wanted: CheckoutRecord, index: Path | None = None) -> None:
+    """With `index`, of the files that are there, git compares their inodes with it and writes the others again."""
+    _init_with_alternates(repo, path, wanted.base)
+    if index is not None:
+        shutil.copy2(index, path / ".git" / "index")  # with its time, by which git knows what it must read
+    # No agent has run there yet, so git may run in it; afterwards it may not.
+    place = ("--detach", wanted.base) if wanted.branch is None else ("--no-track", "-b", wanted.branch, wanted.base)
+    args = (*WRITE_SETTINGS, *build_unfiltered_args(repo.root), "checkout", "-q", "-f", *place)
+    run_git(path, *args, timeout=CHECKOUT_TIMEOUT)
+
+
+def _save_index(path: Path) -> None:
+    """Copy the index of a large checkout to where an agent cannot write, for `keep_files`.
+
+    The clock moves on before anything runs in the checkout, so that whatever is changed there gets a later time.
+    """
+    inside, saved = path / ".git" / "index", get_index_path(path)
+    if sys.platform != "linux" or not inside.exists() or count_entries(inside) < MIN_FILES:
+        return
+    try:
+        shutil.copy2(inside, saved)
+        written = saved.stat().st_ctime_ns
+        for _ in range(MAX_TICK_WAITS):
+            if time.clock_gettime_ns(COARSE_CLOCK) > written:
+                return
+            time.sleep(0.001)
+        saved.unlink()  # the clock was set back
+    except OSError as e:
+        raise build_file_error("write", saved, e) from e
+
+
+def prepare_spare(repo: Repository, worktrees: Path, base: str) -> None:
+    """Make a spare ahead, so that the next checkout is there at once."""
+    path, record = worktrees / "spare", CheckoutRecord(base=base, branch=None)
+    remove_checkout(path)
+    _write_record(path, record)
+    _write_files(repo, path, record)
+    _save_index(path)
+    _write_record(path, replace(record, ready=True))
+    keep_files(repo, path, most=sys.maxsize)
+
+
+def keep_files(repo: Repository, path: Path, *, most: int) -> None:
+    """Keep the files of a large checkout for the next one, unless there are `most` spares, and remove the rest of it.
+
+    All that ran in it must have ended.
+    """
+    record, index = read_record(path), get_index_path(path)
+    folder = find_spares_folder(repo.root, path.parent)
+    if record is not None and record.ready and index.exists() and count_spares(repo, path.parent) < most:
+        _write_record(path, replace(record, ready=False))
+        aside = _get_aside_path(path)
+        remove_tree(aside)
+        with suppress(OSError, WorldError):
+            move_foreign_aside(path, index, aside, is_sha256=len(record.base) == 64)
+            put_spare(folder, path, index)
+    remove_checkout(path)
+
+
+def sweep_spares(repo: Repository, worktrees: Path) -> None:
+    """Remove what cannot be used of the spares, before any checkout is made."""
+    if (worktrees / SPARES).is_dir():
+        for path in list_remains(worktrees, find_spares_folder(repo.root, worktrees)):
+            remove_tree(path)
+
+
+def count_spares(repo: Repository, worktrees: Path) -> int:
+    return len(list_spares(find_spares_folder(repo.root, worktrees)))
 
 
 def remove_checkout(path: Path) -> None:
@@ -73,13 +174,14 @@ def remove_checkout(path: Path) -> None:
     _remove_aside(path)
     remove_tree(get_fetch_path(path))
     remove_tree(get_home_path(path))
+    get_index_path(path).unlink(missing_ok=True)
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
     get_record_path(path).unlink(missing_ok=True)
 
 
 def _remove_aside(path: Path) -> None:
     """Rename it first: no one takes a folder that is half removed for a checkout."""
-    aside = path.with_name(f"{RECORD_PREFIX}{path.name}.removed")
+    aside = _get_aside_path(path)
     remove_tree(aside)  # of a removal that was interrupted
     try:
         path.rename(aside)
@@ -99,6 +201,15 @@ def list_checkouts(folder: Path) -> tuple[Path, ...]:
 
 def get_record_path(path: Path) -> Path:
     return path.with_name(f"{RECORD_PREFIX}{path.name}{RECORD_SUFFIX}")
+
+
+def get_index_path(path: Path) -> Path:
+    """Return the copy of a large checkout's index as git wrote it: out of the agent's reach."""
+    return path.with_name(f"{RECORD_PREFIX}{path.name}.index")
+
+
+def _get_aside_path(path: Path) -> Path:
+    return path.with_name(f"{RECORD_PREFIX}{path.name}.removed")
 
 
 def get_fetch_path(path: Path) -> Path:

@@ -1,0 +1,1 @@
+"""Spare checkouts: files of large checkouts that the next ones take over."""
