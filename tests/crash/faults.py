@@ -25,7 +25,7 @@ POINTS: Mapping[str, tuple[str, str]] = {
     "an order is written": ("blueflame.orchestrator.engine.local", "_write_launch"),
     "a warden is sent": ("blueflame.orchestrator.engine.local", "start_detached"),
     "a result is fetched": ("blueflame.orchestrator.attempts.inspect_result", "collect_result"),
-    "a checkout is removed": ("blueflame.orchestrator.attempts.clear", "remove_checkout"),
+    "a checkout is removed": ("blueflame.orchestrator.attempts.clear", "release_checkout"),
     "all of an attempt is cleared away": ("blueflame.orchestrator.loop", "clear_attempt"),
     "a changeset has its ref": ("blueflame.orchestrator.merge_queue.assemble", "set_ref"),
     "the checkout is brought along": ("blueflame.git.landing", "_update_checkout"),

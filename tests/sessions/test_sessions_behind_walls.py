@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.git import checkouts
+from blueflame.git.checkouts import count_spares
+from blueflame.git.repository import open_repository
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptEnded, AttemptStarted
+from blueflame.model.event import AttemptEnded, AttemptStarted, Checked
+from blueflame.orchestrator.attempts import spares
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
 from support.fake_secrets import MAKERS, SecretGenerator
@@ -34,6 +38,33 @@ def walled(repo: Path) -> Stage:
         permissions={"allowed_paths": ["src/**"], "blocked_paths": [".env*", "go.mod"], "bash_rules": bash},
     )
     return stage
+
+
+@needs_sandbox
+def test_a_large_checkout_is_taken_over_without_what_ran_in_it_before(
+    walled: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (checkouts, spares):
+        monkeypatch.setattr(module, "MIN_FILES", 1)
+    clean = "test ! -e left.txt -a ! -e .git/left && grep -q . README.md"
+    leave = "echo hostile | tee left.txt .git/left >>README.md; stat -c 'inode %i' src/app.py"
+    walled.reconfigure(
+        sandbox={"level": "standard"},
+        limits=ONCE,
+        concurrency={"development": 1},
+        validation={"validator_diagnostics": {"commands": [f"{clean} && ! grep hostile README.md && {leave}"]}},
+    )
+    walled.play(
+        task(1), task(2, after=[1]), task(3, after=[2]), workers={n: writes(f"src/{n}.txt", "x") for n in (1, 2, 3)}
+    )
+    reported = walled.run(workflow="lean-flow")
+    assert reported.session.outcome == "completed"
+    assert "hostile" not in walled.read("README.md")
+    runs = [check for event in reported.of(Checked) for check in event.checks]
+    inodes = {line for check in runs for line in check.output.splitlines() if line.startswith("inode")}
+    assert len(runs) == 3
+    assert len(inodes) < 3  # files were taken over
+    assert count_spares(open_repository(walled.root, base_branch="main"), walled.root / ".trees") == 2
 
 
 def last(reported: SessionRun, name: str = "task-001", role: str = "worker") -> AttemptOutcome:

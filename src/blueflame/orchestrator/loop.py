@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
+from blueflame.git.checkouts import sweep_spares
 from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import measure_tree
 from blueflame.journal.journal import Journal, MessageSettlement
@@ -33,6 +35,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.attempts.check_commit import run_diagnostics
 from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
+from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
@@ -136,7 +139,9 @@ class SessionLoop:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                monitors = (self._listen, self._limit_monitor.keep, self._overlap_monitor.keep)
+                await asyncio.to_thread(sweep_spares, self.context.repo, self.context.paths.worktrees)
+                preparing = partial(prepare_spares, self.context, self.session)
+                monitors = (self._listen, self._limit_monitor.keep, self._overlap_monitor.keep, preparing)
                 tasks = [group.create_task(_keep_watching(each)) for each in monitors]
                 self._to_clear += list_uncleared(self.context, self.session)
                 await self._loop(group)

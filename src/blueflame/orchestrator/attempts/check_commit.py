@@ -15,6 +15,7 @@ from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_installed, restore_kept
+from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
@@ -128,7 +129,9 @@ async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, 
     """
     name = f"{order.subject}-{order.sha[:12]}" + ("-again" if order.again else "")
     path = context.paths.checkout(f"check-{name}")
-    async with _open_scratch(context, f"{order.owner}.{name}", path, order.sha) as checkout:
+    ran = [f"{order.owner}.{name}.setup-{n:02d}.1" for n in range(1, len(context.settings.worktree.setup) + 1)]
+    ran += [f"{order.owner}.{name}.check-{n:02d}.1" for n in range(1, len(order.lines) + 1)]
+    async with _open_scratch(context, ran, path, order.sha) as checkout:
         variables = build_worktree_variables(
             root=context.repo.root,
             worktree=find_inner_path(context, checkout),
@@ -191,18 +194,18 @@ async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) 
 
 
 @asynccontextmanager
-async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
+async def _open_scratch(context: SessionContext, runs: Sequence[str], path: Path, sha: str) -> AsyncIterator[Path]:
     """Make and remove a checkout in a thread: a large tree must not block the loop.
 
     One in which commands were started before a crash is used again. One that a stop interrupts stays, since its
-    commands may still use it; `blueflame resume` or `cleanup` remove it.
+    commands may still use it; `blueflame resume` or `cleanup` remove it. `runs` names the first run of each command.
     """
-    is_new = not await _is_in_use(context, stem)
+    is_new = not await _is_in_use(context, runs)
     if is_new:
         await asyncio.to_thread(remove_checkout, path)
     await asyncio.to_thread(_make_scratch, context, path, sha, is_new=is_new)
     yield path
-    await asyncio.to_thread(remove_checkout, path)
+    await asyncio.to_thread(release_checkout, context, path, runs)
 
 
 def _make_scratch(context: SessionContext, path: Path, sha: str, *, is_new: bool) -> None:
@@ -212,6 +215,5 @@ def _make_scratch(context: SessionContext, path: Path, sha: str, *, is_new: bool
     seed_checkout(context.repo.root, path, context.settings.worktree.include)
 
 
-async def _is_in_use(context: SessionContext, stem: str) -> bool:
-    first = [f"{stem}.{kind}-01.1" for kind in ("setup", "check")]
-    return any([not isinstance(await context.engine.inspect(name), Queued) for name in first])
+async def _is_in_use(context: SessionContext, runs: Sequence[str]) -> bool:
+    return any([not isinstance(await context.engine.inspect(name), Queued) for name in runs])

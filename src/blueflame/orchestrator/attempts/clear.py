@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blueflame.git.checkouts import list_checkouts, remove_checkout
+from blueflame.git.checkouts import list_checkouts
 from blueflame.git.results import delete_refs
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.ids import build_base_ref
+from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.context import SessionContext
 from blueflame.session.state import Session
 
@@ -27,7 +28,7 @@ def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
 def clear_attempt(context: SessionContext, attempt: Attempt) -> None:
     """Idempotent. The checkout goes last: as long as it is there, `list_uncleared` finds the attempt."""
     delete_refs(context.repo, (get_base_ref(attempt),))
-    remove_checkout(context.paths.checkout(attempt.agent_id))
+    release_checkout(context, context.paths.checkout(attempt.agent_id), [attempt.id])
 
 
 def list_uncleared(context: SessionContext, session: Session) -> Iterator[Attempt]:

@@ -1,0 +1,74 @@
+"""Start attempts on large repositories at once: keep the files of ended checkouts for others, and make some ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from blueflame.git.checkouts import (
+    count_spares,
+    get_index_path,
+    keep_files,
+    list_checkouts,
+    prepare_spare,
+    remove_checkout,
+)
+from blueflame.git.repository import list_tree_files, measure_tree
+from blueflame.git.spares.store import MIN_FILES
+from blueflame.model.errors import WorldError
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.interface import ExitReason
+from blueflame.orchestrator.preflight import CHECKOUT_GROWTH
+from blueflame.session.state import Session
+from blueflame.system.machine import measure_free
+
+
+def release_checkout(context: SessionContext, path: Path, ran: Iterable[str]) -> None:
+    """Remove a checkout, or keep its files if all that ran there is gone for certain. Idempotent."""
+    if get_index_path(path).exists() and all(_has_left_nothing_running(context, name) for name in ran):
+        keep_files(context.repo, path, most=_count_wanted(context))
+    else:
+        remove_checkout(path)
+
+
+def _has_left_nothing_running(context: SessionContext, name: str) -> bool:
+    """Whether its sandbox ended by itself: the first process of one ends after all others."""
+    launch, outcome = (_read_object(context, name, file) for file in ("launch.json", "outcome.json"))
+    return bool(launch.get("sandbox")) and outcome.get("reason") == ExitReason.EXITED and outcome["signal"] is None
+
+
+def _read_object(context: SessionContext, name: str, file: str) -> dict[str, Any]:
+    try:
+        found = json.loads(context.engine.read_file(name, file) or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _count_wanted(context: SessionContext) -> int:
+    """One for each worker, and one for checks."""
+    return context.settings.concurrency.development + 1
+
+
+async def prepare_spares(context: SessionContext, session: Session) -> None:
+    """Make checkouts of a large repository ahead, one at a time, while a planner or a person thinks."""
+    if context.settings.sandbox.level == "off":  # none is ever kept there
+        return
+    worktrees = context.paths.worktrees
+    if len(await asyncio.to_thread(list_tree_files, context.repo, session.base_sha)) < MIN_FILES:
+        return
+    with suppress(WorldError):  # then attempts make their own, and report what is wrong
+        while await asyncio.to_thread(_is_spare_wanted, context, session):
+            await asyncio.to_thread(prepare_spare, context.repo, worktrees, session.base_sha)
+
+
+def _is_spare_wanted(context: SessionContext, session: Session) -> bool:
+    worktrees = context.paths.worktrees
+    needed = CHECKOUT_GROWTH * measure_tree(context.repo, session.base_sha) * _count_wanted(context)
+    has_room = measure_free(worktrees).disk > (context.settings.sandbox.min_free_disk_mb << 20) + needed
+    there = count_spares(context.repo, worktrees) + len(list_checkouts(worktrees))
+    return has_room and there < _count_wanted(context)
