@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAcce
 from blueflame.orchestrator.commit_rules import find_author
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
+from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy, describe_commands, list_commands
 from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home, choose_inner_path
@@ -210,9 +212,15 @@ def _build_site(context: SessionContext) -> SandboxContext:
 
 def _list_frozen(context: SessionContext, base: str, checkout: Path) -> Iterator[str]:
     """Blocked files that exist: they are mounted read-only."""
-    blocked = build_blocked_globs(context)
-    named = (name for name in _list_files(context, base, checkout) if blocked.touches(fold_text(name)))
-    yield from islice(named, MAX_FROZEN)
+    is_blocked = _build_name_judge(build_blocked_globs(context).patterns)
+    yield from islice(filter(is_blocked, _list_files(context, base, checkout)), MAX_FROZEN)
+
+
+@lru_cache(maxsize=4)
+def _build_name_judge(blocked: tuple[str, ...]) -> Callable[[str], bool]:
+    """Judge each name once in a session, not once in an attempt: a large repository has many."""
+    globs = Globs(blocked)
+    return lru_cache(maxsize=1 << 17)(lambda name: globs.touches(fold_text(name)))
 
 
 def _list_files(context: SessionContext, base: str, checkout: Path) -> Iterable[str]:
