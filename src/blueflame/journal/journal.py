@@ -147,6 +147,20 @@ class Journal:
         """Newest first, in the order of the journal: the clock may have been set back."""
         return tuple(self._read_info(*row) for row in self._fetch_all(_SESSIONS))
 
+    def list_ids(self) -> tuple[str, ...]:
+        """The ids of all sessions, newest first; no event is read."""
+        return tuple(name for (name,) in self._fetch_all("SELECT session FROM sessions ORDER BY n DESC"))
+
+    def list_unfinished(self) -> tuple[str, ...]:
+        """The ids of the sessions that have not ended, newest first."""
+        return tuple(
+            name for (name,) in self._fetch_all("SELECT session FROM sessions WHERE ended IS NULL ORDER BY n DESC")
+        )
+
+    def list_agents(self, session: str) -> tuple[str, ...]:
+        """The agents of a session, in the order of their attempts; the session is not replayed."""
+        return tuple(agent for (agent,) in self._fetch_all(_AGENTS, session))
+
     def find_unfinished(self) -> SessionInfo | None:
         """The newest session that has not ended; the others are not read."""
         return next((self._read_info(*row) for row in self._fetch_all(_UNFINISHED)), None)
@@ -158,6 +172,22 @@ class Journal:
         ]
         ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._fetch_all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
+
+    def delete_session(self, session: str) -> bool:
+        """Delete all that is known of a session; False for one that has not ended, which can be resumed."""
+        self._check_file()
+        with self._transaction("delete a session from") as db:
+            ended = db.execute("DELETE FROM sessions WHERE session = ? AND ended IS NOT NULL", (session,)).rowcount == 1
+            if ended:
+                db.execute("DELETE FROM events WHERE session = ?", (session,))
+                db.execute("DELETE FROM inbox WHERE session = ?", (session,))
+        return ended
+
+    def compact(self) -> None:
+        """Give the space of deleted sessions back to the disk, while no orchestrator runs."""
+        self._check_file()
+        with self._lock, explain_errors(self.path, "compact"):
+            self._db.execute("VACUUM")
 
     def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a message into the inbox; the orchestrator takes it when it runs."""
@@ -289,6 +319,10 @@ _SESSIONS = """
 _UNFINISHED = """
     SELECT session, (SELECT max(seq) FROM events WHERE events.session = sessions.session), ended
     FROM sessions WHERE ended IS NULL ORDER BY n DESC LIMIT 1
+"""
+_AGENTS = """
+    SELECT json_extract(body, '$.attempt.agent_id') FROM events
+    WHERE session = ? AND kind = 'AttemptIntended' ORDER BY seq
 """
 _SPENT = "SELECT body FROM events WHERE session = ? AND kind = 'AttemptEnded' AND at >= ?"
 _SEND = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"

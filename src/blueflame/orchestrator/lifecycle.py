@@ -115,7 +115,7 @@ def open_session(
     flow = build_workflow(project.settings, workflow)
     check_repository(project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config)
     now = SystemClock().now()
-    name = build_session_id(now, {info.id for info in journal.list_sessions()})
+    name = build_session_id(now, frozenset(journal.list_ids()))
     opened = SessionOpened(
         session=name,
         request=request,

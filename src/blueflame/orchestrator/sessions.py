@@ -38,16 +38,14 @@ def find_unfinished(journal: Journal) -> SessionInfo | None:
 
 def find_session(journal: Journal, wanted: str | None) -> str:
     """Return the id of the session with that id or prefix; without one, of the newest."""
-    sessions = journal.list_sessions()
-    if not sessions:
+    names = journal.list_ids()
+    if not names:
         raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
     if wanted is None:
-        return sessions[0].id
-    found = [info.id for info in sessions if info.id == wanted] or [
-        info.id for info in sessions if info.id.startswith(wanted)
-    ]
+        return names[0]
+    found = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
     if len(found) != 1:
-        known = ", ".join(info.id for info in sessions[:5])
+        known = ", ".join(names[:5])
         raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}; the newest: {known}")
     return found[0]
 

@@ -14,10 +14,11 @@ import pytest
 from blueflame.journal.codec import encode_event
 from blueflame.journal.database import APPLICATION_ID, m001_events_and_inbox
 from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
-from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
+    AttemptIntended,
     CycleEnded,
     CycleStarted,
     Event,
@@ -518,3 +519,41 @@ def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> 
     assert journal.sum_spend_since(150.0, without="own") == Spend(micro_usd=10)
     assert journal.sum_spend_since(0.0, without="own") == Spend(micro_usd=22)
     assert journal.sum_spend_since(151.0, without="own") == NO_SPEND
+
+
+def test_sessions_are_listed_without_reading_their_events(journal: Journal, path: Path) -> None:
+    for name in ("ses-1", "ses-2", "ses-3"):
+        journal.append(name, 0, [opened(name)], 1.0)
+    journal.append("ses-2", 1, [SessionEnded(outcome="completed")], 2.0)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE events SET body = 'damaged'")
+    assert journal.list_ids() == ("ses-3", "ses-2", "ses-1")
+    assert journal.list_unfinished() == ("ses-3", "ses-1")
+
+
+def test_only_an_ended_session_can_be_deleted_and_the_others_stay(journal: Journal) -> None:
+    for name in ("ses-1", "ses-2"):
+        journal.append(name, 0, [opened(name)], 1.0)
+        journal.send(name, "stop", {}, 1.0)
+    journal.append("ses-1", 1, [SessionEnded(outcome="completed")], 2.0)
+    assert not journal.delete_session("ses-2")
+    assert journal.delete_session("ses-1")
+    assert not journal.delete_session("ses-1")
+    journal.compact()
+    assert journal.list_ids() == ("ses-2",)
+    assert [info.id for info in journal.list_sessions()] == ["ses-2"]
+    assert journal.read_events("ses-1") == []
+    assert journal.list_waiting("ses-1") == ()
+    assert len(journal.list_waiting("ses-2")) == 1
+    journal.append("ses-3", 0, [opened("ses-3")], 3.0)
+    assert journal.list_ids() == ("ses-3", "ses-2")
+
+
+def test_the_agents_of_a_session_are_listed_without_a_replay(journal: Journal) -> None:
+    attempts = [
+        Attempt(id=f"{SES}.task-001.worker.{n}", session=SES, subject="task-001", role="worker", n=n, agent_id=f"w-{n}")
+        for n in (1, 2)
+    ]
+    journal.append(SES, 0, [opened(SES), *(AttemptIntended(attempt=each) for each in attempts)], 1.0)
+    assert journal.list_agents(SES) == ("w-1", "w-2")
+    assert journal.list_agents("ses-none") == ()

@@ -62,7 +62,7 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
     project = open_project(config)
     with open_journal(project) as journal:
         everywhere = session is None and by in WHOLE_REPOSITORY
-        names = [info.id for info in reversed(journal.list_sessions())] if everywhere else []
+        names = list(reversed(journal.list_ids())) if everywhere else []
         names = names or [find_session(journal, session)]
         histories = [journal.read_events(name) for name in names]
     entries = [

@@ -267,7 +267,7 @@ def _warn_of_lost_sessions(project: Project, journal: Journal) -> None:
     """Say it when git has commits of sessions that the journal has lost: it was deleted, or its -wal file."""
     from blueflame.orchestrator.reconcile import find_unknown_sessions
 
-    if unknown := find_unknown_sessions(project.repo, {info.id for info in journal.list_sessions()}):
+    if unknown := find_unknown_sessions(project.repo, frozenset(journal.list_ids())):
         print_text(
             f"blueflame: the journal {journal.path} knows nothing of {', '.join(unknown)}, whose commits are under "
             "refs/blueflame/: it was deleted, or has lost its newest events. Put it back if you have a copy; "

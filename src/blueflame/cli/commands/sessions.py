@@ -38,10 +38,10 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
 
     project = open_project(config)
     with open_journal(project) as journal:
-        known = journal.list_sessions()
+        known = journal.list_ids()
         newest, left = known[:last] if last else known, find_unfinished(journal)
         at_work = left.id if left is not None and find_running_pid(project) is not None else ""
-        rows = [build_session_row(load_session(journal, each.id), running=each.id == at_work) for each in newest]
+        rows = [build_session_row(load_session(journal, each), running=each == at_work) for each in newest]
     if as_json:
         print_json(build_sessions_json(rows))
         return 0

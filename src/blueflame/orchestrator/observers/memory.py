@@ -100,9 +100,8 @@ class MemoryWriter:
         return lambda: self._context.memory.remember([self._add_evidence(each, evidence) for each in records], mark)
 
     def _catch_up(self) -> str:
-        last = {info.id: info.last_seq for info in self._journal.list_sessions()}
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
-        behind = [self._load(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
+        behind = [self._load(mark.session) for mark in marks if self._journal.find_last_seq(mark.session) > mark.seq]
         warnings = [self._build_saving(past)() for past in behind if past is not None]
         return next(filter(None, warnings), "")
 
