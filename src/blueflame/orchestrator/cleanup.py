@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from blueflame.git.checkouts import list_checkouts, remove_checkout
+from blueflame.git.checkouts import list_checkouts, remove_checkout, remove_tree
 from blueflame.git.command import run_git
 from blueflame.git.repository import Repository
 from blueflame.git.results import delete_refs, list_refs
+from blueflame.git.spares.store import SPARES
 from blueflame.journal.journal import Journal
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -25,8 +26,10 @@ class LeftoverKind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
     LOGS = "log folder"
+    SPARES = "spare checkouts"  # files for the next checkouts of a large repository
     REF = "ref"  # holds commits that a branch has too, or that are no longer needed
     UNMERGED = "unmerged ref"  # holds commits that are on no branch
+    SESSION = "session"  # its events in the journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,26 +42,58 @@ class Leftover:
 
 
 def find_leftovers(
-    repo: Repository, places: ProjectPaths, journal: Journal, *, now: float, max_age: float, at_work: bool
+    repo: Repository,
+    places: ProjectPaths,
+    journal: Journal,
+    *,
+    now: float,
+    max_age: float,
+    at_work: bool,
+    forget_after: float = 0.0,
 ) -> tuple[Leftover, ...]:
-    """Find leftovers, in a stable order. Unfinished sessions lose only the checkouts of ended attempts."""
+    """Find leftovers, in a stable order. Unfinished sessions lose only the checkouts of ended attempts.
+
+    Logs are left over after `max_age`, whole sessions after `forget_after`; 0 = never. Ended sessions are not replayed.
+    """
     checkouts = list_checkouts(places.worktrees)  # read before the journal: one made meanwhile is not listed
-    sessions = [replay(journal.read_events(info.id)) for info in journal.list_sessions()]
-    old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
+    unfinished = _load_unfinished(journal)
+    ended = [info for info in reversed(journal.list_sessions()) if info.ended is not None]
+    forgotten = [info.id for info in ended if forget_after and now - info.last_at > forget_after]
+    old = [info.id for info in ended if info.id in forgotten or (max_age and now - info.last_at > max_age)]
+    owners = {agent: info.id for info in ended for agent in journal.list_agents(info.id)} if checkouts else {}
     return (
-        *_find_idle_checkouts(checkouts, sessions, at_work=at_work),
+        *_find_idle_checkouts(checkouts, unfinished, owners, at_work=at_work),
+        *_find_spares(places, at_work=at_work),
         *(  # of attempts, checks and hooks
-            _build_leftover(LeftoverKind.FOLDER, path, session.id)
+            _build_leftover(LeftoverKind.FOLDER, path, session)
             for session in old
-            for path in sorted(places.attempts.glob(f"{session.id}.*"))
+            for path in sorted(places.attempts.glob(f"{session}.*"))
         ),
         *(
-            _build_leftover(LeftoverKind.LOGS, path, session.id)
+            _build_leftover(LeftoverKind.LOGS, path, session)
             for session in old
-            for path in _list_logs(places, session)
+            for path in _list_logs(places, session, journal.list_agents(session))
         ),
-        *_find_stale_refs(repo, {session.id for session in sessions if not session.ended}),
+        *_find_stale_refs(repo, {session.id for session in unfinished}),
+        *(Leftover(kind=LeftoverKind.SESSION, name=session, session=session) for session in forgotten),
     )
+
+
+def _load_unfinished(journal: Journal) -> list[Session]:
+    return [replay(journal.read_events(name)) for name in journal.list_unfinished()]
+
+
+def choose_leftovers(
+    found: Sequence[Leftover], *, drop_unmerged: bool
+) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
+    """Choose what goes and what stays: commits on no branch stay unless they are dropped, and with them their session,
+    without which they would be refs of no one."""
+    held = set() if drop_unmerged else {each.session for each in found if each.kind is LeftoverKind.UNMERGED}
+    unmerged = () if drop_unmerged else (LeftoverKind.UNMERGED,)
+    stays = tuple(
+        each for each in found if each.kind in unmerged or (each.kind is LeftoverKind.SESSION and each.session in held)
+    )
+    return tuple(each for each in found if each not in stays), stays
 
 
 def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftover, ...]:
@@ -66,20 +101,27 @@ def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftov
     checkouts = list_checkouts(places.worktrees)
     if not checkouts:
         return ()
-    # ended sessions are not replayed: a repository may have thousands, and none of them uses a checkout
-    unfinished = [replay(journal.read_events(info.id)) for info in journal.list_sessions() if info.ended is None]
-    return tuple(each for each in _find_idle_checkouts(checkouts, unfinished, at_work=False) if not each.session)
+    # ended sessions are not read: a repository may have thousands, and none of them uses a checkout
+    idle = _find_idle_checkouts(checkouts, _load_unfinished(journal), {}, at_work=False)
+    return tuple(each for each in idle if not each.session)
 
 
 def _find_idle_checkouts(
-    checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool
+    checkouts: Sequence[Path], unfinished: Sequence[Session], of_ended: Mapping[str, str], *, at_work: bool
 ) -> Iterator[Leftover]:
     """Checkouts that nothing uses. `at_work`: the running orchestrator uses those of no agent for checks."""
-    busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
-    owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
+    busy = {attempt.agent_id for session in unfinished for attempt in session.live.values()}
+    ours = {record.attempt.agent_id: session.id for session in unfinished for record in session.attempts.values()}
+    owners = {**of_ended, **ours}
     for path in checkouts:
         if path.name not in busy and (path.name in owners or not at_work):
             yield _build_leftover(LeftoverKind.CHECKOUT, path, owners.get(path.name, ""))
+
+
+def _find_spares(places: ProjectPaths, *, at_work: bool) -> Iterator[Leftover]:
+    folder = places.worktrees / SPARES
+    if folder.is_dir() and not at_work:
+        yield _build_leftover(LeftoverKind.SPARES, folder, "")
 
 
 def _build_leftover(kind: LeftoverKind, path: Path, session: str) -> Leftover:
@@ -93,9 +135,8 @@ def measure_size(path: Path) -> int:
         return 0
 
 
-def _list_logs(places: ProjectPaths, session: Session) -> Iterator[Path]:
-    audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
-    kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
+def _list_logs(places: ProjectPaths, session: str, agents: Sequence[str]) -> Iterator[Path]:
+    kept = (places.logs / session, places.session_config(session).parent, *map(places.audit, agents))
     return (path for path in kept if path.exists())
 
 
@@ -118,10 +159,13 @@ def _find_unmerged(repo: Repository, commits: Collection[str]) -> frozenset[str]
     return frozenset(listed.split()) & frozenset(commits)
 
 
-def remove_leftovers(repo: Repository, found: tuple[Leftover, ...]) -> None:
+def remove_leftovers(repo: Repository, found: Sequence[Leftover]) -> None:
+    """Remove all but sessions, which `forget_sessions` deletes last."""
     for leftover in found:
         if leftover.kind is LeftoverKind.CHECKOUT and leftover.path is not None:
             remove_checkout(leftover.path)
+        elif leftover.kind is LeftoverKind.SPARES and leftover.path is not None:
+            remove_tree(leftover.path)
         elif leftover.path is not None:
             try:
                 shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
@@ -130,3 +174,15 @@ def remove_leftovers(repo: Repository, found: tuple[Leftover, ...]) -> None:
     delete_refs(
         repo, [leftover.name for leftover in found if leftover.kind in (LeftoverKind.REF, LeftoverKind.UNMERGED)]
     )
+
+
+def forget_sessions(path: Path, found: Sequence[Leftover], *, at_work: bool) -> None:
+    """Delete sessions from the journal, after all else of them: killed before, the next cleanup finds them again."""
+    names = [each.session for each in found if each.kind is LeftoverKind.SESSION]
+    if not names:
+        return
+    with Journal.open(path) as journal:
+        for name in names:
+            journal.delete_session(name)
+        if not at_work:
+            journal.compact()

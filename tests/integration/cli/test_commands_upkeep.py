@@ -197,3 +197,49 @@ def test_an_unfinished_session_is_pointed_out(project: Path, capsys: pytest.Capt
     assert said.code == 0
     assert "unfinished" in said.out
     assert "blueflame resume" in said.out
+
+
+def test_old_sessions_are_deleted_with_all_that_belongs_to_them(
+    landed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = found_in(landed)["session"]
+    assert play(landed, capsys, {"session": ["stop"]}).code == 7
+    newer = found_in(landed)["session"]
+    refs = [ref for ref in kept_refs(landed) if newer in ref]
+    rehearsed = here(capsys, "cleanup", "--older-than", "1ms", "--dry-run", "--json").json
+    assert [each["name"] for each in rehearsed["removed"] if each["kind"] == "session"] == [name]
+    assert here(capsys, "cleanup", "--older-than", "90d", "--json").json["kept"] == []
+    assert [each["session"] for each in here(capsys, "sessions", "--json").json["sessions"]] == [newer, name]
+    assert here(capsys, "cleanup", "--older-than", "1ms").code == 0
+    assert [each["session"] for each in here(capsys, "sessions", "--json").json["sessions"]] == [newer]
+    state = landed / ".blueflame"
+    assert [path for path in (*state.glob("attempts/*"), *state.glob("logs/*")) if name in path.name] == []
+    assert kept_refs(landed) == refs
+    assert here(capsys, "resume", "--decisions-file", write(landed.parent / "да.yaml", YES)).code == 0
+
+
+def test_a_session_with_commits_on_no_branch_is_not_deleted_unless_they_are(
+    rejected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = found_in(rejected)["session"]
+    kept = here(capsys, "cleanup", "--older-than", "1ms", "--json").json["kept"]
+    assert {each["kind"] for each in kept} == {"unmerged ref", "session"}
+    assert found_in(rejected)["session"] == name
+    assert here(capsys, "cleanup", "--older-than", "1ms", "--drop-unmerged").code == 0
+    assert "there is no session yet" in here(capsys, "status").err
+
+
+def test_an_age_that_is_no_duration_is_refused(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = here(capsys, "cleanup", "--older-than", "a while")
+    assert said.code == 2
+    assert "duration" in said.err
+    assert found_in(landed)["outcome"] == "completed"
+
+
+def test_spare_checkouts_of_a_large_repository_are_removed(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spare = landed / ".trees" / ".spares" / "0123456789abcdef" / "one"
+    spare.mkdir(parents=True)
+    (spare / "file").write_text("x" * 100)
+    removed = here(capsys, "cleanup", "--json").json["removed"]
+    assert [each["bytes"] > 0 for each in removed if each["kind"] == "spare checkouts"] == [True]
+    assert not (landed / ".trees" / ".spares").exists()

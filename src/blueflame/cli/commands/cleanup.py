@@ -18,15 +18,38 @@ if TYPE_CHECKING:
     from blueflame.orchestrator.cleanup import Leftover
 
 
+class DurationParameter(click.ParamType[float]):
+    """A duration as in blueflame.yaml, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from blueflame.model.settings.fields import parse_duration
+
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command()
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing.")
 @click.option("--drop-unmerged", is_flag=True, help="Also delete attempts' commits that are on no branch.")
+@click.option(
+    "--older-than",
+    "age",
+    type=DurationParameter(),
+    default=0.0,
+    help="Also delete sessions that ended longer ago than this (90d, 12h) from the journal, with their logs.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="List every item instead of counts.")
 @config_option
 @json_option
-def cleanup(dry_run: bool, drop_unmerged: bool, verbose: bool, config: Path | None, as_json: bool) -> int:
+def cleanup(  # noqa: PLR0917 (its options)
+    dry_run: bool, drop_unmerged: bool, age: float, verbose: bool, config: Path | None, as_json: bool
+) -> int:
     """Remove checkouts, old logs and refs of ended sessions. Unmerged commits are kept without --drop-unmerged."""
-    from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
+    from blueflame.orchestrator.cleanup import choose_leftovers, find_leftovers, forget_sessions, remove_leftovers
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import open_journal
     from blueflame.system.clock import SystemClock
@@ -34,14 +57,20 @@ def cleanup(dry_run: bool, drop_unmerged: bool, verbose: bool, config: Path | No
 
     project = open_project(config) if dry_run else open_trusted_project(config, can_ask=not as_json)
     with open_journal(project) as journal:
-        age, at_work = project.settings.cleanup.log_max_age, read_lock_holder(project.state.lock) is not None
+        at_work = read_lock_holder(project.state.lock) is not None
         found = find_leftovers(
-            project.repo, project.paths, journal, now=SystemClock().now(), max_age=age, at_work=at_work
+            project.repo,
+            project.paths,
+            journal,
+            now=SystemClock().now(),
+            max_age=project.settings.cleanup.log_max_age,
+            at_work=at_work,
+            forget_after=age,
         )
-    goes = tuple(each for each in found if drop_unmerged or each.kind is not LeftoverKind.UNMERGED)
-    stays = tuple(each for each in found if each not in goes)
+    goes, stays = choose_leftovers(found, drop_unmerged=drop_unmerged)
     if not dry_run:
         remove_leftovers(project.repo, goes)
+        forget_sessions(project.state.journal, goes, at_work=at_work)
     if as_json:
         removed, kept = ([_build_leftover_json(each) for each in part] for part in (goes, stays))
         print_json({"removed": removed, "kept": kept, "dry_run": dry_run})
