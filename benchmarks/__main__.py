@@ -22,6 +22,7 @@ BENCHMARKS = (
     "gateway",
     "review",
     "landing",
+    "large_repository",
 )
 RESULTS = Path(__file__).parent / "results"
 
