@@ -88,11 +88,11 @@ def run_capped(
             _kill_after(child, timeout) as timed_out,
         ):
             if max_memory is not None:
-                _limit_memory(child.pid, max_memory)
+                limit_memory(child.pid, max_memory)
             assert child.stdout is not None
             out = child.stdout.read(max_bytes + 1)
             if truncated := len(out) > max_bytes:
-                _kill_group(child.pid)
+                kill_group(child.pid)
             child.wait()
             if timed_out.is_set():
                 raise _build_timeout_error(argv, cwd, timeout)
@@ -100,7 +100,7 @@ def run_capped(
             return ProcessResultBytes(child.returncode, out[:max_bytes], err.read(), truncated)
 
 
-def _limit_memory(pid: int, size: int) -> None:
+def limit_memory(pid: int, size: int) -> None:
     """Limit what a process allocates; files that it maps do not count. Only Linux can do it from outside."""
     if sys.platform == "linux":
         with suppress(ProcessLookupError):  # it has ended already
@@ -130,7 +130,7 @@ def start_detached(
     """
     _reap_detached()
     with _open_log(log) as sink, _open_input(stdin) as source:
-        child = _start_process(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
+        child = start_process(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
     child.returncode = 0  # Popen must neither wait for it nor warn about it
     _DETACHED_PIDS.add(child.pid)
     return child.pid
@@ -172,7 +172,7 @@ def _reap_detached() -> None:
             _DETACHED_PIDS.discard(pid)
 
 
-def _start_process(
+def start_process(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -207,10 +207,10 @@ def _run_child(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a child whose whole group is killed if the block raises, also on an interrupt."""
     with defer_interrupts() as let_in:
-        child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
+        child = start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
         with child, ExitStack() as undo:
             undo.callback(child.wait)  # Popen itself does not wait after an interrupt
-            undo.callback(_kill_group, child.pid)
+            undo.callback(kill_group, child.pid)
             let_in()
             yield child
             undo.pop_all()
@@ -223,7 +223,7 @@ def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[thre
     def kill() -> None:
         if child.poll() is None:
             timed_out.set()
-            _kill_group(child.pid)
+            kill_group(child.pid)
 
     timer = threading.Timer(seconds, kill)
     timer.daemon = True
@@ -235,7 +235,7 @@ def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[thre
         timer.join()
 
 
-def _kill_group(pgid: int) -> None:
+def kill_group(pgid: int) -> None:
     # PermissionError: on macOS, for a group of zombies
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pgid, signal.SIGKILL)
@@ -291,7 +291,7 @@ class BackgroundProcess:
     def kill_group(self) -> None:
         """Kill its whole group, if it still runs."""
         if self.is_running:
-            _kill_group(self.pid)
+            kill_group(self.pid)
             self._process.wait()
 
 
