@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from blueflame.checks.postcheck import check_result
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.repository import Repository, list_tree_files, open_repository
-from blueflame.git.results import NoResult, collect_result, list_changes, list_step_changes, read_diff
+from blueflame.git.results import NoResult, collect_result, list_changes, list_refs, list_step_changes, read_diff
 from blueflame.git.secret_scan import scan_result
-from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, list_notes, take_fingerprint
+from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings.permissions import PermissionSettings, SecretSettings, ValidationSettings
 from blueflame.model.verdict import Violation
@@ -170,9 +171,24 @@ def bench(root: Path, attack: Attack) -> Bench:
     return Bench(root=root, repo=open_repository(root / "мой repo", base_branch="main"), attack=attack)
 
 
-def untouched_since(repo: Repository, before: object) -> Sequence[Violation]:
+class Snapshot(NamedTuple):
+    """The main repository: what could run code, and all else that git reads."""
+
+    fingerprint: RepositoryFingerprint
+    files: Mapping[str, bytes]
+    refs: Mapping[str, str]
+
+
+def take_snapshot(repo: Repository) -> Snapshot:
+    names = ("HEAD", "config", "info/attributes", "info/exclude", "shallow")
+    places = {name: repo.common_dir / name for name in names}
+    files = {name: place.read_bytes() for name, place in places.items() if place.exists()}
+    refs = {name: sha for name, sha in list_refs(repo, "refs").items() if not name.startswith("refs/blueflame/")}
+    return Snapshot(take_fingerprint(repo), files, refs)
+
+
+def list_changes_since(repo: Repository, before: Snapshot) -> list[object]:
     """Return what changed of the main repository's branches and of files that could run code."""
-    assert isinstance(before, RepositoryFingerprint)
-    after = take_fingerprint(repo)
-    moved = [Violation(rule="moved", path=note) for note in list_notes(before, after)]
-    return (*find_tampering(before, after), *moved)
+    after = take_snapshot(repo)
+    changed = [part for part, other in zip(before[1:], after[1:], strict=True) if part != other]
+    return [*find_tampering(before.fingerprint, after.fingerprint), *changed]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import results
-from blueflame.git.tripwire import take_fingerprint
 from blueflame.git.untrusted.disarm import disarm_checkout
 from escape.attack import Attack, Poison
-from escape.judging import bench, untouched_since
+from escape.judging import bench, list_changes_since, take_snapshot
 from escape.poisons import FSCK
 from escape.table import behind
 
@@ -45,7 +44,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     assert isinstance(attack.deed, Poison)
     at = bench(repo.parent, attack)
     at.prepare()
-    before = take_fingerprint(at.repo)
+    before = take_snapshot(at.repo)
     with no_longer_than(PATIENCE):
         judged = at.judge()
         disarm_checkout(at.repo, at.checkout)
@@ -53,7 +52,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     assert {Path(top) for top in tops if top} <= {at.checkout, *(at.checkout / "src").iterdir()}
     at.clear()
     assert not at.ran, "the agent's program was run outside of the box"
-    assert untouched_since(at.repo, before) == ()
+    assert list_changes_since(at.repo, before) == []
     assert not at.checkout.exists()
     assert (at.evil / "precious" / "file").read_text() == "keep\n"
     if attack.deed.takes is not None:

@@ -1,7 +1,7 @@
 """Compare our own repository before and after an attempt: no agent may change it.
 
-In the sandbox the repository does not exist, so this should never find a change. A violation is only what makes git run
-a program or read objects from elsewhere. The person may work meanwhile: a moved branch or an added remote is a note.
+In the sandbox the repository does not exist, so this should never find a change. Only what makes git run a program or
+read objects from elsewhere is compared: the person may work meanwhile, move a branch or add a remote.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from blueflame.model.errors import GitFailed
 from blueflame.model.verdict import Violation
 
 REPOSITORY_TOUCHED: Final = "repository_touched"
-STATE_REFS: Final = "refs/blueflame/"
 ABSENT: Final = "-"
 
 # Settings that make git start a program, read another file of settings, or connect to another address.
@@ -34,15 +33,13 @@ CODE_SETTINGS = re.compile(
     r"sendemail\..*|gui\..*|guitool\..*|man\..*|web\..*|instaweb\..*|gc\..*hook|receive\..*|safe\..*"
 )
 GUARDED_FILES = ("info/grafts", "objects/info/alternates", "objects/info/http-alternates")
-NOTED_FILES = ("info/attributes", "info/exclude", "shallow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFingerprint:
-    """Names of files, settings and refs, with digests of their content."""
+    """Names of files and settings, with digests of their content."""
 
     guarded: Mapping[str, str]
-    noted: Mapping[str, str]
 
 
 def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
@@ -55,28 +52,17 @@ def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
             **{name: _digest_file(repo.common_dir / name) for name in GUARDED_FILES},
             **{name: value for name, value in settings.items() if CODE_SETTINGS.fullmatch(name.partition(": ")[2])},
         }
-        noted = {
-            **{name: value for name, value in settings.items() if name not in guarded},
-            **{name: _digest_file(repo.common_dir / name) for name in NOTED_FILES},
-            "HEAD": _digest_file(repo.git_dir / "HEAD"),
-            **_digest_refs(repo),
-        }
     except OSError as e:
         raise GitFailed(f"cannot read {e.filename} to see whether it was changed: {e.strerror}") from e
-    return RepositoryFingerprint(guarded=guarded, noted=noted)
+    return RepositoryFingerprint(guarded=guarded)
 
 
 def find_tampering(before: RepositoryFingerprint, after: RepositoryFingerprint) -> tuple[Violation, ...]:
-    """Return the violations by name; `list_notes` has the rest."""
+    """Return the violations by name."""
     return tuple(
         Violation(rule=REPOSITORY_TOUCHED, path=name, detail=f"{what} while the agent ran; if this was you, try again")
         for name, what in _compare_digests(before.guarded, after.guarded)
     )
-
-
-def list_notes(before: RepositoryFingerprint, after: RepositoryFingerprint) -> tuple[str, ...]:
-    """List other changes: most likely the person's own work, or what we landed."""
-    return tuple(f"{name} was {what}" for name, what in _compare_digests(before.noted, after.noted))
 
 
 def _compare_digests(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -124,9 +110,3 @@ def _digest_settings(path: Path) -> dict[str, str]:
 @lru_cache(maxsize=4)
 def _list_settings(folder: Path, text: bytes) -> tuple[str, ...]:
     return split_nul(run_git(folder, "config", "--file", "-", "--no-includes", "-z", "--list", stdin=text))
-
-
-def _digest_refs(repo: Repository) -> dict[str, str]:
-    form = "--format=%(refname) %(objectname) %(symref)"
-    rows = (line.partition(" ") for line in run_git(repo.root, "for-each-ref", form).splitlines())
-    return {name: value for name, _, value in rows if not name.startswith(STATE_REFS)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.tripwire import find_tampering, list_notes, take_fingerprint
+from blueflame.git.tripwire import find_tampering, take_fingerprint
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
@@ -36,7 +36,6 @@ def append(path: Path, text: str) -> None:
 def test_without_a_change_nothing_is_reported(ours: Repository) -> None:
     hook(ours)
     assert find_tampering(take_fingerprint(ours), take_fingerprint(ours)) == ()
-    assert list_notes(take_fingerprint(ours), take_fingerprint(ours)) == ()
 
 
 TAMPERING: dict[str, tuple[str, Callable[[Repository], object]]] = {
@@ -105,27 +104,12 @@ def test_the_person_may_commit_branch_fetch_and_configure_meanwhile(ours: Reposi
     git(ours.root, "config", "remote.origin.url", "https://git.internal/a.git")
     git(ours.root, "pack-refs", "--all")
     append(ours.common_dir / "info" / "exclude", "x\n")
-    after = take_fingerprint(ours)
-    assert find_tampering(before, after) == ()
-    assert list_notes(before, after) == (
-        "HEAD was changed",
-        "config: remote.origin.url was added",
-        "config: user.name was added",
-        "info/exclude was changed",
-        "refs/heads/main was changed",
-        "refs/heads/мой-branch was added",
-        "refs/tags/v1 was added",
-    )
-
-
-def test_refs_of_ours_are_no_news(ours: Repository, git: Git) -> None:
-    before = take_fingerprint(ours)
-    git(ours.root, "update-ref", "refs/blueflame/attempts/x/y/1", ours.base_sha)
-    assert list_notes(before, take_fingerprint(ours)) == ()
+    assert find_tampering(before, take_fingerprint(ours)) == ()
 
 
 def test_a_value_that_holds_a_password_is_not_kept(ours: Repository, git: Git) -> None:
-    git(ours.root, "config", "remote.origin.url", "https://ada:hunter2@git.internal/a.git")
+    git(ours.root, "config", "remote.origin.proxy", "https://ada:hunter2@git.internal")
+    assert "remote.origin.proxy" in repr(take_fingerprint(ours))
     assert "hunter2" not in repr(take_fingerprint(ours))
 
 

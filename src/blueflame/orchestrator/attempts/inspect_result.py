@@ -182,8 +182,8 @@ def compare_fingerprint(context: SessionContext, attempt: Attempt) -> tuple[Viol
     if saved is None:  # an attempt of a version that saved none
         return ()
     try:
-        before = RepositoryFingerprint(**json.loads(saved))
-    except (ValueError, TypeError) as e:
+        before = RepositoryFingerprint(guarded=json.loads(saved)["guarded"])
+    except (ValueError, TypeError, KeyError) as e:
         place = f"{context.engine.locate(attempt.id)}/{FINGERPRINT_FILE}"
         raise GitFailed(f"{place} is damaged ({e}): the state of the repository before the attempt is unknown") from e
     return find_tampering(before, take_fingerprint(context.repo))
