@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from blueflame.checks.postcheck import check_result
 from blueflame.git.checkouts import make_checkout, remove_checkout
-from blueflame.git.repository import Repository, list_tree_files, open_repository
+from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import NoResult, collect_result, list_changes, list_refs, list_step_changes, read_diff
 from blueflame.git.secret_scan import scan_result
+from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings.permissions import PermissionSettings, SecretSettings, ValidationSettings

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from blueflame.checks.secrets.scan import AddedLine, Unscanned
-from blueflame.git.blobs import decode_in_all_ways, read_blob_sizes, read_blobs, split_batches
+from blueflame.git.batch import read_objects
+from blueflame.git.blobs import decode_in_all_ways, read_blob_sizes, split_batches
 from blueflame.git.repository import SUBMODULE_MODE, Repository
 from blueflame.git.steps import DiffEntry, Step, compare_trees, list_steps
 
@@ -69,7 +70,7 @@ def read_added_lines(
             reason = f"the result is too large to be searched for secrets: more than {most} to read"
             yield Unscanned(batch[0].path, reason)
             return
-        blobs = read_blobs(repo, wanted)
+        blobs = read_objects(repo, wanted)
         for file in fitting:
             yield from _list_added_lines(file, blobs)
 
@@ -88,11 +89,11 @@ def _find_added_files(repo: Repository, base: str, tip: str) -> tuple[_AddedFile
 
 def _compare_steps(repo: Repository, steps: Sequence[Step]) -> list[dict[str, _ChangedBlob]]:
     """Return for each step the files that differ, and from how many of its parents."""
-    pairs = [(number, parent, step.tree) for number, step in enumerate(steps) for parent in step.parents]
     compared: list[dict[str, _ChangedBlob]] = [{} for _ in steps]
-    for (number, *_), entries in zip(pairs, compare_trees(repo, [pair[1:] for pair in pairs]), strict=True):
-        for entry in entries:
-            _record_entry(entry, compared[number])
+    for step, changed in zip(steps, compared, strict=True):
+        for parent in step.parents:
+            for entry in compare_trees(repo, parent, step.tree):
+                _record_entry(entry, changed)
     return compared
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from blueflame.git.command import GIT_SETTING_ARGS, build_environment, build_git_error, run_git, split_nul
+from blueflame.git.batch import find_objects, read_objects
+from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
-from blueflame.system.process import ProcessResult, run_bytes
 
-GIT_TIMEOUT = 300.0
 MAX_FILE_BYTES = 16_000_000  # larger files are left out
 MAX_BATCH_BYTES = 16_000_000  # what is held in memory at once, unless one file is larger
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -70,35 +69,13 @@ def _detect_utf16(head: bytes) -> str:
 
 
 def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
-    if not shas:
-        return {}
-    lines = run_git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
     sizes: dict[str, int] = {}
-    for sha, line in zip(shas, lines.splitlines(), strict=True):
-        kind, _, size = line.partition(" ")
-        if kind != "blob":
-            raise GitFailed(f"object {sha} in {repo.root} is not the content of a file: git reports {line!r}")
-        sizes[sha] = int(size)
+    for sha, found in zip(shas, find_objects(repo, shas), strict=True):
+        if found is None or found.kind != "blob":
+            kind = found.kind if found else "missing"
+            raise GitFailed(f"object {sha} in {repo.root} is not the content of a file: git reports {kind!r}")
+        sizes[sha] = found.size
     return sizes
-
-
-def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
-    args = ("cat-file", "--batch=%(objectname)")
-    names = "".join(f"{sha}\n" for sha in sizes)
-    done = run_bytes(
-        "git", *GIT_SETTING_ARGS, *args, cwd=repo.root, env=build_environment(), stdin=names, timeout=GIT_TIMEOUT
-    )
-    if done.code:
-        raise build_git_error(repo.root, args, ProcessResult(done.code, "", done.err.decode("utf-8", "replace")))
-    blobs: dict[str, bytes] = {}
-    at = 0
-    for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break
-        start = at + len(sha) + 1
-        if done.out[at:start] != f"{sha}\n".encode():
-            raise GitFailed(f"git cat-file in {repo.root} did not return the content of {sha}")
-        blobs[sha] = done.out[start : start + size]
-        at = start + size + 1
-    return blobs
 
 
 def split_batches(items: Iterable[_Item], measure: Callable[[_Item], int]) -> Iterator[list[_Item]]:
@@ -128,5 +105,5 @@ def read_files_at(repo: Repository, sha: str, paths: Sequence[str]) -> dict[str,
         for blob, size in read_blob_sizes(repo, sorted(set(found.values()))).items()
         if size <= MAX_FILE_BYTES
     }
-    contents = read_blobs(repo, sizes) if sizes else {}
+    contents = read_objects(repo, sizes)
     return {path: contents[found[path]] for path in paths if found.get(path) in contents}

@@ -173,7 +173,7 @@ def build_identity_environment(repo: Path) -> dict[str, str]:
 
 def read_settings(repo: Path) -> Mapping[str, str]:
     """Return the identity, and what git found out about the file system; asked once until a file changes."""
-    return _read_settings(repo, tuple(map(_read_file_stamp, _list_settings_files(repo))))
+    return _read_settings(repo, tuple(map(read_file_stamp, _list_settings_files(repo))))
 
 
 def _list_settings_files(repo: Path) -> tuple[Path, ...]:
@@ -184,7 +184,7 @@ def _list_settings_files(repo: Path) -> tuple[Path, ...]:
     return (repo / ".git" / "config", repo / ".git", Path(chosen) if chosen else home / ".gitconfig", configured)
 
 
-def _read_file_stamp(place: Path) -> tuple[str, int, int]:
+def read_file_stamp(place: Path) -> tuple[str, int, int]:
     try:
         found = place.stat()
     except OSError:

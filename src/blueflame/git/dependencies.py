@@ -15,9 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from blueflame.git.checkouts import remove_tree
-from blueflame.git.command import remember_answers, run_git, split_nul, try_git
+from blueflame.git.command import remember_answers, split_nul, try_git
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.git.seed_checkout import ignore_paths
+from blueflame.git.trees import list_tree
 from blueflame.git.untrusted.branches import read_plain
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import run
@@ -46,8 +47,10 @@ def build_key(repo: Repository, commit: str, parts: Sequence[str]) -> str:
 
 @remember_answers(64)
 def _list_manifests(repo: Repository, commit: str) -> Sequence[str]:
-    lines = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", commit))
-    return tuple(line for line in lines if MANIFESTS.fullmatch(line.rpartition("\t")[2].rpartition("/")[2]))
+    files = list_tree(repo, commit).items()
+    return tuple(
+        f"{mode} blob {sha}\t{name}" for name, (mode, sha) in files if MANIFESTS.fullmatch(name.rpartition("/")[2])
+    )
 
 
 def is_accepted(repo: Repository, commit: str, base_branch: str) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blueflame.git.blobs import read_files_at
-from blueflame.git.repository import Repository, list_tree_files
+from blueflame.git.repository import Repository
+from blueflame.git.trees import list_tree_files
 from blueflame.paths.locks import LockPath, covers, fold_path
 
 MAX_FILES = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from blueflame.git.batch import find_objects
 from blueflame.git.command import build_git_error, build_identity_environment, remember_answers, run_git, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
@@ -57,7 +58,10 @@ def compute_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | Merg
 
 @remember_answers(1024)
 def find_tree(repo: Repository, sha: str) -> str:
-    return run_git(repo.root, "rev-parse", f"{sha}^{{tree}}").strip()
+    (found,) = find_objects(repo, (f"{sha}^{{tree}}",))
+    if found is None:
+        raise GitFailed(f"{sha} is not a commit in {repo.root}: its tree cannot be read")
+    return found.sha
 
 
 def create_commit(

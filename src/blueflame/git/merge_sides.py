@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from blueflame.checks.merge_losses import ChangedFile, FileVersions
-from blueflame.git.blobs import read_blob_sizes, read_blobs
-from blueflame.git.command import run_git, split_nul
+from blueflame.git.batch import read_objects
+from blueflame.git.blobs import read_blob_sizes
+from blueflame.git.command import run_git
+from blueflame.git.merge import find_tree
 from blueflame.git.repository import SUBMODULE_MODE, Repository
-from blueflame.git.steps import DIFF_TREE_ARGS, parse_raw_entry
+from blueflame.git.steps import compare_trees
 
 MAX_FILE_BYTES = 16_000_000  # a larger file is compared as a whole
 THE_BASE = "the base"
@@ -53,19 +55,15 @@ def read_changed_files(
     wanted = sorted({blob for pair in pairs for blob in _list_blobs(pair)})
     sizes = read_blob_sizes(repo, wanted)
     contents = (
-        read_blobs(repo, {blob: size for blob, size in sizes.items() if size <= MAX_FILE_BYTES}) if wanted else {}
+        read_objects(repo, {blob: size for blob, size in sizes.items() if size <= MAX_FILE_BYTES}) if wanted else {}
     )
     return tuple(_build_changed_file(pair, contents) for pair in pairs)
 
 
 def compare_blobs(repo: Repository, base: str, tip: str) -> dict[str, BlobChange]:
     """Return the changes by the new name of the file."""
-    parts = iter(
-        split_nul(run_git(repo.root, *DIFF_TREE_ARGS, "-z", "--raw", "--no-abbrev", base, tip, "--", timeout=300))
-    )
     found: dict[str, BlobChange] = {}
-    for head in parts:
-        entry = parse_raw_entry(head, parts)
+    for entry in compare_trees(repo, find_tree(repo, base), find_tree(repo, tip)):
         if SUBMODULE_MODE not in (entry.old_mode, entry.mode):
             before = None if entry.old_mode == ABSENT_MODE else entry.old_sha
             after = None if entry.mode == ABSENT_MODE else entry.sha

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import blueflame
+from blueflame.git.batch import find_objects
 from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
@@ -65,7 +67,7 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
         base_sha=base_sha,
         shallow=(places["common_dir"] / "shallow").is_file(),
         detached=head.code == 0 and head.out.strip() == "HEAD",
-        submodules=tuple(name for mode, name in _list_tree(root, base_sha) if mode == SUBMODULE_MODE),
+        submodules=_list_submodules(root, base_sha),
     )
 
 
@@ -140,8 +142,26 @@ def _read_loose_head(repo: Repository, branch: str) -> str | None:
     return text if OBJECT_ID.fullmatch(text) else None
 
 
+def list_tags(repo: Repository) -> dict[str, str]:
+    """Return name and object of every tag. The files are read as git does: a tag may move to packed-refs meanwhile."""
+    if (repo.common_dir / "reftable").is_dir():
+        lines = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags").split("\n")[:-1]
+        return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
+    files = (place for place in (repo.common_dir / "refs" / "tags").rglob("*") if place.is_file())
+    loose = {place.relative_to(repo.common_dir).as_posix(): _read_bytes_as_text(place).strip() for place in files}
+    rows = (line.partition(" ") for line in _read_bytes_as_text(repo.common_dir / "packed-refs").split("\n"))
+    tags = {**{name: sha for sha, _, name in rows if name.startswith("refs/tags/")}, **loose}
+    return {name: sha for name, sha in sorted(tags.items()) if OBJECT_ID.fullmatch(sha) and not name.endswith(".lock")}
+
+
+def find_ref(repo: Repository, ref: str) -> str | None:
+    """Return what a ref names, given its full name."""
+    (found,) = find_objects(repo, (ref,))
+    return found.sha if found else None
+
+
 def has_commit(repo: Repository, sha: str) -> bool:
-    return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
+    return not find_missing_commits(repo, (sha,))
 
 
 def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
@@ -150,7 +170,7 @@ def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
         probe = run_git(repo.root, "hash-object", "-w", "--stdin", stdin=os.urandom(16)).strip()
         run_git(repo.root, "update-ref", f"{ref}-probe", probe)
         run_git(repo.root, "update-ref", "-d", f"{ref}-probe")
-        return has_commit(repo, sha)
+        return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
     except (WorldError, OSError):
         return False
 
@@ -158,11 +178,8 @@ def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
 def find_missing_commits(repo: Repository, shas: Iterable[str]) -> frozenset[str]:
     """Return those that are not in the object store."""
     wanted = sorted(set(shas))
-    if not wanted:
-        return frozenset()
-    asked = "".join(f"{sha}^{{commit}}\n" for sha in wanted)
-    lines = run_git(repo.root, "cat-file", "--batch-check=%(objecttype)", stdin=asked, timeout=300).splitlines()
-    return frozenset(sha for sha, line in zip(wanted, lines, strict=True) if line != "commit")
+    found = find_objects(repo, [f"{sha}^{{commit}}" for sha in wanted])
+    return frozenset(sha for sha, commit in zip(wanted, found, strict=True) if commit is None)
 
 
 @remember_answers(256)
@@ -175,12 +192,7 @@ def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
     return done.code == 0
 
 
-def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
-    """Return every file of a commit, without submodules."""
-    return tuple(name for mode, name in _list_tree(repo.root, sha) if mode != SUBMODULE_MODE)
-
-
-@remember_answers(16)
+@lru_cache(maxsize=4)
 def list_subjects(repo: Repository, sha: str, most: int) -> tuple[str, ...]:
     """Return the first lines of the last commits, newest first, without merges and what agents committed."""
     lines = split_nul(run_git(repo.root, "log", "-z", "--no-merges", f"-{most}", "--format=%ce %s", sha, "--"))
@@ -261,10 +273,10 @@ def _ask_branch_head(root: Path, branch: str) -> str | None:
 
 
 @remember_answers(4)
-def _list_tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
+def _list_submodules(root: Path, sha: str) -> tuple[str, ...]:
     form = "--format=%(objectmode) %(path)"
     entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
-    return tuple((mode, name) for mode, _, name in (entry.partition(" ") for entry in entries))
+    return tuple(name for mode, _, name in (entry.partition(" ") for entry in entries) if mode == SUBMODULE_MODE)
 
 
 def read_own_commit() -> str:

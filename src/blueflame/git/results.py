@@ -8,29 +8,35 @@ when it is fetched.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.blobs import decode_text, is_binary, read_blob_sizes, read_blobs, split_batches
+from blueflame.git.batch import change_refs, find_objects, read_objects
+from blueflame.git.blobs import decode_text, is_binary, read_blob_sizes, split_batches
 from blueflame.git.checkouts import get_fetch_path
-from blueflame.git.command import remember_answers, run_git, run_git_capped, split_nul
-from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
+from blueflame.git.command import remember_answers, run_git, run_git_capped
+from blueflame.git.merge import find_tree
+from blueflame.git.repository import SUBMODULE_MODE, Repository, find_ref
 from blueflame.git.steps import (
+    COUNTED_ENTRIES,
     DIFF_TREE_ARGS,
+    MAX_LISTING_BYTES,
     DiffEntry,
+    build_listing_error,
     check_history,
     check_names,
     compare_trees,
+    list_differences,
     list_steps,
     parse_raw_entry,
     read_capped,
-    read_listing,
 )
 from blueflame.git.untrusted.branches import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
@@ -38,6 +44,7 @@ from blueflame.model.errors import GitFailed
 from blueflame.model.ids import is_session_id, is_task_id
 from blueflame.system.files import build_file_error
 
+AUTHOR_HEADER = re.compile(r"(?m)^author (.*>)")
 LINK_MODE = "120000"
 FILE_MODES = ("100644", "100755")
 MAX_PATH_LENGTH = 4096
@@ -79,7 +86,7 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
 
     A `ref` from before a crash is used: the checkout may have been removed since.
     """
-    tip = list_refs(repo, ref).get(ref)
+    tip = find_ref(repo, ref)
     shutil.rmtree(get_fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
     if tip is None:
         tip = read_branch_tip(checkout, branch)
@@ -88,37 +95,28 @@ def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, 
         if tip == base:
             return NoResult(reason=f"no commit was made on {branch}")
         _fetch_result(repo, checkout, tip=tip, base=base, ref=ref)
-    if (kind := run_git(repo.root, "cat-file", "-t", tip).strip()) != "commit":
+    (found,) = find_objects(repo, (tip,))
+    if found is None or found.kind != "commit":
+        kind = found.kind if found else "missing object"
         raise GitFailed(f"{branch} in {checkout} names a {kind}, not a commit")
-    if not is_ancestor(repo, base, tip):
-        raise GitFailed(
-            f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
-        )
     check_history(repo, base, tip)
     check_names(repo, base, tip)
     return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
 
 
-@remember_answers(32)
 def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """Return the commits of tip that base does not have, oldest first."""
-    form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject has a line break
-    out = read_listing(repo, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
-    headers = _read_headers(repo, base, tip)
-    return tuple(_parse_commit(entry, headers) for entry in out.split("\0") if entry)
-
-
-def _read_headers(repo: Repository, base: str, tip: str) -> dict[str, str]:
-    """Return what is before the message of each commit, not decoded by what it says about its encoding."""
-    out = read_listing(repo, "rev-list", "--header", "--encoding=none", f"{base}..{tip}", "--")
-    return {text[: text.index("\n")]: text.partition("\n\n")[0] for text in out.split("\0") if text}
+    shas = [step.commit for step in list_steps(repo, base, tip)[1:]]
+    found = find_objects(repo, shas)
+    if sum(each.size for each in found if each) > MAX_LISTING_BYTES:
+        raise build_listing_error("cat-file")
+    return tuple(_parse_commit(sha, data) for sha, data in read_objects(repo, shas).items())
 
 
 @remember_answers(16)
 def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
     """Return every path in which two commits differ, in git's order; renames with both names."""
-    args = (*DIFF_TREE_ARGS, "-z", "--raw", "--numstat", "--no-abbrev", base, tip, "--")
-    parts = iter(split_nul(read_listing(repo, *args)))
+    parts = iter(list_differences(repo, COUNTED_ENTRIES, find_tree(repo, base), find_tree(repo, tip)))
     entries: list[DiffEntry] = []
     counts: dict[str, LineCounts | None] = {}
     for part in parts:
@@ -135,7 +133,7 @@ def list_step_changes(repo: Repository, base: str, tip: str) -> dict[str, tuple[
     steps = list_steps(repo, base, tip)[1:]
     if len(steps) < 2:
         return {}
-    compared = compare_trees(repo, [(step.parents[0], step.tree) for step in steps])
+    compared = [compare_trees(repo, step.parents[0], step.tree) for step in steps]
     changes = iter(_build_changes(repo, [entry for entries in compared for entry in entries], {}))
     return {step.commit: tuple(islice(changes, len(entries))) for step, entries in zip(steps, compared, strict=True)}
 
@@ -151,7 +149,7 @@ def read_diff(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
 
 
 def set_ref(repo: Repository, ref: str, sha: str) -> None:
-    run_git(repo.root, "update-ref", "--no-deref", ref, sha)
+    change_refs(repo, (f"update {ref}\0{sha}\0\0",))
 
 
 def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
@@ -165,9 +163,9 @@ def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: s
 
 def delete_refs(repo: Repository, names: Iterable[str]) -> None:
     """Delete all of them or none; those that do not exist are fine."""
-    orders = "".join(f"delete {name}\0\0" for name in names)
+    orders = tuple(f"delete {name}\0\0" for name in names)
     if orders:
-        run_git(repo.root, "update-ref", "--no-deref", "--stdin", "-z", stdin=orders)
+        change_refs(repo, orders)
 
 
 def list_refs(repo: Repository, prefix: str) -> dict[str, str]:
@@ -238,15 +236,19 @@ def _build_fetch_source(repo: Repository, checkout: Path, tip: str, home: Path) 
         (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
 
 
-def _parse_commit(entry: str, headers: Mapping[str, str]) -> Commit:
-    sha, author, subject, message = _replace_undecodable(entry).split("\n", 3)
-    before = _replace_undecodable(headers[sha])
-    return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"), headers=before)
-
-
-def _replace_undecodable(text: str) -> str:
-    """Text, unlike paths, is only shown."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _parse_commit(sha: str, data: bytes) -> Commit:
+    """Read a commit as UTF-8, whatever it says about its encoding. The subject is the first paragraph, as in git."""
+    headers, _, message = data.decode("utf-8", "replace").partition("\n\n")
+    author = AUTHOR_HEADER.search(headers)
+    lines = [line.rstrip() for line in message.split("\n")]
+    subject = takewhile(bool, dropwhile(lambda line: not line, lines))
+    return Commit(
+        sha=sha,
+        author=author[1] if author else "",
+        subject=" ".join(subject),
+        message=message.rstrip("\n"),
+        headers=headers,
+    )
 
 
 class LineCounts(NamedTuple):
@@ -311,7 +313,7 @@ def _judge_contents(
     for pairs in split_batches(wanted, lambda pair: sum(sizes.get(sha, 0) for sha in pair)):
         small = {sha: sizes[sha] for pair in pairs for sha in pair if sha in sizes and sizes[sha] <= MAX_JUDGED_BYTES}
         left -= sum(small.values())
-        texts = read_blobs(repo, small) if small and left >= 0 else {}
+        texts = read_objects(repo, small) if small and left >= 0 else {}
         for old, new in pairs:
             text, counted = texts.get(new), wanted[old, new]
             if text is None:
@@ -331,5 +333,5 @@ def _count_lines(before: bytes, after: bytes) -> LineCounts:
 def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
     """Return the targets of links, except targets that are longer than a path can be."""
     short = {sha: size for sha, size in read_blob_sizes(repo, shas).items() if size <= MAX_PATH_LENGTH}
-    targets = read_blobs(repo, short) if short else {}
+    targets = read_objects(repo, short) if short else {}
     return {sha: target.decode("utf-8", "surrogateescape") for sha, target in targets.items()}

@@ -30,6 +30,7 @@ from blueflame.checks.secrets.scan import (
     scan_lines,
 )
 from blueflame.git.added_lines import read_added_lines
+from blueflame.git.batch import find_objects
 from blueflame.git.blobs import list_ways_to_read
 from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
@@ -118,9 +119,9 @@ def read_allow_list(repo: Repository, sha: str, name: str) -> SecretAllowList:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise UsageError(f"validation.secrets.allow_file is {name!r}; write a path in the repository")
-    found = split_nul(run_git(repo.root, "ls-tree", "-z", "--full-tree", "--long", sha, "--", str(path)))
-    if not found:
+    if find_objects(repo, (f"{sha}:{path}",)) == [None]:
         return SecretAllowList()
+    found = split_nul(run_git(repo.root, "ls-tree", "-z", "--full-tree", "--long", sha, "--", str(path)))
     mode, kind, blob, size = found[0].partition("\t")[0].split()
     if kind != "blob" or mode not in PLAIN_MODES or int(size) > MAX_ALLOW_FILE_BYTES:
         raise UsageError(f"{name} at {sha[:12]} is not a plain, small file; make it one, or remove it")

@@ -6,23 +6,27 @@ A result is made by an agent, so every listing is limited: eight tree objects ca
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
+from secrets import token_hex
 from typing import NamedTuple
 
+from blueflame.git.batch import ask, find_objects, read_objects
 from blueflame.git.command import remember_answers, run_git, run_git_capped, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
+from blueflame.system.piped_process import PipedProcess
 from blueflame.system.process import ProcessResultBytes
 
 GIT_TIMEOUT = 300.0
 MAX_COMMITS = 1000
+MAX_LINE, MAX_COMMIT_BYTES = 50, 1_000_000  # read one by one, without another process
 MAX_NAMES = 100_000  # for 300,000 files, git alone needs 20 s to count their lines
 MAX_LISTING_BYTES = 64_000_000
 DIFF_TREE_ARGS = (
     *("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none"),
 )
-HEADERS = re.compile(r"(?:[0-9a-f]+ [0-9a-f]+\n)+")
+ENTRIES = (*DIFF_TREE_ARGS, "--stdin", "-z", "--raw", "--no-abbrev")
+COUNTED_ENTRIES = (*ENTRIES, "--numstat")
 
 
 class DiffEntry(NamedTuple):
@@ -50,6 +54,8 @@ def check_history(repo: Repository, base: str, tip: str) -> None:
     """
     rows = _list_parents(repo, base, tip)
     own = {base, *(sha for sha, *_ in rows)}
+    if not any(base in parents for _, *parents in rows):
+        raise GitFailed(f"commit {tip[:12]} does not contain {base}, the commit it started from: history was rewritten")
     for sha, *parents in rows:
         foreign = next((parent for parent in parents if parent not in own), None)
         if foreign is not None:
@@ -71,9 +77,8 @@ def check_names(repo: Repository, base: str, tip: str) -> None:
 
     Only names are listed here: what they stand for is read later, file by file.
     """
-    pairs = "".join(f"{step.parents[0]} {step.tree}\n" for step in list_steps(repo, base, tip)[1:])
-    listed = read_listing(repo, "diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames", stdin=pairs)
-    if (names := listed.count("\0")) > MAX_NAMES:
+    steps = list_steps(repo, base, tip)[1:]
+    if (names := sum(len(compare_trees(repo, step.parents[0], step.tree)) for step in steps)) > MAX_NAMES:
         raise GitFailed(f"the result changes {names} files, commit by commit; at most {MAX_NAMES} can be checked")
 
 
@@ -89,39 +94,39 @@ def list_steps(repo: Repository, base: str, tip: str) -> tuple[Step, ...]:
     )
 
 
-def compare_trees(repo: Repository, pairs: Sequence[tuple[str, str]]) -> list[list[DiffEntry]]:
-    """Return for each pair of trees the entries that differ, renames detected."""
-    lines = "".join(f"{before} {after}\n" for before, after in pairs)
-    options = ("--stdin", "-r", "-M", "-z", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
-    parts = iter(split_nul(read_listing(repo, "diff-tree", *options, stdin=lines) + "\0"))
-    compared: list[list[DiffEntry]] = [[] for _ in pairs]
-    at = -1
-    for part in parts:  # the names of the pair come before its first entry, or alone if there is no entry
-        heads = HEADERS.match(part)
-        entry = part[heads.end() :] if heads else part
-        at += len(part[: len(part) - len(entry)].splitlines())
-        if entry:
-            compared[at].append(parse_raw_entry(entry, parts))
-    if at != len(pairs) - 1:
-        raise GitFailed(f"git diff-tree in {repo.root} compared {at + 1} of {len(pairs)} pairs")
-    return compared
+@remember_answers(16)
+def compare_trees(repo: Repository, before: str, after: str) -> tuple[DiffEntry, ...]:
+    """Return the entries in which two trees differ, renames detected."""
+    parts = iter(list_differences(repo, ENTRIES, before, after))
+    return tuple(parse_raw_entry(part, parts) for part in parts)
 
 
-def read_listing(repo: Repository, *args: str, stdin: str = "") -> str:
-    """Run a git command that lists what a result contains; raise GitFailed if there is too much of it."""
-    done = read_capped(repo, *args, max_bytes=MAX_LISTING_BYTES, stdin=stdin)
-    if done.truncated:
-        most = f"{MAX_LISTING_BYTES // 1_000_000} MB"
-        raise GitFailed(f"the result cannot be checked: git {args[0]} lists more than {most} of names or text")
-    return done.out.decode("utf-8", "surrogateescape")
+def list_differences(repo: Repository, args: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
+    """Return what `git diff-tree --stdin -z` lists for two trees; raise GitFailed if there is too much of it."""
+
+    def compare(git: PipedProcess) -> bytes:
+        end = f"end-{token_hex(16)}\n".encode()  # git repeats a line that names no object; no file can have this name
+        git.send(f"{before} {after}\n".encode() + end, timeout=GIT_TIMEOUT)
+        try:
+            return git.read_until(end, MAX_LISTING_BYTES)
+        except OverflowError:
+            raise build_listing_error("diff-tree") from None
+
+    heading, _, listed = ask(repo, args, compare).decode("utf-8", "surrogateescape").partition("\n")
+    if heading != f"{before} {after}":
+        raise GitFailed(f"git diff-tree in {repo.root} did not compare {before} with {after}: one of them is no tree")
+    return split_nul(listed)
 
 
-def read_capped(repo: Repository, *args: str, max_bytes: int, stdin: str = "") -> ProcessResultBytes:
+def build_listing_error(command: str) -> GitFailed:
+    most = f"{MAX_LISTING_BYTES // 1_000_000} MB"
+    return GitFailed(f"the result cannot be checked: git {command} lists more than {most} of names or text")
+
+
+def read_capped(repo: Repository, *args: str, max_bytes: int) -> ProcessResultBytes:
     """Run git outside the work tree: its .gitattributes decide what git takes for binary, and agents can write them."""
     place = repo.common_dir
-    return run_git_capped(
-        place, f"--git-dir={place}", *args, max_bytes=max_bytes, stdin=stdin.encode(), timeout=GIT_TIMEOUT
-    )
+    return run_git_capped(place, f"--git-dir={place}", *args, max_bytes=max_bytes, timeout=GIT_TIMEOUT)
 
 
 def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:
@@ -136,6 +141,8 @@ def parse_raw_entry(head: str, rest: Iterator[str]) -> DiffEntry:
 @remember_answers(32)
 def _list_parents(repo: Repository, base: str, tip: str) -> Sequence[Sequence[str]]:
     """Return each commit of the result with its parents, oldest first."""
+    if (line := _walk_line(repo, base, tip)) is not None:
+        return line
     args = (
         "rev-list",
         "--reverse",
@@ -151,12 +158,31 @@ def _list_parents(repo: Repository, base: str, tip: str) -> Sequence[Sequence[st
     return rows
 
 
+def _walk_line(repo: Repository, base: str, tip: str) -> Sequence[Sequence[str]] | None:
+    """Return the commits of a short line that ends at the base, as most results are; None for any other history."""
+    rows: list[tuple[str, str]] = []
+    sha = tip
+    while sha != base:
+        parents = _read_parents(repo, sha)
+        if len(parents) != 1 or len(rows) == MAX_LINE:
+            return None
+        rows.append((sha, parents[0]))
+        sha = parents[0]
+    return rows[::-1]
+
+
+def _read_parents(repo: Repository, sha: str) -> list[str]:
+    """Return the parents of a commit; none of a commit so large that it is not read for them."""
+    (found,) = find_objects(repo, (sha,))
+    if found is None or found.kind != "commit" or found.size > MAX_COMMIT_BYTES:
+        return []
+    headers = read_objects(repo, (found.sha,))[found.sha].partition(b"\n\n")[0]
+    return [line[7:].decode("ascii", "replace") for line in headers.split(b"\n") if line.startswith(b"parent ")]
+
+
 def _find_trees(repo: Repository, commits: Sequence[str]) -> dict[str, str]:
-    names = "".join(f"{sha}^{{tree}}\n" for sha in commits)
-    lines = run_git(repo.root, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=names).splitlines()
-    trees = {
-        sha: line.removesuffix(" tree") for sha, line in zip(commits, lines, strict=True) if line.endswith(" tree")
-    }
+    found = find_objects(repo, [f"{sha}^{{tree}}" for sha in commits])
+    trees = {sha: tree.sha for sha, tree in zip(commits, found, strict=True) if tree is not None}
     for sha in commits:
         if sha not in trees:
             raise GitFailed(f"what commit {sha} adds cannot be checked: it is not in {repo.root}")

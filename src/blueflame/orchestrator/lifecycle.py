@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
+from blueflame.git.batch import close_idle
 from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
 from blueflame.journal.journal import Journal
@@ -214,12 +215,15 @@ async def execute_session(
         missing=missing,
         degraded=await asyncio.to_thread(describe_degraded, context.settings.sandbox.level),
     )
-    async with run_observers(context, journal, session, warn) as ours:
-        loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
-        if stop:
-            loop.stop(stop)
-        with _handle_signals(loop, warn):
-            await loop.run(started)
+    try:
+        async with run_observers(context, journal, session, warn) as ours:
+            loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
+            if stop:
+                loop.stop(stop)
+            with _handle_signals(loop, warn):
+                await loop.run(started)
+    finally:
+        close_idle()
     return session
 
 

@@ -15,7 +15,8 @@ from blueflame.git.merge import (
     compute_merge,
     create_commit,
 )
-from blueflame.git.repository import Repository, is_ancestor, list_tree_files, open_repository, read_branch_head
+from blueflame.git.repository import Repository, is_ancestor, open_repository, read_branch_head
+from blueflame.git.trees import list_tree_files
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]

@@ -18,11 +18,11 @@ from blueflame.git.repository import (
     find_dirty_paths,
     has_commit,
     is_ancestor,
-    list_tree_files,
     measure_tree,
     open_repository,
     read_branch_head,
 )
+from blueflame.git.trees import list_tree_files
 from blueflame.model.errors import GitFailed, Refused
 
 Git = Callable[..., str]

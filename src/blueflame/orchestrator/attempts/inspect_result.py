@@ -12,9 +12,10 @@ from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_lefto
 from blueflame.checks.postcheck import check_result
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
-from blueflame.git.repository import is_usable, list_tree_files
+from blueflame.git.repository import is_usable
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
 from blueflame.git.secret_scan import scan_result
+from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.git.untrusted.status import parse_status
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending

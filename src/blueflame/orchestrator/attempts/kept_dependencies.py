@@ -34,7 +34,7 @@ def restore_kept(context: SessionContext, checkout: Path, home: Path, commit: st
 def keep_installed(context: SessionContext, checkout: Path, commit: str, base_branch: str) -> None:
     """Keep what a setup and checks installed in a scratch checkout of an accepted commit, which is removed next."""
     store = _find_store(context, checkout, commit)
-    if store is None or not is_accepted(context.repo, commit, base_branch):
+    if store is None or store.exists() or not is_accepted(context.repo, commit, base_branch):
         return
     rebuilt = {folder for command, folder in REBUILT.items() if command in "\n".join(context.settings.worktree.setup)}
     keep_dependencies(store, context.repo.root, checkout, get_home_path(checkout), rebuilt=rebuilt)

@@ -12,7 +12,8 @@ from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
-from blueflame.git.results import list_refs, set_ref
+from blueflame.git.repository import find_ref
+from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
@@ -175,8 +176,7 @@ async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
 
 
 def _read_base(context: SessionContext, attempt: Attempt) -> str | None:
-    ref = get_base_ref(attempt)
-    return list_refs(context.repo, ref).get(ref)
+    return find_ref(context.repo, get_base_ref(attempt))
 
 
 def _prepare_checkout(

@@ -12,7 +12,7 @@ from typing import Any
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.runtime import AgentLaunch
 from blueflame.git.checkouts import get_home_path
-from blueflame.git.repository import list_tree_files
+from blueflame.git.trees import list_tree_files
 from blueflame.git.untrusted.status import build_status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy

@@ -13,7 +13,8 @@ from blueflame.checks.dependencies import find_new_dependencies, is_manifest
 from blueflame.checks.risks import RiskInputs, find_risks
 from blueflame.checks.runner_files import changes_runner, find_weaker_settings, is_runner_file
 from blueflame.checks.weakened_tests import SourceVersions, find_weakened_tests
-from blueflame.git.blobs import read_blob_sizes, read_blobs
+from blueflame.git.batch import read_objects
+from blueflame.git.blobs import read_blob_sizes
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
 from blueflame.model.changes import Change, Risk, Weakening
@@ -90,7 +91,7 @@ def _read_texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, li
             unread.append(path)
         else:
             fitting[path], left = pair, left - sum(need)
-    blobs = read_blobs(repo, {sha: sizes[sha] for pair in fitting.values() for sha in pair if sha})
+    blobs = read_objects(repo, {sha: sizes[sha] for pair in fitting.values() for sha in pair if sha})
     return {path: (_decode_blob(blobs, old), _decode_blob(blobs, new)) for path, (old, new) in fitting.items()}, unread
 
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
-from blueflame.git.blobs import read_blob_sizes, read_blobs
+from blueflame.git.batch import read_objects
+from blueflame.git.blobs import read_blob_sizes
 from blueflame.git.untrusted.live_changes import MAX_FILE_BYTES, IgnoreCache, LiveChange, LiveCheckout
 from blueflame.model.attempt import WORKER
 from blueflame.model.errors import WorldError
@@ -97,7 +98,7 @@ class OverlapMonitor:
         with suppress(WorldError):
             sizes = read_blob_sizes(self._context().repo, sorted(blobs))
             small = {sha: size for sha, size in sizes.items() if size <= MAX_FILE_BYTES}
-            read = read_blobs(self._context().repo, small) if small else {}
+            read = read_objects(self._context().repo, small) if small else {}
             return {sha: data.decode("utf-8", "replace") for sha, data in read.items()}
         return {}
 

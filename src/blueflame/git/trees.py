@@ -1,0 +1,44 @@
+"""The files of a commit. Those of the base are listed by git; of any other commit only the difference is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from blueflame.git.command import remember_answers, run_git, split_nul
+from blueflame.git.merge import find_tree
+from blueflame.git.repository import SUBMODULE_MODE, Repository
+from blueflame.git.steps import compare_trees
+from blueflame.model.errors import GitFailed
+
+
+class TreeEntry(NamedTuple):
+    mode: str
+    sha: str
+
+
+def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
+    """Return every file of a commit, without submodules."""
+    return tuple(name for name, entry in list_tree(repo, sha).items() if entry.mode != SUBMODULE_MODE)
+
+
+@remember_answers(4)
+def list_tree(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:
+    """Return every entry of a commit that is not a folder, by its path."""
+    if sha != repo.base_sha:
+        with suppress(GitFailed):  # the base may be gone, or differ in too much
+            return _change_base(repo, sha)
+    form = "--format=%(objectmode) %(objectname) %(path)"
+    listed = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
+    return {path: TreeEntry(mode, blob) for mode, blob, path in (line.split(" ", 2) for line in listed)}
+
+
+def _change_base(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:
+    entries = dict(list_tree(repo, repo.base_sha))
+    changed = compare_trees(repo, find_tree(repo, repo.base_sha), find_tree(repo, sha))
+    for entry in changed:
+        if entry.status in "DR":
+            entries.pop(entry.old_path or entry.path, None)
+    entries |= {entry.path: TreeEntry(entry.mode, entry.sha) for entry in changed if entry.status != "D"}
+    return dict(sorted(entries.items()))
