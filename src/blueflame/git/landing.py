@@ -22,7 +22,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from blueflame.git.command import OBJECT_ID, build_git_error, run_git, split_nul, try_git
+from blueflame.git.merge import find_tree
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
+from blueflame.git.steps import compare_trees
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import ProcessResult
 
@@ -65,16 +67,19 @@ def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Adva
         found = read_branch_head(repo, branch)
         if found != old or old == new:
             return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
-    obstacles = (_find_obstacle(checkout, old=old, new=new) for checkout in checkouts)
+    staged = {checkout: _list_changed_files(checkout) for checkout in checkouts}
+    obstacles = (_find_obstacle(repo, checkout, files, old=old, new=new) for checkout, files in staged.items())
     obstacle = _find_rebase(repo, branch) or next(filter(None, obstacles), None)
     if obstacle is not None:
         return obstacle
     updated: list[Path] = []
     try:
-        for checkout in checkouts:
-            if not _is_index_at(checkout, new):
-                updated.append(checkout)
-                _update_checkout(checkout, old, new)
+        for checkout in (each for each, files in staged.items() if not files):  # the others are at `new` already
+            updated.append(checkout)
+            objection = _update_checkout(checkout, old, new)
+            if objection is not None:
+                _restore_checkouts(updated, old=old, new=new)
+                return objection
         outcome = _swap_branch(repo, branch, old=old, new=new, within=checkouts[0] if checkouts else repo.root)
     except GitFailed:
         _restore_checkouts(updated, old=old, new=new)
@@ -98,11 +103,19 @@ def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: P
     return None if is_ancestor(repo, new, found) else Moved(found)
 
 
-def _update_checkout(checkout: Path, old: str, new: str) -> None:
+def _update_checkout(checkout: Path, old: str, new: str) -> Dirty | None:
+    """Update index and files, or return why git refuses: it checks all of them before it changes the first."""
     args = ("read-tree", "-m", "-u", old, new)
     done = _try_with_index(checkout, *args)
-    if done.code:
-        raise build_git_error(checkout, args, done)
+    if done.code == 0:
+        return None
+    if INDEX_LOCKED.search(done.err):
+        return Dirty(
+            (), f"another git is at work in {checkout}: its index is locked; wait for it, or remove index.lock"
+        )
+    if "overwritten" in done.err or "not uptodate" in done.err:
+        return Dirty((), f"{checkout} cannot be updated: {done.err.strip()[-500:]}")
+    raise build_git_error(checkout, args, done)
 
 
 def _try_with_index(checkout: Path, *args: str) -> ProcessResult:
@@ -121,38 +134,33 @@ def _restore_checkouts(updated: list[Path], *, old: str, new: str) -> None:
             _update_checkout(checkout, new, old)
 
 
-def _find_obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
+def _list_changed_files(checkout: Path) -> tuple[str, ...]:
+    """Return what `git status` lists of tracked files. It may refresh the index, as the person's own would: read-tree
+    relies on that."""
+    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
+    return split_nul(run_git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
+
+
+def _find_obstacle(repo: Repository, checkout: Path, changed: tuple[str, ...], *, old: str, new: str) -> Dirty | None:
     """Return why this checkout cannot be updated, or None."""
-    inside = Path(run_git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
+    inside = _find_git_folder(checkout)
     under_way = sorted({what for name, what in OPERATION_FILES.items() if (inside / name).exists()})
     if under_way:
         return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first")
-    # Tracked files only. This may refresh the index, as the person's own `git status` would: read-tree relies on it.
-    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
-    entries = split_nul(run_git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
-    if entries:
-        ours = all(entry[1] == " " for entry in entries) and _is_index_at(checkout, new)
+    if changed:
+        ours = all(entry[1] == " " for entry in changed) and _is_index_at(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
-        return None if ours else Dirty(tuple(sorted(entry[3:] for entry in entries)), reason)
-    in_the_way = _find_blocking_files(checkout, old, new)
+        return None if ours else Dirty(tuple(sorted(entry[3:] for entry in changed)), reason)
+    in_the_way = _find_blocking_files(repo, checkout, old, new)
     if in_the_way:
         return Dirty(in_the_way, f"files in {checkout} are where new ones must go; move them elsewhere first")
-    return _find_git_objection(checkout, old, new)
+    return None
 
 
-def _find_git_objection(checkout: Path, old: str, new: str) -> Dirty | None:
-    """Return why git itself refuses, by a dry run."""
-    args = ("read-tree", "-m", "-u", "-n", old, new)
-    tried = _try_with_index(checkout, *args)
-    if tried.code == 0:
-        return None
-    if INDEX_LOCKED.search(tried.err):
-        return Dirty(
-            (), f"another git is at work in {checkout}: its index is locked; wait for it, or remove index.lock"
-        )
-    if "overwritten" in tried.err or "not uptodate" in tried.err:
-        return Dirty((), f"{checkout} cannot be updated: {tried.err.strip()[-500:]}")
-    raise build_git_error(checkout, args, tried)
+def _find_git_folder(checkout: Path) -> Path:
+    """Return its `.git` folder; in a linked work tree that is a file, so git is asked."""
+    inside = checkout / ".git"
+    return inside if inside.is_dir() else Path(run_git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
 
 
 def _is_index_at(checkout: Path, sha: str) -> bool:
@@ -163,15 +171,13 @@ def _is_index_at(checkout: Path, sha: str) -> bool:
     return done.code == 0
 
 
-def _find_blocking_files(checkout: Path, old: str, new: str) -> tuple[str, ...]:
+def _find_blocking_files(repo: Repository, checkout: Path, old: str, new: str) -> tuple[str, ...]:
     """Return untracked files where new files must go. Git itself would overwrite them if they are ignored."""
-    listed = split_nul(
-        run_git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new, timeout=300)
-    )
-    named = tuple(zip(listed[::2], listed[1::2], strict=True))
+    entries = compare_trees(repo, find_tree(repo, old), find_tree(repo, new))
     # casefold: on a case-insensitive file system a file renamed from A to a does not block itself
-    going = frozenset(path.casefold() for status, path in named if status != "A")
-    blocks = (block for status, path in named if status == "A" for block in _list_blocking_paths(checkout, path))
+    going = frozenset((entry.old_path or entry.path).casefold() for entry in entries if entry.status != "A")
+    coming = (entry.path for entry in entries if entry.status == "A" or entry.old_path)
+    blocks = (block for path in coming for block in _list_blocking_paths(checkout, path))
     return tuple(sorted({block for block in blocks if block.casefold() not in going}))
 
 
