@@ -17,11 +17,12 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from blueflame.git.command import find_identity, read_settings, run_git
 from blueflame.git.filters import build_unfiltered_args
-from blueflame.git.repository import Repository
+from blueflame.git.repository import Repository, list_tags
 from blueflame.git.spares.index_file import count_entries
 from blueflame.git.spares.store import (
     MIN_FILES,
@@ -39,6 +40,7 @@ from blueflame.system.files import build_file_error
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
+FEW = 20  # files
 CHECKOUT_TIMEOUT = 1800.0  # a very large tree on a slow disk
 WRITE_SETTINGS = ("-c", "checkout.workers=0", "-c", "index.version=2", "-c", "core.splitIndex=false")
 COARSE_CLOCK, MAX_TICK_WAITS = 5, 50  # Linux: CLOCK_REALTIME_COARSE, by which file systems stamp inodes
@@ -171,25 +173,22 @@ def remove_checkout(path: Path) -> None:
             )
         return
     _write_record(path, replace(record, ready=False))
-    _remove_aside(path)
-    remove_tree(get_fetch_path(path))
-    remove_tree(get_home_path(path))
+    remove_tree(_move_aside(path), get_fetch_path(path), get_home_path(path))
     get_index_path(path).unlink(missing_ok=True)
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
     get_record_path(path).unlink(missing_ok=True)
 
 
-def _remove_aside(path: Path) -> None:
-    """Rename it first: no one takes a folder that is half removed for a checkout."""
+def _move_aside(path: Path) -> Path:
+    """Rename it before it is removed: no one takes a folder that is half removed for a checkout."""
     aside = _get_aside_path(path)
     remove_tree(aside)  # of a removal that was interrupted
     try:
-        path.rename(aside)
-    except FileNotFoundError:
-        return
+        with suppress(FileNotFoundError):
+            path.rename(aside)
     except OSError as e:
         raise build_file_error("remove", path, e) from e
-    remove_tree(aside)
+    return aside
 
 
 def list_checkouts(folder: Path) -> tuple[Path, ...]:
@@ -223,7 +222,7 @@ def get_home_path(path: Path) -> Path:
 
 
 def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
-    tags = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")  # many builds read them
+    tags = "".join(f"{sha} {name}\n" for name, sha in list_tags(repo).items())  # many builds read them
     inside = path / ".git"
     try:
         for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
@@ -301,14 +300,32 @@ def _get_draft_path(record: Path) -> Path:
     return record.with_name(f"{record.name}.draft")
 
 
-def remove_tree(path: Path) -> None:
+def _remove_few(path: Path) -> bool:
+    """Remove a folder of few files, as most are of those that we make ourselves, without another process."""
+    try:
+        if path.is_symlink():
+            return False
+        with os.scandir(path) as entries:
+            found = list(islice(entries, FEW + 1))
+        if len(found) > FEW or any(entry.is_dir(follow_symlinks=False) for entry in found):
+            return False
+        for entry in found:
+            (path / entry.name).unlink()
+        path.rmdir()
+    except OSError:  # not a folder, or not an empty one now
+        return False
+    return True
+
+
+def remove_tree(*paths: Path) -> None:
     """Remove with rm, which can remove folders a thousand deep; Python needs as many open files for them."""
-    if not path.is_symlink() and not path.exists():
+    present = [path for path in paths if os.path.lexists(path) and not _remove_few(path)]
+    names = [str(path) for path in present]
+    if not present or run("rm", "-rf", "--", *names, cwd=present[0].parent, timeout=CHECKOUT_TIMEOUT).code == 0:
         return
-    if run("rm", "-rf", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT).code == 0:
-        return
-    if not path.is_symlink():  # an agent may leave folders without permissions; -R does not follow links
-        run("chmod", "-R", "u+rwx", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT)
-    done = run("rm", "-rf", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT)
+    for path in present:
+        if path.is_dir() and not path.is_symlink():  # an agent may leave folders without permissions
+            run("chmod", "-R", "u+rwx", "--", str(path), cwd=path.parent, timeout=CHECKOUT_TIMEOUT)
+    done = run("rm", "-rf", "--", *names, cwd=present[0].parent, timeout=CHECKOUT_TIMEOUT)
     if done.code:
-        raise WorldError(f"cannot remove {path}: {done.err.strip()[-500:]}; remove it yourself")
+        raise WorldError(f"cannot remove {', '.join(names)}: {done.err.strip()[-500:]}; remove it yourself")
