@@ -19,7 +19,7 @@ AGENT = "agent"
 class CommitRules:
     """How the commits that land are worded, and whose they are."""
 
-    read_style: Callable[[str], CommitStyle] = lambda _base: PLAIN_STYLE  # of the history of a commit
+    read_style: Callable[[], CommitStyle] = lambda: PLAIN_STYLE
     pattern: str = ""
     agent: str = "trailer"
     author: Mapping[str, str] = field(default_factory=dict)  # as git's variables; none: the person's
@@ -28,13 +28,14 @@ class CommitRules:
 DEFAULT_RULES = CommitRules()
 
 
-def read_commit_style(repo: Repository, sha: str, settings: Settings) -> CommitStyle:
+def read_commit_style(repo: Repository, settings: Settings) -> CommitStyle:
+    """The style that is configured, or that of the history before the session: not of what it has landed itself."""
     match settings.commits.style:
         case "plain":
             return PLAIN_STYLE
         case "conventional":
             return CommitStyle(kind=CONVENTIONAL, capital=False)
-    return detect_commit_style(list_subjects(repo, sha, MAX_SUBJECTS))
+    return detect_commit_style(list_subjects(repo, repo.base_sha, MAX_SUBJECTS))
 
 
 def find_author(repo: Repository, settings: Settings) -> dict[str, str]:
@@ -48,7 +49,7 @@ def find_author(repo: Repository, settings: Settings) -> dict[str, str]:
 
 def build_commit_rules(repo: Repository, settings: Settings) -> CommitRules:
     return CommitRules(
-        read_style=lambda base: read_commit_style(repo, base, settings),
+        read_style=lambda: read_commit_style(repo, settings),
         pattern=settings.validation.commit_format.pattern,
         agent=settings.commits.agent,
         author=find_author(repo, settings),

@@ -70,7 +70,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         blocked_paths=session.limits.blocked_paths,
         commit_pattern=settings.validation.commit_format.pattern,
         commit_example=settings.validation.commit_format.example,
-        commit_subjects=read_commit_style(context.repo, session.base_sha, context.settings).examples,
+        commit_subjects=read_commit_style(context.repo, context.settings).examples,
         instructions=gather_instructions(context, session, [split_path(path) for path in conflict.paths]),
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),

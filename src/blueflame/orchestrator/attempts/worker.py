@@ -80,7 +80,7 @@ def build_worker_prompt(
         enforce_scope=rules.file_scope.enforce,
         commit_pattern=rules.commit_format.pattern,
         commit_example=rules.commit_format.example,
-        commit_subjects=read_commit_style(context.repo, session.base_sha, context.settings).examples,
+        commit_subjects=read_commit_style(context.repo, context.settings).examples,
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),
         skills=list_role_skills(context.settings, attempt.role),

@@ -140,7 +140,7 @@ def _format_subject(inputs: MergeInputs) -> str:
     written = _read_subject(inputs, changeset.tasks[0])
     locks = [lock for name in changeset.tasks for lock in inputs.session.tasks[name].task.file_locks]
     subject = format_subject(
-        rules.read_style(inputs.base),
+        rules.read_style(),
         title,
         written=written,
         scope=_find_component(locks),
