@@ -1,4 +1,7 @@
-"""What Blue Flame is measured by. `python -m benchmarks` runs all; nothing here is a timed test."""
+"""What Blue Flame is measured by. `python -m benchmarks` runs all; nothing here is a timed test.
+
+Each module has `run`, and in `SMALL` what its sizes are with `--small`: enough to see that it still works.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""`python -m benchmarks [NAME ...]`: run the benchmarks, print a table, keep the figures in benchmarks/results/."""
+"""`python -m benchmarks [--small] [NAME ...]`: run the benchmarks, print a table, keep it in benchmarks/results/.
+
+With `--small` they are over in seconds and nothing is kept: the figures mean nothing then.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -27,15 +30,20 @@ BENCHMARKS = (
 RESULTS = Path(__file__).parent / "results"
 
 
-def main(names: Iterable[str]) -> int:
-    wanted = tuple(names) or BENCHMARKS
+def main(arguments: Sequence[str]) -> int:
+    small = "--small" in arguments
+    wanted = [each for each in arguments if each != "--small"] or BENCHMARKS
     unknown = [name for name in wanted if name not in BENCHMARKS]
     if unknown:
         print(f"benchmarks: no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
         return 2
     for name in wanted:
-        report: Report = import_module(f"benchmarks.{name}").run()
-        save_report(report)
+        module = import_module(f"benchmarks.{name}")
+        if small:
+            vars(module).update(module.SMALL)
+        report: Report = module.run()
+        if not small:
+            save_report(report)
         print(format_table(report))
     return 0
 

@@ -24,6 +24,7 @@ AIMS = {100: 200.0, 1_000: 1_000.0, 10_000: 5_000.0}  # microseconds
 SLOTS = 8
 EVENTS = 20_000  # small plans are played over and over, so that all are measured equally long
 TASKS_PER_GROUP = 5
+SMALL = {"SIZES": (100,), "EVENTS": 2_000}
 FAILS, REFUSED, REVIEW = 0.05, 0.05, 0.15  # of the attempts, of the reviews, of the time that the work took
 
 

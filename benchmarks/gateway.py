@@ -20,6 +20,7 @@ from benchmarks import Figure, Report
 ROUNDS = 200
 LONG_ROUNDS = 5
 EVENTS = 20_000
+SMALL = {"ROUNDS": 2, "LONG_ROUNDS": 1, "EVENTS": 100}
 TOKEN = "bf-benchmark-token"
 SOURCE = str(Path(blueflame.__file__).parents[1])
 BODY = json.dumps({"model": "claude-test", "stream": True, "messages": ["x" * 50_000]}).encode()  # as an agent's are

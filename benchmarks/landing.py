@@ -28,7 +28,8 @@ from blueflame.session.state import Session
 BRANCHES = 100
 FILES = 300
 ROUNDS = 2
-TARGET = 2.0
+SMALL = {"BRANCHES": 2, "FILES": 20, "ROUNDS": 1}
+TARGET = 1.5
 
 
 def run() -> Report:

@@ -13,6 +13,7 @@ from blueflame.model.task import TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 PLANS, SLOTS, VALIDATORS = 200, 4, 2
+SMALL = {"PLANS": 4}
 REVIEW = 0.15  # of the time that the work took
 
 

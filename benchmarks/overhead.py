@@ -1,10 +1,20 @@
-"""What the orchestration costs: a session of no-op tasks over the git commands that it cannot do without."""
+"""What the orchestration costs beyond agents and checks: processes, processor time, and time beside that of git alone.
+
+A session of one task and one of many are compared, so that what a session costs once does not count.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
+import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -18,13 +28,16 @@ from blueflame.git.landing import advance_branch
 from blueflame.git.merge import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
+from blueflame.model.event import AttemptStarted, JournalEntry
 from blueflame.model.ids import build_attempt_ref, build_branch_name
 from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.wiring import build_context
+from blueflame.session.state import Session
 from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
+SMALL = {"TASKS": 2}
 
 CONFIG = """\
 schema_version: 2
@@ -33,6 +46,9 @@ planning: {interactive: false, workflow: quick}
 workflows:
   quick: {stages: [plan, work, check, merge], barrier: false}
 permissions: {allowed_paths: ["notes/**"]}
+validation:
+  secrets: {scanner: builtin}
+  validator_diagnostics: {commands: ["true"]}
 beads: {enabled: false}
 """
 SCRIPT = """\
@@ -45,42 +61,92 @@ defaults:
 DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 
 
+@dataclass(slots=True)
+class Costs:
+    """What a session took. Processes are those that the orchestrator starts; agents' and checks' own time is not in."""
+
+    seconds: float = 0.0
+    first_agent: float = 0.0
+    processes: int = 0
+    cpu: float = 0.0
+
+
 def run() -> Report:
+    count_processes()
     with tempfile.TemporaryDirectory() as folder:
-        session = _measure_session(Path(folder) / "session")
+        one, many = (_measure_session(Path(folder) / f"session {tasks}", tasks) for tasks in (1, TASKS))
         alone = _measure_git_alone(Path(folder) / "alone")
+    more = TASKS - 1
     figures = (
-        Figure(name="session", value=session, unit="s"),
+        Figure(name="the first agent has started", value=one.first_agent, unit="s", aim=0.7),
+        Figure(name="processes, each further task", value=(many.processes - one.processes) / more, aim=25),
+        Figure(name="processor time, each further task", value=(many.cpu - one.cpu) / more, unit="s", aim=0.4),
+        Figure(name="time, each further task", value=(many.seconds - one.seconds) / more, unit="s"),
+        Figure(name="session", value=many.seconds, unit="s"),
         Figure(name="git commands alone, one after the other", value=alone, unit="s"),
-        Figure(name="session over git", value=session / alone, unit="x", aim=2.0),
+        Figure(name="session over git", value=many.seconds / alone, unit="x", aim=2.0),
     )
-    about = f"{TASKS} scripted tasks that each write and commit one line, from the plan to the landed changeset"
+    about = f"{TASKS} scripted tasks that each write, commit and land one line, checked twice"
     return Report(name="overhead", about=about, figures=figures)
+
+
+_started = [0]
+
+
+@cache
+def count_processes() -> None:
+    """Count all that this process starts from now on; a hook cannot be removed."""
+
+    def count(event: str, _args: object) -> None:
+        _started[0] += event == "subprocess.Popen"
+
+    sys.addaudithook(count)
 
 
 def _make_repository(path: Path) -> Path:
     return create_throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
 
 
-def _measure_session(path: Path) -> float:
+def _measure_session(path: Path, tasks: int) -> Costs:
+    home = path.with_name(f"{path.name} given")
+    home.mkdir(parents=True)
     root = _make_repository(path)
-    given = {
-        "plan.json": json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(1, TASKS + 1)]}),
-        "script.yaml": SCRIPT,
-        "decisions.yaml": DECISIONS,
-    }
-    for name, text in given.items():
-        (path.parent / name).write_text(text, encoding="utf-8")
-    began = perf_counter()
+    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(1, tasks + 1)]})
+    for name, text in {"plan.json": plan, "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}.items():
+        (home / name).write_text(text, encoding="utf-8")
+    costs, began, processes, cpu = Costs(), perf_counter(), _started[0], _measure_cpu()
+
+    class FirstAgent:
+        def see(self, _session: Session, recorded: Sequence[JournalEntry]) -> None:
+            if not costs.first_agent and any(isinstance(each.event, AttemptStarted) for each in recorded):
+                costs.first_agent = perf_counter() - began
+
     project = open_project(root / "blueflame.yaml")
     with lock_project(project) as journal:
-        session = open_session(project, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
-        context = build_context(project, session, script=path.parent / "script.yaml")
-        answerer = DecisionsAnswerer(load_decisions(path.parent / "decisions.yaml"))
-        asyncio.run(execute_session(context, journal, session, answerer=answerer))
+        session = open_session(project, journal, request="notes", tasks=read_plan(home / "plan.json"), scripted=True)
+        context = build_context(project, session, script=home / "script.yaml")
+        answerer = DecisionsAnswerer(load_decisions(home / "decisions.yaml"))
+        asyncio.run(execute_session(context, journal, session, answerer=answerer, observers=(FirstAgent(),)))
     if session.outcome != "completed":
         raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
-    return perf_counter() - began
+    costs.seconds = perf_counter() - began
+    costs.processes = _started[0] - processes
+    costs.cpu = _measure_cpu() - cpu - _measure_agents(context.paths.state / "attempts")
+    return costs
+
+
+def _measure_cpu() -> float:
+    """Our own processor time and that of all children; wardens are waited for, else theirs would be missing."""
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def _measure_agents(attempts: Path) -> float:
+    """What ran in the sandboxes of agents and checks, by their wardens' count."""
+    return sum(float(json.loads(path.read_bytes())["rusage"]["cpu"]) for path in attempts.glob("*/outcome.json"))
 
 
 def _build_task(name: str) -> dict[str, object]:

@@ -20,6 +20,7 @@ from blueflame.watcher.world import LocalWorld
 
 CALLS, COMMANDS = 3_000, 300
 MANY = 1_000
+SMALL = {"CALLS": 30, "COMMANDS": 5}
 DEFAULTS = PermissionSettings()
 
 Given = tuple[str, Mapping[str, Any]]

@@ -24,6 +24,7 @@ from blueflame.views.changeset import ChangesetView
 
 FILES, LINES = 100, 200  # 20,000 lines
 ROUNDS = 5
+SMALL = {"FILES": 4, "ROUNDS": 1}
 TARGET = 1000.0  # ms, from a built commit to the question
 
 

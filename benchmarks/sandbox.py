@@ -21,6 +21,7 @@ from blueflame.warden.launch_file import LaunchFile
 from blueflame.warden.spawn import start_program
 
 TURNS = 60
+SMALL = {"TURNS": 2}
 TRUE = "/bin/true"
 FILTER = 10
 

@@ -25,6 +25,7 @@ from blueflame.policy.compile import compile_policy
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 ROUNDS = 200
+SMALL = {"ROUNDS": 2}
 SOURCE = str(Path(blueflame.__file__).parents[1])
 SERVER = """
 import json, socket, sys
@@ -50,8 +51,6 @@ sys.exit(2 if ".env" in call["tool_input"].get("file_path", "") else 0)
 
 
 def run() -> Report:
-    if not shutil.which("jq"):
-        raise SystemExit("benchmarks: jq is not installed; it is needed to compare with")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
         with _start_watcher(place) as port:
@@ -65,6 +64,7 @@ def run() -> Report:
         figures += [
             Figure(name=f"hook.sh over {name}, {word}", value=hook / pick(took[name]), unit="x", aim=1.0)
             for name in OTHERS
+            if name in took
         ]
     about = f"milliseconds for one decision about a call of 450 bytes, {ROUNDS} rounds of all of them in turn"
     return Report(name="watcher", about=about, figures=tuple(figures))
@@ -111,7 +111,7 @@ def _build_contestants(place: Path, port: int) -> dict[str, Callable[[], None]]:
         ),
         "a resident agent's own POST": lambda: _post_question(port, edit),
         "plain Python": lambda: _spawn_hook([sys.executable, str(python)], edit, env),
-        "bash and jq": lambda: _spawn_hook([str(jq)], edit, env),
+        **({"bash and jq": lambda: _spawn_hook([str(jq)], edit, env)} if shutil.which("jq") else {}),
     }
 
 
