@@ -27,6 +27,7 @@ DIFF_TREE_ARGS = (
 )
 ENTRIES = (*DIFF_TREE_ARGS, "--stdin", "-z", "--raw", "--no-abbrev")
 COUNTED_ENTRIES = (*ENTRIES, "--numstat")
+NAMES = ("diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames")
 
 
 class DiffEntry(NamedTuple):
@@ -78,7 +79,8 @@ def check_names(repo: Repository, base: str, tip: str) -> None:
     Only names are listed here: what they stand for is read later, file by file.
     """
     steps = list_steps(repo, base, tip)[1:]
-    if (names := sum(len(compare_trees(repo, step.parents[0], step.tree)) for step in steps)) > MAX_NAMES:
+    names = sum(len(list_differences(repo, NAMES, step.parents[0], step.tree)) for step in steps)
+    if names > MAX_NAMES:
         raise GitFailed(f"the result changes {names} files, commit by commit; at most {MAX_NAMES} can be checked")
 
 
