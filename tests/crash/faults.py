@@ -10,9 +10,12 @@ import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from blueflame.git import results
+from blueflame.git.batch import change_refs
 from blueflame.journal.journal import Journal
 from blueflame.model.event import JournalEntry
 from blueflame.system import flock, process
@@ -87,19 +90,22 @@ def _kill_at_point(order: Mapping[str, Any]) -> None:
 
 def _kill_after_command(nth: int) -> None:
     """Die after the nth git command that changes something, whichever it is."""
-    real: Callable[..., object] = process.run_bytes
-    count = 0
+    counter = count(1)
 
-    def run_bytes(*argv: str, **more: object) -> object:
-        nonlocal count
-        done = real(*argv, **more)
-        if argv[0] == "git" and CHANGES.intersection(argv):
-            count += 1
-            if count == nth:
+    def die_after(real: Callable[..., object], *, counts: Callable[[Sequence[object]], bool]) -> Callable[..., object]:
+        def wrapped(*args: object, **more: object) -> object:
+            done = real(*args, **more)
+            if counts(args) and next(counter) == nth:
                 kill_self()
-        return done
+            return done
 
-    replace_attribute(process, "run_bytes", run_bytes)
+        return wrapped
+
+    def is_change(argv: Sequence[object]) -> bool:
+        return argv[0] == "git" and not CHANGES.isdisjoint(argv)
+
+    replace_attribute(process, "run_bytes", die_after(process.run_bytes, counts=is_change))
+    replace_attribute(results, "change_refs", die_after(change_refs, counts=lambda _args: True))
 
 
 def replace_attribute(owner: object, name: str, value: object) -> None:
