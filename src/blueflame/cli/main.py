@@ -87,8 +87,8 @@ def _print_error(message: str) -> None:
 
 
 def _wraps_interrupt(error: Exception) -> bool:
-    """Whether Ctrl-C came while pydantic built a model: it keeps only the name of the exception, in its text."""
-    return type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error)
+    """Whether Ctrl-C came while pydantic built or wrote a model: it keeps only the exception's name, in its text."""
+    return type(error).__name__ in ("SchemaError", "PydanticSerializationError") and "KeyboardInterrupt" in str(error)
 
 
 def _report_usage_error(error: click.ClickException) -> int:

@@ -52,8 +52,14 @@ class Interrupting:
 def building() -> None:
     from pydantic_core import SchemaSerializer, core_schema
     SchemaSerializer(core_schema.literal_schema([Interrupting()]))
+
+@click.command()
+def writing() -> None:
+    from pydantic_core import SchemaSerializer, core_schema
+    writer = core_schema.plain_serializer_function_ser_schema(repr)
+    SchemaSerializer(core_schema.any_schema(serialization=writer)).to_json(Interrupting())
 '''
-NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted", "building")
+NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted", "building", "writing")
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_all_problems_are_shown(verbs: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == "blueflame: blueflame.yaml:\n  - line 1: a\n  - line 2: b\n"
 
 
-@pytest.mark.parametrize("verb", ["interrupted", "building"])
+@pytest.mark.parametrize("verb", ["interrupted", "building", "writing"])
 def test_an_interrupt_ends_with_130(verb: str, verbs: Path) -> None:
     assert run([verb]) == 130
 
