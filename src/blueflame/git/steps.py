@@ -96,7 +96,7 @@ def list_steps(repo: Repository, base: str, tip: str) -> tuple[Step, ...]:
     )
 
 
-@remember_answers(16)
+@remember_answers(8)
 def compare_trees(repo: Repository, before: str, after: str) -> tuple[DiffEntry, ...]:
     """Return the entries in which two trees differ, renames detected."""
     parts = iter(list_differences(repo, ENTRIES, before, after))

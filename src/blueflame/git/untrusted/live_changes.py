@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blueflame.git.checkouts import get_record_path
-from blueflame.git.command import run_git, split_nul, try_git
+from blueflame.git.command import split_nul, try_git
 from blueflame.git.repository import Repository
+from blueflame.git.trees import list_tree
 from blueflame.model.errors import WorldError
 
 MAX_ENTRIES = 200_000  # names in one checkout
@@ -124,10 +125,8 @@ class LiveCheckout:
 
 def _read_base_blobs(repo: Repository, base: str) -> dict[str, str]:
     """Return path -> blob; UNKNOWN for links and submodules, which then never count as changed."""
-    form = "--format=%(objectmode) %(objectname) %(path)"
-    entries = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, base))
-    rows = (entry.split(" ", 2) for entry in entries)
-    return {path: sha if mode in ("100644", "100755") else UNKNOWN for mode, sha, path in rows}
+    entries = list_tree(repo, base).items()
+    return {path: sha if mode in ("100644", "100755") else UNKNOWN for path, (mode, sha) in entries}
 
 
 def _list_parents(name: str) -> Iterator[str]:
