@@ -96,10 +96,9 @@ def read_files_at(repo: Repository, sha: str, paths: Sequence[str]) -> dict[str,
     """Return those of the paths that are files in the commit, in the given order; large files are left out."""
     if not paths:
         return {}
-    form = "--format=%(objecttype) %(objectname) %(path)"
-    out = run_git(repo.root, "--literal-pathspecs", "ls-tree", "-z", "-r", "--full-tree", form, sha, "--", *paths)
-    listed = [entry.split(" ", 2) for entry in split_nul(out)]
-    found = {path: blob for kind, blob, path in listed if kind == "blob"}
+    out = run_git(repo.root, "--literal-pathspecs", "ls-tree", "-z", "-r", "--full-tree", sha, "--", *paths)
+    listed = [entry.partition("\t") for entry in split_nul(out)]
+    found = {path: head.split(" ")[2] for head, _, path in listed if " blob " in head}
     sizes = {
         blob: size
         for blob, size in read_blob_sizes(repo, sorted(set(found.values()))).items()

@@ -45,9 +45,8 @@ class CodeSurvey:
 
 
 def survey_code(repo: Repository, sha: str) -> CodeSurvey:
-    form = "--format=%(objectsize) %(path)"
-    entries = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=60))
-    files = tuple(_parse_tree_file(entry) for entry in entries[:MAX_FILES] if not entry.startswith("-"))
+    entries = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", "--long", sha, timeout=60))
+    files = tuple(_parse_tree_file(entry) for entry in entries[:MAX_FILES] if " blob " in entry.partition("\t")[0])
     here = {file.path for file in files}
     args = ("log", "-z", "--no-merges", f"-{RECENT_COMMITS}", "--name-only", "--format=%x01", sha, "--")
     log = run_git(repo.root, *args, timeout=60)
@@ -58,8 +57,10 @@ def survey_code(repo: Repository, sha: str) -> CodeSurvey:
 
 
 def _parse_tree_file(entry: str) -> TreeFile:
-    size, _, path = entry.strip().partition(" ")
-    return TreeFile(path, int(size), LANGUAGE_OF.get(PurePosixPath(path).suffix.lower(), ""), is_test_file(path))
+    head, _, path = entry.partition("\t")
+    return TreeFile(
+        path, int(head.split()[3]), LANGUAGE_OF.get(PurePosixPath(path).suffix.lower(), ""), is_test_file(path)
+    )
 
 
 def format_code_map(survey: CodeSurvey, budget: int) -> str:

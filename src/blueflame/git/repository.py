@@ -274,9 +274,8 @@ def _ask_branch_head(root: Path, branch: str) -> str | None:
 
 @remember_answers(4)
 def _list_submodules(root: Path, sha: str) -> tuple[str, ...]:
-    form = "--format=%(objectmode) %(path)"
-    entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
-    return tuple(name for mode, _, name in (entry.partition(" ") for entry in entries) if mode == SUBMODULE_MODE)
+    entries = split_nul(run_git(root, "ls-tree", "-r", "-z", "--full-tree", sha, timeout=300))
+    return tuple(entry.partition("\t")[2] for entry in entries if entry.startswith(SUBMODULE_MODE))
 
 
 def read_own_commit() -> str:

@@ -29,9 +29,11 @@ def list_tree(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:
     if sha != repo.base_sha:
         with suppress(GitFailed):  # the base may be gone, or differ in too much
             return _change_base(repo, sha)
-    form = "--format=%(objectmode) %(objectname) %(path)"
-    listed = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=300))
-    return {path: TreeEntry(mode, blob) for mode, blob, path in (line.split(" ", 2) for line in listed)}
+    listed = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", sha, timeout=300))
+    heads = (line.partition("\t") for line in listed)  # git quotes names in a format of one's own
+    return {
+        path: TreeEntry(mode, blob) for (mode, _, blob), path in ((head.split(" "), path) for head, _, path in heads)
+    }
 
 
 def _change_base(repo: Repository, sha: str) -> Mapping[str, TreeEntry]:

@@ -18,6 +18,7 @@ from blueflame.git.repository import (
     find_dirty_paths,
     has_commit,
     is_ancestor,
+    list_tags,
     measure_tree,
     open_repository,
     read_branch_head,
@@ -303,3 +304,19 @@ def test_refs_and_commits_are_forced_to_the_disk_before_the_journal_builds_on_th
     result = [json.loads(line) for line in trace.read_text().splitlines()]
     flushes = [int(each["value"]) for each in result if each.get("key") == "fsync/hardware-flush"]
     assert sum(flushes) > 0
+
+
+def test_tags_are_those_that_git_lists(repo: Path, git: Git) -> None:
+    found = open_repository(repo, base_branch="main")
+    assert list_tags(found) == {}
+    git(repo, "tag", "v1")
+    git(repo, "tag", "-a", "-m", "annotated", "выпуск/v2")
+    git(repo, "pack-refs", "--all")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "next")
+    git(repo, "tag", "-f", "v1")
+    git(repo, "tag", "-d", "выпуск/v2")
+    git(repo, "tag", "выпуск/v3")
+    (repo / ".git" / "refs" / "tags" / "v4.lock").write_text(f"{found.base_sha}\n")
+    rows = git(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/tags").split("\n")[:-1]
+    assert list_tags(found) == dict(row.split(" ") for row in rows)
+    assert list(list_tags(found)) == ["refs/tags/v1", "refs/tags/выпуск/v3"]
