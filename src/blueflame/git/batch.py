@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from blueflame.git.command import (
     GIT_SETTING_ARGS,
@@ -21,12 +21,10 @@ from blueflame.git.command import (
     build_git_error,
     read_file_stamp,
 )
+from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 from blueflame.system.piped_process import PipedProcess
 from blueflame.system.process import ProcessResult
-
-if TYPE_CHECKING:
-    from blueflame.git.repository import Repository
 
 OBJECTS = ("cat-file", "--batch-command=%(objectname) %(objecttype) %(objectsize)")
 REFS = ("update-ref", "--no-deref", "--stdin", "-z")
@@ -57,6 +55,23 @@ def read_objects(repo: Repository, shas: Iterable[str]) -> dict[str, bytes]:
     wanted = tuple(shas)
     parts = [ask(repo, OBJECTS, partial(_read, repo=repo, shas=part)) for part in _split(wanted)]
     return {sha: data for part in parts for sha, data in part.items()}
+
+
+def find_ref(repo: Repository, ref: str) -> str | None:
+    """Return what a ref names, given its full name."""
+    (found,) = find_objects(repo, (ref,))
+    return found.sha if found else None
+
+
+def has_commit(repo: Repository, sha: str) -> bool:
+    return not find_missing_commits(repo, (sha,))
+
+
+def find_missing_commits(repo: Repository, shas: Iterable[str]) -> frozenset[str]:
+    """Return those that are not in the object store."""
+    wanted = sorted(set(shas))
+    found = find_objects(repo, [f"{sha}^{{commit}}" for sha in wanted])
+    return frozenset(sha for sha, commit in zip(wanted, found, strict=True) if commit is None)
 
 
 def change_refs(repo: Repository, orders: Sequence[str]) -> None:

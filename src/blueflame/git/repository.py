@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import blueflame
-from blueflame.git.batch import find_objects
 from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
@@ -154,16 +153,6 @@ def list_tags(repo: Repository) -> dict[str, str]:
     return {name: sha for name, sha in sorted(tags.items()) if OBJECT_ID.fullmatch(sha) and not name.endswith(".lock")}
 
 
-def find_ref(repo: Repository, ref: str) -> str | None:
-    """Return what a ref names, given its full name."""
-    (found,) = find_objects(repo, (ref,))
-    return found.sha if found else None
-
-
-def has_commit(repo: Repository, sha: str) -> bool:
-    return not find_missing_commits(repo, (sha,))
-
-
 def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
     """Whether the repository has this commit, and an object and a ref beside `ref` can be written."""
     try:
@@ -173,13 +162,6 @@ def is_usable(repo: Repository, sha: str, *, ref: str) -> bool:
         return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
     except (WorldError, OSError):
         return False
-
-
-def find_missing_commits(repo: Repository, shas: Iterable[str]) -> frozenset[str]:
-    """Return those that are not in the object store."""
-    wanted = sorted(set(shas))
-    found = find_objects(repo, [f"{sha}^{{commit}}" for sha in wanted])
-    return frozenset(sha for sha, commit in zip(wanted, found, strict=True) if commit is None)
 
 
 @remember_answers(256)

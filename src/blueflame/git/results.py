@@ -18,12 +18,12 @@ from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.batch import change_refs, find_objects, read_objects
+from blueflame.git.batch import change_refs, find_objects, find_ref, read_objects
 from blueflame.git.blobs import decode_text, is_binary, read_blob_sizes, split_batches
 from blueflame.git.checkouts import get_fetch_path
 from blueflame.git.command import remember_answers, run_git, run_git_capped
 from blueflame.git.merge import find_tree
-from blueflame.git.repository import SUBMODULE_MODE, Repository, find_ref
+from blueflame.git.repository import SUBMODULE_MODE, Repository
 from blueflame.git.steps import (
     COUNTED_ENTRIES,
     DIFF_TREE_ARGS,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from blueflame.git.batch import has_commit
 from blueflame.git.command import try_git
-from blueflame.git.repository import Repository, find_branch_head, has_commit, is_ancestor
+from blueflame.git.repository import Repository, find_branch_head, is_ancestor
 from blueflame.model.event import BaseLost
 from blueflame.session.state import Session
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from blueflame.git.repository import Repository, find_missing_commits
+from blueflame.git.batch import find_missing_commits
+from blueflame.git.repository import Repository
 from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import MERGER, WORKER
 from blueflame.model.errors import JournalError

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from blueflame.git.batch import has_commit
 from blueflame.git.command import run_git
 from blueflame.git.landing import Advanced, Dirty, advance_branch
 from blueflame.git.merge import MergeConflict, find_tree
 from blueflame.git.rebase import revert_range
-from blueflame.git.repository import Repository, has_commit, is_ancestor, read_branch_head
+from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import LandingUndone

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from blueflame.git import batch
-from blueflame.git.batch import MAX_ASKED, MAX_IDLE, change_refs, close_idle, find_objects, read_objects
-from blueflame.git.repository import Repository, find_ref, open_repository
+from blueflame.git.batch import MAX_ASKED, MAX_IDLE, change_refs, close_idle, find_objects, find_ref, read_objects
+from blueflame.git.repository import Repository, open_repository
 from blueflame.model.errors import GitFailed, ProcessFailed
 from support.command_line import until
 

@@ -11,12 +11,12 @@ import pytest
 
 from blueflame.git import command as commands
 from blueflame.git import repository
+from blueflame.git.batch import has_commit
 from blueflame.git.command import build_identity_environment, find_identity, try_git
 from blueflame.git.repository import (
     Repository,
     exclude_from_status,
     find_dirty_paths,
-    has_commit,
     is_ancestor,
     list_tags,
     measure_tree,

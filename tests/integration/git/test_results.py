@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blueflame.git.batch import has_commit
 from blueflame.git.checkouts import get_fetch_path, get_record_path, make_checkout, remove_checkout
-from blueflame.git.repository import Repository, has_commit, open_repository
+from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import (
     MAX_LOOSE_OBJECTS,
     CollectedResult,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
+from blueflame.git.batch import find_ref
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
-from blueflame.git.repository import find_ref
 from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.untrusted.disarm import disarm_checkout

@@ -9,9 +9,10 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from blueflame.checks.postcheck import is_within_reach
+from blueflame.git.batch import find_missing_commits
 from blueflame.git.merge import CombinedCommit, MergeConflict, combine_commits, join_landed
 from blueflame.git.rebase import CannotRebase, rebase_onto
-from blueflame.git.repository import Repository, find_missing_commits
+from blueflame.git.repository import Repository
 from blueflame.git.results import keep_failed_result, read_diff
 from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
