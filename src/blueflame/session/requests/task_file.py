@@ -54,6 +54,9 @@ def _find_problems(session: Session, tasks: Sequence[Task], edit: TaskFileEdit) 
     for name in edit.dropped:
         if session.tasks[name].state is TaskState.CLAIMED:
             yield f"{name} is being worked on and cannot be left out now"
+    for task in (*edit.added, *edit.edited):
+        if lost := sorted(_find_new_needs(session, task) & session.states[TaskState.DROPPED].keys()):
+            yield f"{task.id} depends on {', '.join(lost)}, which was dropped: it could never start"
     finished = {name: record.task for name, record in session.tasks.items() if record.state in FINISHED}
     if all(task.id in finished for task in tasks):
         yield "there is no task left to do in it; to end the session, stop it"
@@ -61,6 +64,11 @@ def _find_problems(session: Session, tasks: Sequence[Task], edit: TaskFileEdit) 
     before = tuple(record.task for record in session.tasks.values())
     after = (*{**finished, **{task.id: task for task in tasks}}.values(), *duplicates)
     yield from find_new_plan_problems(before, after, session.limits)
+
+
+def _find_new_needs(session: Session, task: Task) -> set[str]:
+    known = session.tasks.get(task.id)
+    return set(task.dependencies) - set(known.task.dependencies if known is not None else ())
 
 
 def handle_tasks_imported(session: Session, event: TasksImported, now: float) -> Iterator[Event]:

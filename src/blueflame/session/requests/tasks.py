@@ -79,7 +79,4 @@ def find_addition_problems(session: Session, tasks: Sequence[Task]) -> tuple[str
     known = [task.id for task in tasks if task.id in session.tasks]
     if known:
         return (f"{', '.join(known)} is in the session already: leave the id out, and the task gets the next one",)
-    lost = sorted({need for task in tasks for need in task.dependencies if need in session.states[TaskState.DROPPED]})
-    if lost:
-        return (f"{', '.join(lost)} was dropped: a task that depends on it could never start",)
     return compare_tasks(session, [*(record.task for record in session.tasks.values()), *tasks]).problems

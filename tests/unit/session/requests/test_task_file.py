@@ -4,10 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blueflame.model.attempt import Ending
-from blueflame.model.event import EditDismissed, EditRefused, Event, GateAnswered, GateOpened, TasksImported
+from blueflame.model.event import (
+    EditDismissed,
+    EditRefused,
+    Event,
+    GateAnswered,
+    GateOpened,
+    TaskMoved,
+    TasksImported,
+)
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
-from blueflame.model.task import Task
+from blueflame.model.task import Cause, Task
 from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
@@ -54,6 +62,18 @@ def test_an_edit_is_judged_as_a_plan_is() -> None:
     assert wrong(*PLAN, task(6, locks=("docs/a.md",)))
     assert wrong(*PLAN, task(4), task(4))
     assert "no task left to do" in wrong(PLAN[0])
+
+
+def test_no_task_may_come_to_depend_on_a_dropped_one() -> None:
+    made = at_the_gate()
+    made.run()
+    made.send(lambda _session: [TaskMoved(task="task-002", cause=Cause.DROP)], at=made.now)
+    made.run()
+    blocked = replace(PLAN[2], title="another title")
+    assert compare_tasks(made.session, (*PLAN[:2], blocked)).problems == (), "it depended on it before"
+    wrong = compare_tasks(made.session, (*PLAN, task(4, 2))).problems
+    assert wrong == ("task-004 depends on task-002, which was dropped: it could never start",)
+    assert compare_tasks(made.session, (*PLAN[:2], replace(PLAN[2], dependencies=()), task(4))).problems == ()
 
 
 def played(made: Simulation, tasks: Sequence[Task], choice: str = "continue") -> Simulation:

@@ -106,7 +106,7 @@ def test_a_task_that_depends_on_a_dropped_one_is_not_added() -> None:
     world.send(lambda _session: [TaskMoved(task="task-001", cause=Cause.DROP)], at=9.0)
     world.send(ask("add", replies, **new_task("x", needs=("task-001",))), at=9.0)
     world.run()
-    assert "task-001 was dropped" in replies[0]
+    assert "depends on task-001, which was dropped" in replies[0]
     assert set(world.session.tasks) == {"task-001", "task-003"}
 
 
