@@ -127,7 +127,6 @@ class TaskRecord:
     state: TaskState = TaskState.PENDING
     attempts: int = 0
     retries: int = 0
-    losses: int = 0  # attempts whose warden vanished: tried again without counting a retry, up to a limit
     validator_failures: int = 0  # of the validator itself, on the present result
     result: Result | None = None
     history: tuple[HistoryEntry, ...] = ()

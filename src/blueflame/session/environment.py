@@ -19,6 +19,7 @@ from blueflame.session.state import Phase, Session
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
 ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
+MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (
     ("disk", re.compile(r"no space left|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
@@ -55,7 +56,10 @@ def name_attempt_act(attempt: Attempt) -> str:
 
 def report_problem(session: Session, act: str, reason: str, now: float) -> EnvironmentFailed:
     before = session.problems.get(act)
-    times = before.times + 1 if before is not None else 1
+    return _build_failure(act, reason, before.times + 1 if before is not None else 1, now)
+
+
+def _build_failure(act: str, reason: str, times: int, now: float) -> EnvironmentFailed:
     wait = compute_wait(times, act, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS)
     return EnvironmentFailed(
         act=act, cause=classify_problem(reason), reason=truncate_text(reason), until=now + wait, times=times
@@ -102,6 +106,15 @@ def _is_unstarted(event: Event) -> bool:
 
 def report_unstarted(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> EnvironmentFailed:
     return report_problem(session, name_attempt_act(attempt), ended.notes, now)
+
+
+def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[EnvironmentFailed]:
+    """Report an attempt that was lost once more. It did start, so what counts is how many were lost in a row."""
+    times = session.count_lost(attempt) + 1 - MAX_LOSSES
+    if ended.ending is Ending.LOST and times > 0:
+        act = name_attempt_act(attempt)
+        reason = f"its warden was killed {times + MAX_LOSSES} times in a row; find out what kills it: {ended.notes}"
+        yield _build_failure(act, reason, times, now)
 
 
 def is_attempt_wanted(session: Session, act: str) -> bool:

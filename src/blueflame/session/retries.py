@@ -19,20 +19,16 @@ from blueflame.session.state import Session
 
 MAX_NOTE_CHARS = 2_000
 MAX_CUT_CHARS = 40  # of the line that says what was cut
-MAX_LOSSES = 3
-"""A lost attempt is tried again without counting a retry; after this many losses it counts as a failure."""
 KILL = "kill"
 WARDEN_FIRST = 2.0  # seconds: the warden ends a silent agent; the orchestrator acts only if it did not
 
 
-def is_blameless(attempt: Attempt, ended: AttemptOutcome, losses: int) -> bool:
-    """Whether the ending says nothing about the work. `losses`: how many attempts at it were lost before.
+def is_blameless(attempt: Attempt, ended: AttemptOutcome) -> bool:
+    """Whether the ending says nothing about the work.
 
-    There is no limit on outages: each parks the runtime for longer, and after some of them a person is asked
-    (session/rate_limits).
+    There is no limit on them: each outage parks the runtime for longer (session/rate_limits), attempts that are lost
+    again and again wait longer each time (session/environment), and after some of either a person is asked.
     """
-    if ended.ending is Ending.LOST:
-        return losses < MAX_LOSSES
     return ended.ending in BLAMELESS or is_stopped_by_shared_budget(attempt, ended)
 
 

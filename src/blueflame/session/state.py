@@ -94,7 +94,9 @@ class Session:
     live: dict[str, Attempt] = field(default_factory=dict)
     live_by_role: dict[str, int] = field(default_factory=dict)
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
-    losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them were lost
+    losses: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # (subject, role) -> how many of the last ones were lost
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
@@ -167,7 +169,7 @@ class Session:
         return self.phase is Phase.ENDED
 
     def count_lost(self, attempt: Attempt) -> int:
-        """Count the attempts of the same role at the same subject that were lost."""
+        """Count the last attempts of the same role at the same subject that were lost, one after the other."""
         return self.losses.get((attempt.subject, attempt.role), 0)
 
     def sum_spend_since(self, at: float) -> Spend:

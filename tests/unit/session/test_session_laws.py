@@ -44,7 +44,6 @@ from blueflame.session.requests.tasks import (
     find_retry_problem,
     retry_task,
 )
-from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import can_claim
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
@@ -151,7 +150,7 @@ def what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -
 def _was_let_down(record: AttemptRecord) -> bool:
     if record.ended is None:
         return False
-    unavailable = record.ended.ending in (Ending.OUTAGE, Ending.ENVIRONMENT, Ending.CONFLICT)
+    unavailable = record.ended.ending in (Ending.OUTAGE, Ending.ENVIRONMENT, Ending.CONFLICT, Ending.LOST)
     return unavailable or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
@@ -159,7 +158,7 @@ def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
     limits = world.session.limits
     cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
     assert cycles <= limits.max_cycles
-    per_cycle = 3 + MAX_LOSSES  # no configuration here allows more than two retries
+    per_cycle = 3  # no configuration here allows more than two retries
     outages = Counter(r.attempt.subject for r in world.session.attempts.values() if _was_let_down(r))
     for name, record in world.session.tasks.items():
         assert len(record.history) <= limits.max_history

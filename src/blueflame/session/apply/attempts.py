@@ -116,12 +116,14 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
     if attempt.role == VALIDATOR:
         task = session.tasks[attempt.subject]
         passed = event.ended.ending is Ending.PASSED
-        failed = not (passed or is_blameless(attempt, event.ended, session.count_lost(attempt)))
+        failed = not (passed or is_blameless(attempt, event.ended))
         session.tasks[attempt.subject] = replace(task, validator_failures=task.validator_failures + failed)
         # the verdict is the next event; if a crash loses it, the task is reviewed again
         update_review_queues(session, session.tasks[attempt.subject])
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.role] = session.count_lost(attempt) + 1
+    else:
+        session.losses.pop((attempt.subject, attempt.role), None)
     if event.ended.ending is Ending.CONFLICT and attempt.role == WORKER:
         hold_task(session, attempt.subject, attempt.built_on)
     if event.ended.ending not in MODEL_UNKNOWN_AFTER:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Ending
 from blueflame.model.event import EditDismissed, TaskEdited, TaskMoved, TasksImported
-from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, TaskRecord
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.retries import limit_history
@@ -32,7 +30,6 @@ def _complete_task(session: Session, record: TaskRecord, event: TaskMoved) -> Ta
     assert event.result is not None, "a task is completed by a result"
     for foundation in event.result.built_on:
         session.built_upon.setdefault(foundation.task, {})[event.task] = None
-    session.losses.pop((event.task, VALIDATOR), None)
     if not session.workflow.barrier:
         schedule_hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
     return replace(record, result=event.result, validator_failures=0, verdict=None, verdict_notes="")
@@ -58,14 +55,12 @@ def _retry_task(session: Session, record: TaskRecord, _event: TaskMoved) -> Task
     return replace(record, retries=record.retries + 1)
 
 
-def _release_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
-    last = session.attempts[build_attempt_id(session.id, event.task, WORKER, session.attempts_on[event.task, WORKER])]
-    lost = last.ended is not None and last.ended.ending is Ending.LOST
-    return replace(record, losses=record.losses + lost, agent_id=None, worktree=None)
+def _release_task(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
+    return replace(record, agent_id=None, worktree=None)
 
 
 def _renew_task(_session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
-    return replace(record, retries=record.retries if event.keeps_retries else 0, losses=0)
+    return replace(record, retries=record.retries if event.keeps_retries else 0)
 
 
 CHANGES_BY_CAUSE: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRecord]] = {

@@ -19,7 +19,6 @@ from blueflame.model.event import (
     GateWithdrawn,
     MessageUndelivered,
     OverlapSeen,
-    PlanFailed,
     TaskMoved,
     VerdictGiven,
 )
@@ -29,7 +28,7 @@ from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import describe_task_budget, is_task_budget_exhausted
 from blueflame.session.cascade import block_dependants, find_failed_dependency
 from blueflame.session.changesets.queue import give_task_back
-from blueflame.session.environment import is_held, name_attempt_act, report_unstarted
+from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.questions import open_overlap_gate, open_stall_gate, open_validator_gate
 from blueflame.session.overlaps import order_by_start
@@ -90,20 +89,19 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
             yield MessageUndelivered(attempt=event.attempt, number=number)
     if event.ended.ending is Ending.ENVIRONMENT:
         yield report_unstarted(session, attempt, event.ended, now)
+    yield from report_lost(session, attempt, event.ended, now)
     if event.ended.ending in UNAVAILABLE:
         yield from park_after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:
         yield from _handle_worker_ended(session, attempt, event.ended, now)
     elif attempt.role == MERGER:
         yield from _handle_merger_ended(session, attempt, event.ended)
-    elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.count_lost(attempt)):
+    elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended):
         return
     elif attempt.role == VALIDATOR:
         record = session.tasks[attempt.subject]
         if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
             yield open_validator_gate(session, record, describe_ending(event.ended))
-    elif event.ended.ending is Ending.LOST:
-        yield PlanFailed(round=attempt.n, reason=describe_ending(event.ended))
 
 
 def _handle_merger_ended(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
@@ -112,7 +110,7 @@ def _handle_merger_ended(session: Session, attempt: Attempt, ended: AttemptOutco
     if ended.ending is Ending.PASSED or record.state is not ChangesetState.CONFLICTED or record.conflict is None:
         return
     ended_by_a_person = ended.ending is Ending.CANCELLED and attempt.id not in session.halted
-    if ended_by_a_person or not is_blameless(attempt, ended, session.count_lost(attempt)):
+    if ended_by_a_person or not is_blameless(attempt, ended):
         yield give_task_back(session, attempt.subject, record.conflict, f"the merger {describe_ending(ended)}")
 
 
@@ -130,7 +128,7 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
             yield from _block_if_dependency_failed(session, attempt.subject)
         else:
             yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
-    elif is_blameless(attempt, ended, record.losses):
+    elif is_blameless(attempt, ended):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
         yield from _block_if_dependency_failed(session, attempt.subject)
     else:
