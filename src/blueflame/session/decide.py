@@ -42,7 +42,7 @@ from blueflame.session.cascade import block_dependants
 from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
-from blueflame.session.environment import is_attempt_wanted
+from blueflame.session.environment import count_taken_slots, is_attempt_wanted
 from blueflame.session.foundations import find_foundations
 from blueflame.session.gates.questions import (
     open_budget_gate,
@@ -191,7 +191,7 @@ def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGra
 def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
-    slots = min(session.limits.workers, capacity.agents) - session.count_running(WORKER)
+    slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, WORKER)
     for name in session.queue.pick(min(slots, 1)):
         yield from _intend_attempt(session, WORKER, name, capacity, model=session.tasks[name].task.model)
 
@@ -200,7 +200,7 @@ def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not session.is_stage_open("validate") or session.is_asking(GateKind.BUDGET) or not session.to_review:
         return
     name = min(session.to_review, key=session.to_review.__getitem__)
-    if session.count_running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
+    if count_taken_slots(session, VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
         task = session.tasks[name].task
         model = task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
         yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)

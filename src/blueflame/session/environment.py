@@ -7,6 +7,7 @@ asked once for all such acts. Everything is in the journal: the next orchestrato
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
@@ -22,6 +23,7 @@ ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
 MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (
+    ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("disk", re.compile(r"no space left|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
@@ -29,16 +31,19 @@ CAUSES = (
         re.compile(r"permission denied|read-only file system|not permitted|insufficient perm", re.IGNORECASE),
     ),
     ("killed", re.compile(r"signal 9\b|was killed|killed by", re.IGNORECASE)),
+    ("checks", re.compile(r"^checks fail on the base, too")),
     ("sandbox", re.compile(r"sandbox|bwrap|bubblewrap", re.IGNORECASE)),
     ("git", re.compile(r"\bgit\b", re.IGNORECASE)),
 )
 """By the words of the error, the first that fits; any other is a file."""
 
 CAUSE_WORDS = {
+    "status": "it is not known whether its agent runs",
     "disk": "the disk is full",
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",
     "killed": "a process of ours was killed",
+    "checks": "checks fail on the base, too",
     "sandbox": "the sandbox cannot be started",
     "git": "git fails",
     "file": "a file or folder cannot be used",
@@ -55,8 +60,7 @@ def name_attempt_act(attempt: Attempt) -> str:
 
 
 def report_problem(session: Session, act: str, reason: str, now: float) -> EnvironmentFailed:
-    before = session.problems.get(act)
-    return _build_failure(act, reason, before.times + 1 if before is not None else 1, now)
+    return _build_failure(act, reason, count_failures(session, act) + 1, now)
 
 
 def _build_failure(act: str, reason: str, times: int, now: float) -> EnvironmentFailed:
@@ -64,6 +68,11 @@ def _build_failure(act: str, reason: str, times: int, now: float) -> Environment
     return EnvironmentFailed(
         act=act, cause=classify_problem(reason), reason=truncate_text(reason), until=now + wait, times=times
     )
+
+
+def count_failures(session: Session, act: str) -> int:
+    """Count the failures in a row of an act; 0 when the last one succeeded."""
+    return session.problems[act].times if act in session.problems else 0
 
 
 def is_held(session: Session, act: str) -> bool:
@@ -89,8 +98,48 @@ def list_attempts_at_work(session: Session) -> tuple[str, ...]:
 
 
 def retry_all(session: Session, by: str = "") -> Iterator[EnvironmentRetried]:
+    started = Counter[str]()
     for problem in list_held(session):
-        yield EnvironmentRetried(act=problem.act, by=by)
+        attempt = _find_unstarted(session, problem.act)
+        role = attempt.role if attempt is not None else ""
+        if has_slot(session, problem.act, also=started[role]):
+            started[role] += 1
+            yield EnvironmentRetried(act=problem.act, by=by)
+
+
+def count_taken_slots(session: Session, role: str) -> int:
+    """Count the agents that run or will run soon, against the limit of the role.
+
+    One attempt that is held gives its slot to other work until it is due. More of them keep theirs: then it is the
+    machine that fails, and one attempt after the other would be held.
+    """
+    running = session.count_running(role)
+    held = _list_held_attempts(session, role) if session.problems else ()
+    if not held or any(problem.cause == "status" or is_due(problem, session.last_at) for problem in held):
+        return running
+    return running - 1
+
+
+def has_slot(session: Session, act: str, *, also: int = 0) -> bool:
+    """Whether there is a slot for what the act would start, `also` so many others; other work may have taken it."""
+    attempt = _find_unstarted(session, act)
+    if attempt is None:
+        return True
+    most = {WORKER: session.slots or session.limits.workers, VALIDATOR: session.limits.validators}.get(attempt.role, 1)
+    at_work = session.count_running(attempt.role) - len(_list_held_attempts(session, attempt.role))
+    return at_work + also < most
+
+
+def _list_held_attempts(session: Session, role: str) -> tuple[EnvironmentFailed, ...]:
+    acts = (name_attempt_act(attempt) for attempt in session.live.values() if attempt.role == role)
+    return tuple(session.problems[act] for act in acts if is_held(session, act))
+
+
+def _find_unstarted(session: Session, act: str) -> Attempt | None:
+    """Find the attempt that the act would start; None if it has been started, or the act is another one."""
+    live = (session.attempts[name] for name in session.live)
+    unstarted = (record.attempt for record in live if record.started_at is None)
+    return next((attempt for attempt in unstarted if name_attempt_act(attempt) == act), None)
 
 
 def add_recovery(session: Session, act: str, events: Sequence[Event]) -> Sequence[Event]:

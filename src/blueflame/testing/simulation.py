@@ -65,7 +65,7 @@ from blueflame.session.effects import (
     effects_due,
     name_act,
 )
-from blueflame.session.environment import add_recovery, is_due, is_held, list_attempts_at_work, report_problem
+from blueflame.session.environment import add_recovery, has_slot, is_due, is_held, list_attempts_at_work, report_problem
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event, replay
@@ -73,6 +73,7 @@ from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 
 SIMULATED_DAY = "2026-11-15"
+SLOT_PAUSE = 1.0  # until it is asked again whether a slot is free
 
 SimulatedMessage = Callable[[Session], Sequence[Event]]
 """A request from another terminal, turned into events when it arrives."""
@@ -196,7 +197,8 @@ class Simulation:
         if isinstance(effect, AwaitRuntime):
             return max(self.now, self.session.parked[effect.runtime].until or 0.0)
         if isinstance(effect, AwaitEnvironment):
-            return max(self.now, self.session.problems[effect.act].until)
+            pause = 0.0 if has_slot(self.session, effect.act) else SLOT_PAUSE
+            return max(self.now + pause, self.session.problems[effect.act].until)
         if not isinstance(effect, AttendAttempt):
             return self.now + self.outcomes.pick_pause(effect)
         record = self.session.attempts[effect.attempt]
@@ -316,7 +318,7 @@ class Simulation:
 
     def _retry_act(self, effect: AwaitEnvironment) -> Sequence[Event]:
         due = is_held(self.session, effect.act) and is_due(self.session.problems[effect.act], self.now)
-        return [EnvironmentRetried(act=effect.act)] if due else ()
+        return [EnvironmentRetried(act=effect.act)] if due and has_slot(self.session, effect.act) else ()
 
     def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)

@@ -24,6 +24,7 @@ from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import Outcomes, events, reported, states, task
 
 NO_RETRIES = Limits(max_retries=0, validator_retries=0)
+HELD_FOR_LONG = EnvironmentFailed(act="", cause="", reason="", until=0.0, times=0)
 
 
 class Hindered(Outcomes):
@@ -88,9 +89,22 @@ def test_a_person_is_asked_once_for_all_acts_and_not_any_more_when_they_succeed(
 
 
 def test_other_work_goes_on_meanwhile() -> None:
-    world = reported(hindered("worker of task-001", times=50, choice=""), limits=Limits(workers=2))
+    """Also with one worker: an attempt that is held gives its slot to the next task."""
+    world = Simulation(hindered("worker of task-001", times=50, choice=""), [build_opening(limits=Limits(workers=1))])
+    while world.session.problems.get("worker of task-001", HELD_FOR_LONG).times < 8:
+        assert world.step()
     ended = {r.attempt.subject for r in world.session.attempts.values() if r.ended and r.attempt.role == WORKER}
-    assert "task-002" in ended
+    assert ended == {"task-002"}
+
+
+def test_attempts_that_are_held_one_after_the_other_keep_their_slots() -> None:
+    """A full disk must not hold every task of a long plan."""
+    outcomes = Hindered(*(task(n) for n in range(1, 9)))
+    outcomes.failing, outcomes.choice = Counter({f"worker of task-{n:03d}": 50 for n in range(1, 9)}), ""
+    world = Simulation(outcomes, [build_opening(limits=Limits(workers=2))])
+    while world.session.problems.get("worker of task-001", HELD_FOR_LONG).times < 8:
+        assert world.step()
+    assert len(world.session.live) == 3
 
 
 def test_retry_tries_at_once_what_is_held() -> None:
