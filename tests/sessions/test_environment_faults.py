@@ -15,8 +15,19 @@ import pytest
 from blueflame.cli.foreground import get_exit_code
 from blueflame.git import command
 from blueflame.model.attempt import PLANNER, Ending
-from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, EnvironmentFailed, JournalEntry
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    AttemptStarted,
+    ChangesetsFormed,
+    ChangesetTrimmed,
+    Checked,
+    EnvironmentFailed,
+    JournalEntry,
+    VerdictGiven,
+)
 from blueflame.model.exit_codes import ExitCode
+from blueflame.session import environment
 from blueflame.session.state import Session
 from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
 
@@ -257,3 +268,62 @@ def test_a_finished_reviewer_is_not_blamed_when_we_are_killed_before_its_checkou
     assert result.session.outcome == "completed"
     assert len(result.of(AttemptIntended)) == 2
     assert [path.name for path in (stage.root / ".trees").iterdir()] == [".git"]
+
+
+@pytest.mark.parametrize(
+    ("when", "act", "after"),
+    [(Checked, "checks of task-002", [1]), (ChangesetsFormed, "build of cs-001", [])],
+    ids=["of a task", "of a changeset"],
+)
+def test_checks_whose_program_vanished_blame_no_task(
+    stage: Stage, tmp_path: Path, when: type, act: str, after: list[int]
+) -> None:
+    """They were green on the base, and are red there now as well."""
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    tool.chmod(0o755)
+    checks = {"validator_diagnostics": {"enabled": True, "commands": [str(tool)]}}
+    stage.reconfigure(validation=checks, concurrency={"adaptive": False, "validation": 1})
+    stage.play(task(1), task(2, after=after))
+
+    result = stage.run(STOP, observers=[at(when, lambda: tool.rename(tmp_path / "aside"))])
+
+    check_hindered(result, "checks fail on the base, too, and did not before")
+    assert {each.act for each in result.of(EnvironmentFailed)} == {act}
+    assert not [each for each in result.of(VerdictGiven) if not each.verdict.passed]
+    assert not result.of(ChangesetTrimmed)
+    (tmp_path / "aside").rename(tool)
+    check_finished(stage, attempts=2)
+
+
+def test_a_task_that_breaks_a_check_is_still_blamed(stage: Stage) -> None:
+    stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": ["test ! -e src/2.txt"]}})
+    stage.play(task(1), task(2, after=[1]), workers={2: writes("src/2.txt", "two")})
+
+    result = stage.run({"validation": ["drop"]})
+
+    assert result.states == {"task-001": "merged", "task-002": "dropped"}
+    assert not result.of(EnvironmentFailed)
+
+
+def test_an_attempt_that_is_held_gives_its_slot_to_other_work(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something is where its checkout must go; the other task is done meanwhile, and never are two agents at work."""
+    monkeypatch.setattr(environment, "ASK_AFTER", 1000)
+    stage.reconfigure(concurrency={"adaptive": False, "development": 1})
+    stage.play(task(1), task(2))
+    blocked: list[Path] = []
+
+    def disturb(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptIntended) and not blocked:
+            blocked.append(stage.root / ".trees" / recorded.event.attempt.agent_id)
+            blocked[0].mkdir(parents=True)
+        if isinstance(recorded.event, AttemptEnded) and recorded.event.attempt.endswith(".task-002.worker.1"):
+            blocked[0].rmdir()
+
+    result = stage.run(observers=[Watcher(disturb)])
+
+    assert result.session.outcome == "completed"
+    assert {each.act for each in result.of(EnvironmentFailed)} == {"worker of task-001"}
+    turns = [each.event.attempt for each in result.events if isinstance(each.event, AttemptStarted | AttemptEnded)]
+    assert [name.split(".")[1] for name in turns] == ["task-002", "task-002", "task-001", "task-001"]
+    assert len(result.of(AttemptIntended)) == 2

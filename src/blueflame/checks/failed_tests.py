@@ -70,6 +70,17 @@ def compare_with_base(checks: Iterable[Check], on_base: Sequence[Check]) -> tupl
     )
 
 
+def find_broken_on_base(blamed: Iterable[Check], on_base_now: Sequence[Check]) -> tuple[Check, ...]:
+    """Return the checks that fail on the base now, of those that are blamed on a result: then no result is to blame.
+
+    Without any of them there, a setup ended the run, and it has failed if anything did.
+    """
+    names = {check.name for check in blamed}
+    if names.isdisjoint(check.name for check in on_base_now):
+        names = {check.name for check in on_base_now}
+    return tuple(check for check in on_base_now if not check.passed and check.name in names)
+
+
 def is_as_red(check: Check, before: Check | None) -> bool:
     if before is None or check.passed or before.passed or check.timed_out or before.timed_out:
         return False

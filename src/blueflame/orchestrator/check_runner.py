@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from blueflame.checks.failed_tests import compare_with_base
+from blueflame.checks.failed_tests import compare_with_base, find_broken_on_base
+from blueflame.model.errors import WorldError
 from blueflame.model.verdict import Check
 
 Checks = tuple[Check, ...]
@@ -40,6 +41,22 @@ class CheckRunner:
         if checks is None:
             raise ChecksStopped
         return checks
+
+
+async def confirm_blame(blamed: Sequence[Check], run_on_base: Callable[[], Awaitable[Checks | None]]) -> None:
+    """Raise WorldError if the blamed checks fail on the base now, too: the disk is full, or a program is gone.
+
+    Their result there is known, but it is from before.
+    """
+    now = await run_on_base()
+    if now is None:
+        raise ChecksStopped
+    if broken := find_broken_on_base(blamed, now):
+        shown = ", ".join(f"`{check.name}` ({check.state})" for check in broken)
+        fix = "repair what they need; if the base is red from now on, record that with 'blueflame doctor --try'"
+        raise WorldError(
+            f"checks fail on the base, too, and did not before: {shown}; {fix}\n{broken[0].output[-1000:]}"
+        )
 
 
 def _mark_flaky(first: Checks, second: Checks) -> Checks:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from blueflame.checks.failed_tests import compare_with_base
@@ -18,12 +19,13 @@ from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_i
 from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
-from blueflame.session.effects import DiagnoseTask
+from blueflame.session.effects import DiagnoseTask, name_act
+from blueflame.session.environment import count_failures
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
 
@@ -40,18 +42,33 @@ class CheckOrder:
     sha: str
     subject: str
     again: bool = False  # new names for commands that have run already, so that they run once more
+    tries: int = 0  # likewise, how often the machine was at fault before
     report: ReportCheck = lambda _line, _check: None
 
 
 async def run_diagnostics(
     context: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
 ) -> Sequence[Event]:
-    checks = await check_commit(context, session, effect.sha, effect.task)
+    tries = count_failures(session, name_act(session, effect))
+    checks = await check_commit(context, session, effect.sha, effect.task, tries=tries)
     result = session.tasks[effect.task].result
     if checks and result is not None:
+        known = await asyncio.to_thread(find_base_checks, context, session, result.base)
         on_base = await _find_checks_before(context, session, result.base, checks)
         checks = None if on_base is None else compare_with_base(checks, on_base)
+        if checks and known and (blamed := list_blamed(checks)):
+            try:
+                await confirm_blame(blamed, partial(recheck_base, context, session, result.base, effect.sha, tries))
+            except ChecksStopped:
+                return []
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
+
+
+async def recheck_base(
+    context: SessionContext, session: Session, base: str, sha: str, tries: int
+) -> tuple[Check, ...] | None:
+    """Run the checks on a base now, whatever is known about it, because `sha` is red."""
+    return await check_commit(context, session, base, f"base-{sha[:12]}", tries=tries)
 
 
 async def _find_checks_before(
@@ -69,7 +86,7 @@ async def _find_checks_before(
 
 
 async def check_commit(
-    context: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
+    context: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False, tries: int = 0
 ) -> tuple[Check, ...] | None:
     """Run the session's checks on a commit; () when it has none, None when a stop ended them."""
     order = CheckOrder(
@@ -79,6 +96,7 @@ async def check_commit(
         sha=sha,
         subject=subject,
         again=again,
+        tries=tries,
     )
     return await run_order(context, order) if order.lines else ()
 
@@ -127,7 +145,8 @@ async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, 
 
     None when a stop ended it. Commands that an earlier orchestrator started are found by their names.
     """
-    name = f"{order.subject}-{order.sha[:12]}" + ("-again" if order.again else "")
+    later = (f"-{order.tries + 1}" if order.tries else "") + ("-again" if order.again else "")
+    name = f"{order.subject}-{order.sha[:12]}{later}"
     path = context.paths.checkout(f"check-{name}")
     ran = [f"{order.owner}.{name}.setup-{n:02d}.1" for n in range(1, len(context.settings.worktree.setup) + 1)]
     ran += [f"{order.owner}.{name}.check-{n:02d}.1" for n in range(1, len(order.lines) + 1)]

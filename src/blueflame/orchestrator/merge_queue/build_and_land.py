@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from blueflame.checks.failed_tests import compare_with_base
 from blueflame.checks.merge_losses import find_losses
@@ -28,18 +29,19 @@ from blueflame.model.event import (
     PullRequestOpened,
 )
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks
+from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks, recheck_base
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
-from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, list_blamed
+from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules, build_commit_rules
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.merge_queue.assemble import FAST_FORWARD, PULL_REQUEST, MergeInputs, assemble_changeset
 from blueflame.orchestrator.merge_queue.bisect import examine_base, find_culprit
 from blueflame.orchestrator.merge_queue.review_hints import add_hints
 from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
-from blueflame.session.effects import BuildChangeset, LandChangeset
+from blueflame.session.effects import BuildChangeset, LandChangeset, name_act
+from blueflame.session.environment import count_failures
 from blueflame.session.state import Session
 from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 
@@ -53,6 +55,7 @@ class BuildSite:
     leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
     mode: str = "merge"
     rules: CommitRules = DEFAULT_RULES
+    recheck: Callable[[str, str], Awaitable[tuple[Check, ...] | None]] | None = None  # of a base, for a red commit
 
 
 async def build_changeset(
@@ -60,8 +63,13 @@ async def build_changeset(
 ) -> Sequence[Event]:
     changeset = session.changesets[effect.changeset].changeset
 
+    tries = count_failures(session, name_act(session, effect))
+
     async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
-        return await check_commit(context, session, commit, changeset.id, again=again)
+        return await check_commit(context, session, commit, changeset.id, again=again, tries=tries)
+
+    async def recheck(base: str, commit: str) -> tuple[Check, ...] | None:
+        return await recheck_base(context, session, base, commit, tries)
 
     known = await asyncio.to_thread(list_known_checks, context.repo, session, changeset)
     site = BuildSite(
@@ -70,6 +78,7 @@ async def build_changeset(
         leaks=lambda base, commit: scan_changeset(context.repo, base, commit, context.settings.validation.secrets),
         mode=context.settings.landing.mode,
         rules=build_commit_rules(context.repo, context.settings),
+        recheck=recheck,
     )
     base = await asyncio.to_thread(read_base, context.repo, session)
     if isinstance(base, BaseLost):
@@ -103,7 +112,9 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         checks = await site.runner.examine(made.commit, made.tree, known)
         if checks:
             checks = compare_with_base(checks, await examine_base(site.runner, inputs))
-        if list_blamed(checks):
+        if blamed := list_blamed(checks):
+            if known and site.recheck is not None:
+                await confirm_blame(blamed, partial(site.recheck, base, made.commit))
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
         return []
