@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 TEMPLATE = Path(__file__).with_name("reliability.template.md")
-COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost", "duplicated")
+COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost", "duplicated", "blamed")
 
 Row = Mapping[str, Any]
 

@@ -14,6 +14,7 @@ from typing import Any
 from blueflame.journal.journal import Journal, SessionInfo
 from blueflame.system import flock
 from blueflame.warden import process_tree as tree
+from crash.expectations import find_processes
 from crash.fork_server import ForkServer
 from crash.scenario import Scenario
 
@@ -23,7 +24,6 @@ KILLED = -signal.SIGKILL
 ENDED = 2  # what `resume` says when there is nothing left to resume
 PATIENCE = 60.0
 LOOKS = 0.3  # seconds that we look for a warden to kill
-LOSSES = 3  # without blame
 MOST = 400  # of anything in one round: more means that it does not end
 
 
@@ -59,6 +59,14 @@ def _find_session(scenario: Scenario) -> SessionInfo | None:
         return None
     with Journal.open_read_only(path) as journal:
         return next(iter(journal.list_sessions()), None)
+
+
+def _count_events(scenario: Scenario) -> int:
+    session = _find_session(scenario)
+    if session is None:
+        return 0
+    with Journal.open_read_only(scenario.root / ".blueflame" / "journal.db") as journal:
+        return len(journal.read_events(session.id))
 
 
 def finish_session(fork_server: ForkServer, scenario: Scenario) -> None:
@@ -118,13 +126,48 @@ def kill_at_random(
     return toll
 
 
-def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str]) -> None:
-    """Kill one that is alive, if there soon is one; identified by pid and start time, so no other process is hit.
+def kill_everything_at_random(
+    fork_server: ForkServer, scenario: Scenario, dice: random.Random, *, most: int
+) -> KillCount:
+    """Kill every process of the session at once, after some events: orchestrator, wardens, agents, git, gateways."""
+    toll = KillCount()
+    while toll.kills < most and not has_ended(scenario):
+        wanted = _count_events(scenario) + dice.randint(1, 12)
+        orchestrator = fork_server.start(scenario, start_or_resume(scenario))
+        while orchestrator.wait(0.005) is None and _count_events(scenario) < wanted:
+            pass
+        code = orchestrator.wait(dice.choice((0.0, 0.01, 0.05, 0.2)))
+        _kill_everything(scenario, dice)
+        toll.struck |= Counter(_list_unfinished(scenario))
+        if code is None:
+            toll.kills += orchestrator.end() == KILLED
+        else:
+            assert code == 0, f"{code}: {scenario.log.read_text()[-3000:]}"
+    finish_session(fork_server, scenario)
+    return toll
 
-    One that was killed three times is spared: its task would count as failed, which is not tested here.
-    """
+
+def _list_unfinished(scenario: Scenario) -> list[str]:
+    """List the attempts and commands that were started and did not end: when all is killed, their wardens were."""
+    started = (scenario.root / ".blueflame" / "attempts").glob("*/started")
+    return [path.parent.name for path in started if not (path.parent / "outcome.json").exists()]
+
+
+def _kill_everything(scenario: Scenario, dice: random.Random) -> None:
+    """Kill in any order, and again until none is left: one may have been started meanwhile."""
+    give_up = time.monotonic() + PATIENCE
+    while found := find_processes(scenario):
+        assert time.monotonic() < give_up, f"cannot be killed: {[each.pid for each in found]}"
+        dice.shuffle(found)
+        for each in found:
+            tree.signal_process(each, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str]) -> None:
+    """Kill one that is alive, if there soon is one; identified by pid and start time, so no other process is hit."""
     give_up = time.monotonic() + LOOKS
-    while not (living := _list_living_wardens(scenario, struck)) and time.monotonic() < give_up:
+    while not (living := _list_living_wardens(scenario)) and time.monotonic() < give_up:
         time.sleep(0.005)
     if living:
         purpose = dice.choice(sorted(living))
@@ -132,10 +175,10 @@ def kill_a_warden(scenario: Scenario, dice: random.Random, struck: Counter[str])
         struck[purpose] += 1
 
 
-def _list_living_wardens(scenario: Scenario, struck: Counter[str]) -> dict[str, tree.ProcessInfo]:
+def _list_living_wardens(scenario: Scenario) -> dict[str, tree.ProcessInfo]:
     """Living wardens by session, subject and role, without the number of the attempt."""
     purposes = {lock.parent.name.rpartition(".")[0]: lock for lock in sorted(_list_locks(scenario))}
-    found = {purpose: _find_warden(lock) for purpose, lock in purposes.items() if struck[purpose] < LOSSES}
+    found = {purpose: _find_warden(lock) for purpose, lock in purposes.items()}
     return {purpose: warden for purpose, warden in found.items() if warden is not None}
 
 

@@ -7,19 +7,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from blueflame.git.checkouts import get_record_path
 from blueflame.git.results import list_refs
-from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, JournalEntry, Landed, OrchestratorStarted
+from blueflame.model.attempt import BLAMELESS, Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    ChangesetEvicted,
+    ChangesetTrimmed,
+    Event,
+    JournalEntry,
+    Landed,
+    OrchestratorStarted,
+    PlanFailed,
+    PullRequestOpened,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.task import Cause
 from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session
 from blueflame.system import flock
+from blueflame.warden.process_tree import ProcessInfo, read_process
 from crash.scenario import Scenario
 
 PATIENCE = 30.0
@@ -33,13 +48,15 @@ class Expected:
     tree: str
     starts: frozenset[str]
     refs: frozenset[str]
+    blame: Mapping[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        return {"tree": self.tree, "starts": sorted(self.starts), "refs": sorted(self.refs)}
+        lists = {"starts": sorted(self.starts), "refs": sorted(self.refs)}
+        return {"tree": self.tree, **lists, "blame": dict(self.blame)}
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> Expected:
-        return Expected(found["tree"], frozenset(found["starts"]), frozenset(found["refs"]))
+        return Expected(found["tree"], frozenset(found["starts"]), frozenset(found["refs"]), found["blame"])
 
 
 @dataclass(slots=True)
@@ -56,10 +73,14 @@ class Tally:
     redone: int = 0  # under a new id, after their warden was killed
     lost: int = 0  # commits, tasks
     duplicated: int = 0  # attempt ids started twice, tasks landed twice
+    blamed: int = 0  # failures of agents, results and changesets that an undisturbed run does not have
     violations: list[str] = field(default_factory=list)
 
-    def add(self, scenario: Scenario, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
-        """Add one round that has ended. With `world`, attempts may also have failed because of injected faults."""
+    def add(
+        self, scenario: Scenario, expected: Expected, *, wardens: int = 0, world: bool = False, fenced: bool = False
+    ) -> None:
+        """Add one round that has ended. With `world`, attempts may also have been made again because of injected
+        faults; with `fenced`, a second orchestrator may have failed some."""
         found = read_result(scenario)
         self.rounds += 1
         self.wardens += wardens
@@ -69,8 +90,17 @@ class Tally:
         lost, twice = list(_find_lost(scenario, found)), list(_find_repeated(scenario, found, wardens))
         self.lost += len(lost)
         self.duplicated += len(twice)
+        blamed = [] if fenced else list(_find_blamed(found, expected))
+        self.blamed += len(blamed)
         odd = [] if world else list(_find_unexpected_attempts(scenario, found, expected, wardens))
-        wrong = [*lost, *twice, *odd, *_find_differences(scenario, found, expected), *_find_leftovers(scenario, found)]
+        wrong = [
+            *lost,
+            *twice,
+            *blamed,
+            *odd,
+            *_find_differences(scenario, found, expected),
+            *_find_leftovers(scenario, found),
+        ]
         self.violations += [f"{scenario.home.name}: {each}" for each in wrong]
 
     def as_json(self) -> dict[str, Any]:
@@ -91,7 +121,14 @@ class SessionResult:
 
     @property
     def landed(self) -> list[str]:
+        """The changesets on the base branch."""
         return [each.event.changeset for each in self.events if isinstance(each.event, Landed)]
+
+    @property
+    def landed_tasks(self) -> list[str]:
+        """On the base branch, or in a pull request."""
+        landings = [each.event for each in self.events if isinstance(each.event, Landed | PullRequestOpened)]
+        return [task for each in landings for task in self.session.changesets[each.changeset].changeset.tasks]
 
 
 def read_result(scenario: Scenario) -> SessionResult:
@@ -104,9 +141,9 @@ def read_result(scenario: Scenario) -> SessionResult:
 
 
 def build_expected(scenario: Scenario) -> Expected:
-    return Expected(
-        scenario.tree(), frozenset(scenario.starts()), _list_own_refs(scenario, read_result(scenario).session)
-    )
+    found = read_result(scenario)
+    refs = _list_own_refs(scenario, found.session)
+    return Expected(scenario.tree(), frozenset(scenario.starts()), refs, _count_blame(found.events))
 
 
 def _list_own_refs(scenario: Scenario, session: Session) -> frozenset[str]:
@@ -135,13 +172,35 @@ def _find_repeated(scenario: Scenario, found: SessionResult, wardens: int) -> It
     for attempt, times in sorted(found.starts.items()):
         if times > 1:
             yield f"{attempt} was started {times} times"
-    tasks = [task for name in found.landed for task in found.session.changesets[name].changeset.tasks]
+    tasks = found.landed_tasks
     for name in sorted(set(tasks)):
         if tasks.count(name) > 1:
             yield f"{name} landed {tasks.count(name)} times"
     for name, times in sorted(scenario.hooks().items()):
         if times > 1 and not wardens:  # a hook whose warden was killed is run again: it cannot be asked how far it came
             yield f"the hook ran {times} times for {name}"
+
+
+def _find_blamed(found: SessionResult, expected: Expected) -> Iterator[str]:
+    for what, times in sorted((Counter(_count_blame(found.events)) - Counter(expected.blame)).items()):
+        yield f"blamed: {what} ({times} times more than without kills)"
+
+
+def _count_blame(events: Sequence[JournalEntry]) -> Mapping[str, int]:
+    return Counter(words for each in events if (words := _describe_blame(each.event)))
+
+
+def _describe_blame(event: Event) -> str:
+    match event:
+        case AttemptEnded(attempt=name, ended=ended) if ended.ending not in (Ending.PASSED, *BLAMELESS):
+            return f"{name.split('.', 1)[1].rpartition('.')[0]} {ended.ending}"
+        case TaskMoved(task=name, cause=Cause.RETRY | Cause.FAIL as cause):
+            return f"{name} {cause}"
+        case VerdictGiven(task=name, verdict=verdict) if not verdict.passed:
+            return f"{name} verdict"
+        case ChangesetEvicted() | ChangesetTrimmed() | PlanFailed():
+            return type(event).__name__
+    return ""
 
 
 def _find_unexpected_attempts(
@@ -165,9 +224,8 @@ def _find_differences(scenario: Scenario, found: SessionResult, expected: Expect
         yield f"another tree than without kills: {scenario.git('ls-tree', '-r', '--name-only', 'main').split()}"
     if found.damage:
         yield f"the journal is damaged: {found.damage}"
-    merges = scenario.git("log", "--first-parent", "--format=%(trailers:key=Blue-Flame-Changeset,valueonly)", "main")
-    if sorted(merges.split()) != sorted(found.landed):
-        yield f"main has {sorted(merges.split())}, the journal says {sorted(found.landed)}"
+    if (landed := scenario.landed_tasks()) != sorted(found.landed_tasks):
+        yield f"{landed} have landed, the journal says {sorted(found.landed_tasks)}"
 
 
 def _find_leftovers(scenario: Scenario, found: SessionResult) -> Iterator[str]:
@@ -226,14 +284,17 @@ def wait_until_quiet(scenario: Scenario) -> list[str]:
 
 
 def list_processes(scenario: Scenario) -> list[str]:
-    """List processes whose environment, command line, folder or log names the scenario's home."""
+    found = find_processes(scenario)
+    return [f"{each.pid} {_read_bytes(Path(f'/proc/{each.pid}/cmdline'))[-120:]!r}" for each in found]
+
+
+def find_processes(scenario: Scenario) -> list[ProcessInfo]:
+    """Find processes whose environment, command line, folder or log names the scenario's home."""
     mark = os.fsencode(scenario.home) + b"/"
     me = os.getpid()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != me and mark in _read_evidence(entry):
-            found.append(f"{entry.name} {_read_bytes(entry / 'cmdline')[-120:]!r}")
-    return found
+    entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != me]
+    seen = ((read_process(int(entry.name)), entry) for entry in entries)
+    return [each for each, entry in seen if each is not None and mark in _read_evidence(entry)]
 
 
 def _read_evidence(entry: Path) -> bytes:

@@ -8,6 +8,8 @@ import os
 import random
 import resource
 import signal
+import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -37,7 +39,12 @@ POINTS: Mapping[str, tuple[str, str]] = {
 }
 """Acts between which and the journal there is a gap. A kill comes right before or right after one of them."""
 
-CHANGES = frozenset({"init", "checkout", "update-ref", "fetch", "read-tree", "commit-tree", "merge-tree"})
+CHANGES = frozenset(
+    {
+        *("init", "checkout", "reset", "update-ref", "fetch", "push", "read-tree", "write-tree", "commit-tree"),
+        *("merge-tree", "hash-object", "update-index", "unpack-objects", "pack-objects"),
+    }
+)
 
 
 def inject_fault(fault: Mapping[str, Any]) -> None:
@@ -108,6 +115,30 @@ def _kill_after_command(nth: int) -> None:
     replace_attribute(results, "change_refs", die_after(change_refs, counts=lambda _args: True))
 
 
+def _kill_during(order: Mapping[str, Any]) -> None:
+    """Kill while the nth `program` (a git that changes something, or an rm) runs: it, us, or both."""
+    real: Callable[..., subprocess.Popen[bytes]] = process._start_process
+    count = 0
+
+    def start_process(argv: Sequence[str], **more: object) -> subprocess.Popen[bytes]:
+        nonlocal count
+        child = real(argv, **more)
+        if argv[0] == order["program"] and (argv[0] != "git" or CHANGES.intersection(argv)):
+            count += 1
+            if count == order["nth"]:
+                threading.Timer(order["seconds"], _strike, (child, order["victim"])).start()
+        return child
+
+    replace_attribute(process, "_start_process", start_process)
+
+
+def _strike(child: subprocess.Popen[bytes], victim: str) -> None:
+    if victim != "orchestrator":
+        child.kill()  # if it was not reaped: then its pid may be that of another process
+    if victim != "program":
+        kill_self()
+
+
 def replace_attribute(owner: object, name: str, value: object) -> None:
     assert hasattr(owner, name), f"{name} is not there any more: the fault would never be met"
     setattr(owner, name, value)
@@ -157,6 +188,7 @@ FAULTS: Mapping[str, Callable[[Any], None]] = {
     "after_append": _kill_after_append,
     "at": _kill_at_point,
     "after_command": _kill_after_command,
+    "during": _kill_during,
     "largest_file": _limit_file_size,
     "clock": _set_jumpy_clock,
     "no_lock": _disable_lock,

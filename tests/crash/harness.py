@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -22,28 +23,31 @@ class Harness:
     fork_server: ForkServer
     kills: int
     shared: Path  # of all processes that run these tests
-    _pieces: dict[tuple[str, int], tuple[Scenario, Expected]] = field(default_factory=dict)
+    _pieces: dict[str, tuple[Scenario, Expected]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def long(self) -> bool:
         return self.kills > SHORT
 
-    def stage(self, workflow: str = "waves", size: int = 4) -> tuple[Scenario, Expected]:
+    def stage(
+        self, workflow: str = "waves", size: int = 4, *, mode: str = "merge", boxed: bool = False
+    ) -> tuple[Scenario, Expected]:
         """A fresh scenario, and the result of an undisturbed run."""
-        if (workflow, size) not in self._pieces:
-            self._pieces[workflow, size] = self._rehearse(workflow, size)
-        piece, expected = self._pieces[workflow, size]
-        return copy_scenario(piece, self.home / f"{workflow}{size}-{next(self._numbers)}"), expected
+        name = f"{workflow}{size}{'' if mode == 'merge' else f'-{mode}'}{'-boxed' if boxed else ''}"
+        if name not in self._pieces:
+            build = partial(build_scenario, workflow=workflow, size=size, mode=mode, boxed=boxed)
+            self._pieces[name] = self._rehearse(name, build)
+        piece, expected = self._pieces[name]
+        return copy_scenario(piece, self.home / f"{name}-{next(self._numbers)}"), expected
 
-    def _rehearse(self, workflow: str, size: int) -> tuple[Scenario, Expected]:
+    def _rehearse(self, name: str, build: Callable[[Path], Scenario]) -> tuple[Scenario, Expected]:
         """The first process that needs this scenario runs it; the others wait for the result."""
-        home = self.shared / f"{workflow}{size}"
-        results = self.shared / f"{workflow}{size}.json"
-        with (self.shared / f"{workflow}{size}.lock").open("w") as lock:
+        home, results = self.shared / name, self.shared / f"{name}.json"
+        with (self.shared / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not results.exists():
-                expected = self._run_undisturbed(build_scenario(home, workflow=workflow, size=size))
+                expected = self._run_undisturbed(build(home))
                 results.write_text(json.dumps(expected.as_json()))
         return Scenario(home), Expected.from_json(json.loads(results.read_text()))
 
@@ -53,5 +57,5 @@ class Harness:
         expected = build_expected(whole)
         rehearsal = Tally("undisturbed")
         rehearsal.add(whole, expected)
-        assert rehearsal.violations == []
+        assert rehearsal.violations == [], rehearsal.violations
         return expected

@@ -52,12 +52,22 @@ class Scenario:
         return self.home / "decisions.json"
 
     @property
+    def books(self) -> Path:
+        """What the agents log, also from within a sandbox."""
+        return self.home / "books"
+
+    @property
     def ledger(self) -> Path:
-        return self.home / "ledger"
+        return self.books / "ledger"
 
     @property
     def commits(self) -> Path:
-        return self.home / "commits"
+        return self.books / "commits"
+
+    @property
+    def remote(self) -> Path:
+        """Where branches are pushed to, if changesets land as pull requests."""
+        return self.home / "remote.git"
 
     @property
     def hooked(self) -> Path:
@@ -91,7 +101,19 @@ class Scenario:
         return run_git(self.root, *args)
 
     def tree(self) -> str:
-        return self.git("rev-parse", "main^{tree}").strip()
+        """What has landed: the tree of the base branch, or those of the pushed branches."""
+        if not self.remote.exists():
+            return self.git("rev-parse", "main^{tree}").strip()
+        pushed = run_git(self.remote, "for-each-ref", "--format=%(tree) %(refname)", "refs/heads/blueflame")
+        return "\n".join(sorted(f"{line.split()[0]} {Path(line).name}" for line in pushed.splitlines()))
+
+    def landed_tasks(self) -> list[str]:
+        """The tasks on the base branch, or in pushed branches, by what the commits say; one that landed twice is there
+        twice."""
+        field = "%(trailers:key=Blue-Flame-Task,valueonly)"
+        if self.remote.exists():
+            return sorted(run_git(self.remote, "log", "--no-walk", "--branches", f"--format={field}").split())
+        return sorted(self.git("log", "--first-parent", f"--format={field}", "main").split())
 
     def starts(self) -> Counter[str]:
         """How often the agents logged a start, by attempt without the session: `task-001.worker.2`."""
@@ -125,22 +147,31 @@ def _read_lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def build_scenario(home: Path, *, workflow: str = "waves", size: int = 4, **sections: Mapping[str, Any]) -> Scenario:
-    """`workflow`: waves (with barriers), flow, or short (no reviews). Beyond four tasks: plain work."""
+def build_scenario(
+    home: Path, *, workflow: str = "waves", size: int = 4, mode: str = "merge", boxed: bool = False
+) -> Scenario:
+    """`workflow`: waves (with barriers), flow, or short (no reviews). Beyond four tasks: plain work.
+
+    `mode`: how changesets land. `boxed`: agents and checks run in a sandbox.
+    """
     scenario = Scenario(home)
+    scenario.books.mkdir(parents=True)
     for name, text in FILES.items():
         file = scenario.root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    settings = _build_settings(scenario, workflow)
-    for name, section in sections.items():
-        settings[name] = {**settings.get(name, {}), **section}
+    settings = {**_build_settings(scenario, workflow), "landing": {"mode": mode, "forge": "none"}}
+    if boxed:
+        settings["sandbox"] = {"level": "standard", "min_free_disk_mb": 0, "writable": ["../books"]}
     scenario.config.write_text(json.dumps(settings, ensure_ascii=False))
     scenario.script.write_text(json.dumps(_build_script(scenario, size), ensure_ascii=False))
     scenario.decisions.write_text(json.dumps(DECISIONS, ensure_ascii=False))
     run_git(scenario.root, "init", "-q", "-b", "main")
     run_git(scenario.root, "add", "-A")
     run_git(scenario.root, "commit", "-q", "-m", "feat(task-000): begin")
+    if mode == "pull-request":
+        run_git(scenario.home, "init", "-q", "--bare", str(scenario.remote))
+        run_git(scenario.root, "remote", "add", "origin", "../remote.git")
     scenario.trust()
     return scenario
 
@@ -148,7 +179,9 @@ def build_scenario(home: Path, *, workflow: str = "waves", size: int = 4, **sect
 def copy_scenario(scenario: Scenario, home: Path) -> Scenario:
     """Copy the scenario before its first run."""
     fresh = Scenario(home)
-    fresh.home.mkdir(parents=True)
+    fresh.books.mkdir(parents=True)
+    if scenario.remote.exists():
+        shutil.copytree(scenario.remote, fresh.remote)
     shutil.copytree(scenario.root, fresh.root, ignore=shutil.ignore_patterns(".blueflame", ".trees"), symlinks=True)
     for name in ("config", "script", "decisions"):
         text = getattr(scenario, name).read_text().replace(str(scenario.home), str(fresh.home))
@@ -163,14 +196,13 @@ def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
         "project": {"name": "sample", "base_branch": "main"},
         "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "lead")},
         "concurrency": {"adaptive": False, "development": 3, "validation": 2},
-        # Lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice. Players
-        # append: one that continued the work of a killed one would leave another tree than without kills.
-        "limits": {"kill_grace": "1s", "max_retries": 50, "retry_from": "scratch"},
+        # Players append: one that continued the work of a killed one would leave another tree than without kills.
+        "limits": {"kill_grace": "1s", "max_retries": 2, "retry_from": "scratch"},
         "permissions": {
             "allowed_paths": ["src/**", "docs/**"],
             "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
         },
-        "sandbox": {"level": "off", "min_free_disk_mb": 0},  # the players keep their books outside of any box
+        "sandbox": {"level": "off", "min_free_disk_mb": 0},
         "planning": {"workflow": workflow},
         "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
         "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},

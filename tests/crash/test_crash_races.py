@@ -80,7 +80,7 @@ def test_where_locks_do_nothing_the_journal_still_has_one_writer(harness: Harnes
             runners = [harness.fork_server.start(scenario, "resume", fault) for _ in range(RUNNERS)]
         assert {runner.end() for runner in runners} <= {0, ENDED, FENCED}
         finish_session(harness.fork_server, scenario)
-        row.add(scenario, expected, world=True)
+        row.add(scenario, expected, world=True, fenced=True)
 
 
 def look_for_starts(scenario: Scenario) -> list[int]:
