@@ -10,8 +10,14 @@ from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, EnvironmentFailed, TaskMoved
+from blueflame.model.gate import Gate
 from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
+from blueflame.report.build import build_report
+from blueflame.session.state import Session
+from blueflame.text.event_lines import format_log_lines
+from blueflame.views.changeset import build_changeset_view, list_notes
+from blueflame.views.items import build_item_json, build_item_view, find_item
 from support.commit_format import COMMIT_PATTERN
 from support.sessions import SessionRun, Stage, task, writes
 
@@ -102,6 +108,32 @@ def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:
     assert stage.read("src/other.txt", kept(stage, reported, subject="task-002")) == "not mine\n"
     assert [str(violation) for violation in endings(reported, "task-002")[0].violations] != []
     assert reported.states == {"task-001": "failed", "task-002": "failed"}
+
+
+def test_a_refused_call_that_was_made_nevertheless_is_reported_wherever_the_result_is_shown(stage: Stage) -> None:
+    """The agent's program does not obey its hook. The result itself breaks no rule: a person decides about it."""
+    call = {"write": {"path": "elsewhere.txt", "text": "x"}, "rogue": True}
+    stage.play(task(1), workers={1: [call, {"run": "rm elsewhere.txt", "rogue": True}, *writes("src/1.txt", "one")]})
+    shown: list[str] = []
+
+    def look(gate: Gate, session: Session) -> str:
+        shown.extend(list_notes(build_changeset_view(session, gate.subject)))
+        return "approve"
+
+    reported = stage.run({"changeset": [look], **STOP})
+
+    session, (ended,) = reported.session, endings(reported)
+    assert ended.ending is Ending.PASSED
+    assert [each.split()[0] for each in ended.defied] == ["Write", "Bash"]
+    item = find_item(session, next(iter(session.attempts)))
+    faces = {
+        "the review": "\n".join(shown),
+        "log": "\n".join(format_log_lines(reported.events)),
+        "show": str(build_item_view(session, item)),
+        "show --json": str(build_item_json(session, item, now=0.0)["attempt"]["defied"]),
+        "report": str(build_report(reported.events, session, (), now=0.0).attempts[0].reason),
+    }
+    assert [name for name, text in faces.items() if "elsewhere.txt" not in text] == []
 
 
 def test_an_agent_that_takes_too_long_is_ended_and_tried_again(stage: Stage) -> None:

@@ -58,6 +58,27 @@ def _find_unasked_calls(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]
     return gaps
 
 
+def find_defied_refusals(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
+    """Return refused calls that the agent's output shows as done. The watcher saw them, so they are not gaps."""
+    done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
+    inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
+    inputs -= {(line.tool, line.digest) for line in audit if line.allowed}
+    allowed = {(line.call, digest) for line in audit if line.allowed for digest in (line.digest, "")}
+    left = done - allowed
+    return tuple(
+        line
+        for line in audit
+        if not line.allowed
+        and (not left.isdisjoint({(line.call, line.digest), (line.call, "")}) or (line.tool, line.digest) in inputs)
+    )
+
+
+def describe_defied(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[str, ...]:
+    found = find_defied_refusals(acts, audit)
+    more = (f"and {len(found) - MAX_GAPS} more",) if len(found) > MAX_GAPS else ()
+    return (*(f"{_describe_call(line)} ({line.rule})" for line in found[:MAX_GAPS]), *more)
+
+
 def _describe_call(done: ObservedCall | AuditLine) -> str:
     tool = done.tool[:MAX_TEXT_LENGTH] if done.tool.isprintable() else f"{done.tool!r:.{MAX_TEXT_LENGTH}}"
     return (

@@ -91,12 +91,18 @@ class AttemptOutcome:
     subject: str = ""  # of the last commit
     violations: tuple[Violation, ...] = ()
     unfinished: str | None = None  # a commit of ours with what it had not committed
+    defied: tuple[str, ...] = ()  # calls that the watcher refused and the agent made nevertheless
     output: Mapping[str, Any] | None = None
     spend: Spend = NO_SPEND
     seconds: float = 0.0
     cause: str = ""
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
     account login, credit, model."""
+
+    @property
+    def remark(self) -> str:
+        """What a person should know, also if it passed; empty if there is nothing."""
+        return f"did what the watcher refused: {'; '.join(self.defied)}" if self.defied else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

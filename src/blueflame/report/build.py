@@ -243,9 +243,9 @@ def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: fl
 def _explain_ending(record: AttemptRecord) -> str:
     ended = record.ended
     if ended is None or ended.ending is Ending.PASSED:
-        return ""
+        return ended.remark if ended else ""
     broken = "; ".join(str(violation) for violation in ended.violations)
-    return "; ".join(part for part in (broken, ended.notes or record.cancel_reason) if part)
+    return "; ".join(part for part in (broken, ended.remark, ended.notes or record.cancel_reason) if part)
 
 
 def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterator[TaskRow]:

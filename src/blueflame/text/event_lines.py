@@ -79,7 +79,8 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     ]
     commits = [format_count(ended.commits, "commit")] if ended.commits else []
     broken = [_join_names(str(violation) for violation in ended.violations)] if ended.violations else []
-    return ", ".join([*facts, *commits, *broken]) + _format_note(ended.notes)
+    remark = [ended.remark] if ended.remark else []
+    return ", ".join([*facts, *commits, *broken, *remark]) + _format_note(ended.notes)
 
 
 def _format_note(reason: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class ChangesetView:
     costs: Mapping[str, Spend] = field(default_factory=dict)  # of each task so far, its reviews included
     budget: Budget = field(default_factory=Budget)
     deferred: tuple[ChangesetRecord, ...] = ()
+    remarks: tuple[str, ...] = ()  # on what its agents did
 
     @property
     def session_cost(self) -> str:
@@ -61,7 +62,17 @@ def build_changeset_view(session: Session, name: str) -> ChangesetView:
         costs=session.spend_by_subject,
         budget=session.limits.session_budget,
         deferred=tuple(peer for peer in peers if peer.state is ChangesetState.DEFERRED),
+        remarks=tuple(_list_remarks(session, record)),
     )
+
+
+def _list_remarks(session: Session, record: ChangesetRecord) -> Iterator[str]:
+    """What the agents of its tasks did that a person should know."""
+    for name in record.changeset.tasks:
+        result = session.tasks[name].result
+        made = session.attempts.get(result.attempt) if result else None
+        if made is not None and made.ended is not None and made.ended.remark:
+            yield f"The agent of {name} {made.ended.remark}."
 
 
 def format_size(build: Build) -> str:
@@ -73,6 +84,7 @@ def list_notes(view: ChangesetView) -> list[str]:
     record, notes = view.record, []
     if record.changeset.missing:
         notes.append(f"Of the same group, but not in it: {', '.join(record.changeset.missing)}.")
+    notes += view.remarks
     losses = record.build.losses if record.build else ()
     notes += [f"{loss}." for loss in losses[:MAX_LOSSES]]
     if len(losses) > MAX_LOSSES:

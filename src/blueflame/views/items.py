@@ -248,6 +248,8 @@ def _list_words(record: AttemptRecord) -> Iterator[str]:
     ended = record.ended
     if ended is None:
         return
+    if ended.remark:
+        yield f"It {ended.remark}."
     yield from ended.notes.strip().splitlines()
     output = ended.output or {}
     yield from str(output.get("notes", "")).strip().splitlines()
@@ -304,6 +306,7 @@ def _build_attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
         "worktree": record.worktree,
         "notes": ended.notes if ended else "",
         "violations": [str(violation) for violation in (ended.violations if ended else ())],
+        "defied": list(ended.defied) if ended else [],
         "output": ended.output if ended else None,
         "messages": [
             {"text": each.text, "by": each.by, "at": each.at, "delivered_at": each.delivered_at}

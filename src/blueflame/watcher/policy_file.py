@@ -18,6 +18,8 @@ from blueflame.policy.access import prepare_policy
 from blueflame.system.files import write_atomically
 
 VERSION = 1
+ADDED_LATER = frozenset({"skills"})
+"""Fields that earlier versions did not write: their attempts are judged by the defaults, which is what they obeyed."""
 SHFMT = "shfmt"
 
 
@@ -56,11 +58,10 @@ def parse_policy(text: str, where: str) -> Policy:
 
 def _read_fields(given: dict[str, Any], where: str) -> dict[str, Any]:
     known = {field.name: _READERS[str(field.type)] for field in fields(Policy)}
-    if given.keys() != known.keys():
-        odd = sorted(given.keys() ^ known.keys())
+    if odd := sorted((given.keys() ^ known.keys()) - (ADDED_LATER - given.keys())):
         raise _build_error(where, f"{odd[0]} is {'unknown' if odd[0] in given else 'missing'}")
     found: dict[str, Any] = {}
-    for name, kind in known.items():
+    for name, kind in ((name, kind) for name, kind in known.items() if name in given):
         try:
             found[name] = kind(given[name])
         except TypeError:

@@ -13,11 +13,10 @@ import pytest
 
 from blueflame.agents.acp import build_runtime
 from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support import acp_agent
 from support.hook_servers import run_hook_server
-from support.refusals import find_defied_refusals
 
 
 class Played(NamedTuple):

@@ -15,7 +15,7 @@ import pytest
 
 from blueflame.agents.claude import ClaudeRuntime, build_runtime
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, AgentOutput, read_spool
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import AuditLine
 from blueflame.model.policy import CANARY
 from blueflame.model.settings.permissions import BashRules, PermissionSettings
@@ -24,7 +24,6 @@ from blueflame.testing import LoopbackModel, create_throwaway_repository
 from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
 from support.hook_servers import WatchedAttempt, build_question, run_hook_server
 from support.real_agents import needs_claude
-from support.refusals import find_defied_refusals
 from support.terminals import start_terminal_user
 
 pytestmark = [

@@ -10,9 +10,8 @@ from blueflame.agents.acp import AcpRuntime
 from blueflame.agents.codex import CodexRuntime
 from blueflame.agents.gemini import GeminiRuntime
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import AuditLine, ObservedCall, compute_input_digest
-from support.refusals import find_defied_refusals
 
 STREAMS = Path(__file__).parent / "peer_streams"
 HERE = Path(__file__).parent

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 
 from blueflame.agents.hook import find_hook
 from blueflame.agents.scripted import ScriptedRuntime, player
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.model.settings.permissions import BashRules, PermissionSettings
 from blueflame.telemetry.audit import read_audit
 from support.hook_servers import WatchedAttempt, run_hook_server
-from support.refusals import find_defied_refusals
 
 Git = Callable[..., str]
 

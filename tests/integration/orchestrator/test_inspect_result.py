@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from blueflame.agents.runtime import AgentOutput
-from blueflame.orchestrator.attempts.inspect_result import describe_ending
-from blueflame.orchestrator.context import FinishedAttempt
+from blueflame.model.errors import GitFailed
+from blueflame.orchestrator.attempts.inspect_result import describe_ending, read_leftovers
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
+from blueflame.orchestrator.engine.local import LocalEngine
 from support.recorded_session import ID, Story
 
 
@@ -21,3 +28,20 @@ def test_the_output_of_a_setup_is_shown_only_where_it_failed(reason: ExitReason,
     problems = ("nothing to commit",) if reason is ExitReason.EXITED else ()
     finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput(problems=problems))
     assert describe_ending(finished) == words
+
+
+def test_an_attempt_of_an_earlier_version_is_judged_by_the_walls_that_it_was_started_with(tmp_path: Path) -> None:
+    """Its launch file has a sandbox and no survey: that no survey was made is not its fault."""
+    attempt = Story().working().session.attempts[f"{ID}.task-001.worker.1"].attempt
+    outcome = ProcessOutcome(attempt=attempt.id, reason=ExitReason.EXITED, exit_code=0)
+    finished = FinishedAttempt(attempt=attempt, base="a" * 40, outcome=outcome, gathered=AgentOutput())
+    engine = LocalEngine(tmp_path)
+    context = cast("SessionContext", SimpleNamespace(engine=engine))
+    launch = engine.stage(attempt.id) / "launch.json"
+    launch.parent.mkdir(parents=True)
+    before: dict[str, object] = {"argv": ["true"], "sandbox": {"argv": ["bwrap"], "seccomp": None, "net": "none"}}
+    launch.write_text(json.dumps(before))
+    assert read_leftovers(context, finished) is None
+    launch.write_text(json.dumps({**before, "survey": ["git", "status"]}))
+    with pytest.raises(GitFailed, match="no answer"):
+        read_leftovers(context, finished)

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.policy import Patterns, Policy
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
-from blueflame.watcher.policy_file import find_shfmt, format_policy, load_policy, parse_policy, save_policy
+from blueflame.watcher.policy_file import ADDED_LATER, find_shfmt, format_policy, load_policy, parse_policy, save_policy
 
 
 def compiled(**changes: object) -> Policy:
@@ -99,10 +100,18 @@ def test_a_damaged_policy_allows_nothing(tmp_path: Path, text: str, why: str) ->
 
 def test_a_policy_with_a_missing_key_is_refused(tmp_path: Path) -> None:
     said = json.loads(format_policy(compiled()))
-    for name in said:
+    for name in said.keys() - ADDED_LATER:
         without = {key: value for key, value in said.items() if key != name}
         with pytest.raises(WorldError):
             parse_policy(json.dumps(without), "here")
+
+
+def test_a_policy_of_an_earlier_version_is_used_with_what_it_had(tmp_path: Path) -> None:
+    """Saved before there were skills, and used after an upgrade: its attempt loads none, and is judged as before."""
+    policy = compiled()
+    said = json.loads(format_policy(policy))
+    del said["skills"]
+    assert parse_policy(json.dumps(said), "here") == replace(policy, skills=())
 
 
 def test_a_missing_or_binary_policy_is_reported(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support.hook_servers import build_watch
-from support.refusals import find_defied_refusals
 from support.wardens import run_warden, write_launch
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, ObservedCall
-from support.refusals import find_defied_refusals
 
 
 def line(act: ObservedCall, decision: str = ALLOW) -> AuditLine:

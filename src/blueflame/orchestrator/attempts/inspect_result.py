@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result
 from blueflame.git.command import build_agent_identity, find_identity
@@ -51,6 +51,7 @@ def inspect_commits(
         found = _fetch_commits(context, finished)
         left = read_leftovers(context, finished)
         gaps = find_audit_gaps(context, finished)
+        defied = find_defied(context, finished)
         broken: tuple[Violation, ...] = ()
         if isinstance(found, CollectedResult):
             broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
@@ -67,6 +68,7 @@ def inspect_commits(
         commits=len(commits),
         subject=commits[-1].subject if commits else "",
         violations=broken,
+        defied=defied,
     )
 
 
@@ -99,7 +101,7 @@ def _get_result_ref(attempt: Attempt) -> str:
 
 
 def judge_output(
-    finished: FinishedAttempt, gaps: Sequence[str], violations: tuple[Violation, ...] = ()
+    context: SessionContext, finished: FinishedAttempt, gaps: Sequence[str], violations: tuple[Violation, ...] = ()
 ) -> AttemptOutcome:
     """Judge an attempt that commits nothing, by its structured output."""
     return AttemptOutcome(
@@ -108,6 +110,7 @@ def judge_output(
         base=finished.base,
         output=finished.gathered.output,
         violations=violations,
+        defied=find_defied(context, finished),
     )
 
 
@@ -143,6 +146,12 @@ def find_audit_gaps(context: SessionContext, finished: FinishedAttempt) -> tuple
         *audit.findings,
         *find_unaudited_calls(gathered.calls, audit.lines, unread=gathered.is_incomplete),
     )
+
+
+def find_defied(context: SessionContext, finished: FinishedAttempt) -> tuple[str, ...]:
+    """Refused calls that its output shows as done: the agent's program does not obey its hook."""
+    audit = read_audit(context.paths.audit(finished.attempt.agent_id))
+    return describe_defied(finished.gathered.calls, audit.lines)
 
 
 def _check_watch(outcome: ProcessOutcome, last: str) -> Iterator[str]:
@@ -195,17 +204,17 @@ def read_leftovers(context: SessionContext, finished: FinishedAttempt) -> Leftov
     name = finished.attempt.id
     after = context.engine.read_file(name, "survey-after")
     if after is None:
-        if not _was_sandboxed(context, name) or finished.outcome.reason is not ExitReason.EXITED:
+        if not _was_surveyed(context, name) or finished.outcome.reason is not ExitReason.EXITED:
             return None
         raise GitFailed("git status in the sandbox gave no answer: what the agent left there is unknown")
     before = context.engine.read_file(name, "survey-before")
     return parse_status(after) if before is None else parse_status(after).subtract(parse_status(before))
 
 
-def _was_sandboxed(context: SessionContext, attempt: str) -> bool:
-    """Whether the attempt was started in a sandbox, whatever the settings say now; if unknown, by the settings."""
+def _was_surveyed(context: SessionContext, attempt: str) -> bool:
+    """Whether it was started with a survey, whatever this version or the settings say; if unknown, by the settings."""
     launch = _read_launch(context, attempt)
-    return context.settings.sandbox.level != "off" if launch is None else bool(launch.get("sandbox"))
+    return context.settings.sandbox.level != "off" if launch is None else bool(launch.get("survey"))
 
 
 def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:

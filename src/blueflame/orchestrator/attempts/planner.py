@@ -74,7 +74,7 @@ async def read_planner(
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt = finished.attempt
     gaps = await asyncio.to_thread(find_audit_gaps, context, finished)
-    ended = judge_output(finished, gaps)
+    ended = await asyncio.to_thread(judge_output, context, finished, gaps)
     if ended.ending is Ending.PASSED:
         return _propose_plan(session, attempt, ended)
     if ended.ending in (Ending.CANCELLED, Ending.LOST):  # not a failed plan: session/ decides when to give up

@@ -72,7 +72,7 @@ async def read_validator(
         broken = await asyncio.to_thread(_find_reviewer_changes, context, finished)
     except WorldError as error:
         return judge_unreadable(context, finished, error), []
-    ended = judge_output(finished, gaps, broken)
+    ended = await asyncio.to_thread(judge_output, context, finished, gaps, broken)
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:
