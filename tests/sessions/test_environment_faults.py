@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.cli.foreground import get_exit_code
-from blueflame.git import command
+from blueflame.git import command, landing
 from blueflame.model.attempt import PLANNER, Ending
 from blueflame.model.event import (
     AttemptEnded,
@@ -30,6 +30,7 @@ from blueflame.model.exit_codes import ExitCode
 from blueflame.session import environment
 from blueflame.session.state import Session
 from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
+from support.wardens import wait_until
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -201,6 +202,58 @@ def test_a_lock_that_a_killed_git_left_is_removed_before_the_next_try(
     assert not lock.exists()
 
 
+def test_a_lock_of_the_index_that_was_left_defers_no_work(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left by a git of the person's that was killed: the landing is tried again, and it is removed before."""
+    monkeypatch.setattr(landing, "INDEX_WAIT_SECONDS", 0.05)
+    stage.play(task(1))
+    lock = stage.root / ".git" / "index.lock"
+
+    def leave(_gate: object, _session: Session) -> str:
+        lock.touch()
+        os.utime(lock, (time.time() - 60, time.time() - 60))
+        return "approve"
+
+    result = stage.run({"changeset": [leave]})
+
+    assert result.session.outcome == "completed"
+    assert [(each.act, each.cause) for each in result.of(EnvironmentFailed)] == [("landing of cs-001", "lock")]
+    assert not lock.exists()
+
+
+def test_an_agent_that_fails_while_git_does_is_not_blamed(stage: Stage, tmp_path: Path) -> None:
+    """Its checkout borrows our objects: while they are gone it cannot commit, and we cannot fetch."""
+    away, begun = tmp_path / "away", tmp_path / "begun"
+    wait = {"run": f"touch '{begun}'; while [ ! -e '{away}' ]; do sleep 0.02; done"}
+    stage.play(task(1), workers={1: {"1": [wait, *writes("src/1.txt", "one")], "*": writes("src/1.txt", "one")}})
+
+    def move(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted) and recorded.event.attempt.endswith(".worker.1"):
+            wait_until(begun.exists, "the agent is at work")
+            (stage.root / ".git").rename(away)
+        if isinstance(recorded.event, EnvironmentFailed) and away.exists():
+            away.rename(stage.root / ".git")
+
+    result = stage.run(observers=[Watcher(move)])
+
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.LOST, Ending.PASSED]
+    assert result.session.tasks["task-001"].retries == 0
+    assert result.session.outcome == "completed"
+
+
+def test_a_removed_audit_log_loses_the_attempt_and_blames_no_one(stage: Stage) -> None:
+    stage.play(task(1))
+
+    def remove() -> None:
+        shutil.rmtree(stage.root / ".blueflame" / "logs")
+
+    result = stage.run(observers=[at(AttemptStarted, remove)])
+
+    endings = [each.ended.ending for each in result.of(AttemptEnded)]
+    assert endings in ([Ending.LOST, Ending.PASSED], [Ending.PASSED]), "it may have been removed before the first call"
+    assert {record.retries for record in result.session.tasks.values()} == {0}
+    assert result.session.outcome == "completed"
+
+
 def test_a_repository_that_was_moved_away(stage: Stage, tmp_path: Path) -> None:
     """Everything fails; when it is back, the session goes on."""
     stage.play(planner=plan_of(task(1)))
@@ -286,7 +339,10 @@ def test_checks_whose_program_vanished_blame_no_task(
     stage.reconfigure(validation=checks, concurrency={"adaptive": False, "validation": 1})
     stage.play(task(1), task(2, after=after))
 
-    result = stage.run(STOP, observers=[at(when, lambda: tool.rename(tmp_path / "aside"))])
+    def remove() -> None:
+        tool.rename(tmp_path / "aside")
+
+    result = stage.run(STOP, observers=[at(when, remove)])
 
     check_hindered(result, "checks fail on the base, too, and did not before")
     assert {each.act for each in result.of(EnvironmentFailed)} == {act}

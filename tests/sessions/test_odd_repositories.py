@@ -145,6 +145,21 @@ def test_a_base_branch_that_is_deleted_is_asked_about_by_its_name(stage: Stage) 
     assert "src/1.txt" in stage.files()
 
 
+def test_a_base_branch_that_was_restored_before_a_resume_is_not_asked_about_again(stage: Stage) -> None:
+    """Also without a person to answer: a resume looks again."""
+    stage.git("checkout", "-q", "--detach")
+
+    def delete(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, ChangesetsFormed):
+            stage.git("branch", "-m", "main", "trunk")
+
+    stage.play(task(1))
+    stopped = stage.run({"base": ["stop"]}, observers=[Watcher(delete)])
+    assert stopped.session.outcome == ""
+    stage.git("branch", "-m", "trunk", "main")
+    assert stage.resume().session.outcome == "completed"
+
+
 @pytest.mark.parametrize("choice", ["retry", "use"])
 def test_a_base_branch_that_is_replaced_is_asked_about(stage: Stage, choice: str) -> None:
     old = stage.head()

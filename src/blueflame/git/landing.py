@@ -109,10 +109,6 @@ def _update_checkout(checkout: Path, old: str, new: str) -> Dirty | None:
     done = _try_with_index(checkout, *args)
     if done.code == 0:
         return None
-    if INDEX_LOCKED.search(done.err):
-        return Dirty(
-            (), f"another git is at work in {checkout}: its index is locked; wait for it, or remove index.lock"
-        )
     if "overwritten" in done.err or "not uptodate" in done.err:
         return Dirty((), f"{checkout} cannot be updated: {done.err.strip()[-500:]}")
     raise build_git_error(checkout, args, done)

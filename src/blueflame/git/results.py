@@ -213,10 +213,11 @@ def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[P
     """Make a repository without objects of its own, with the agent's branch; remove it afterwards."""
     home = get_fetch_path(checkout)
     try:
-        _build_fetch_source(repo, checkout, tip, home)
+        try:
+            _build_fetch_source(repo, checkout, tip, home)
+        except OSError as e:
+            raise build_file_error("prepare to fetch from", checkout, e) from e
         yield home
-    except OSError as e:
-        raise build_file_error("prepare to fetch from", checkout, e) from e
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import chain
 from pathlib import Path
 
 from blueflame.git.batch import find_missing_commits
@@ -11,7 +12,7 @@ from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import MERGER, WORKER
 from blueflame.model.errors import JournalError
 from blueflame.model.ids import build_attempt_id, build_attempt_ref
-from blueflame.session.missing_work import list_needed_commits
+from blueflame.session.missing_work import list_needed_commits, list_needed_foundations
 from blueflame.session.state import Session
 
 STATE_REFS = "refs/blueflame/"
@@ -46,9 +47,9 @@ def find_unknown_sessions(repo: Repository, known: Container[str]) -> tuple[str,
 
 
 def find_missing_work(repo: Repository, session: Session) -> tuple[str, ...]:
-    """The tasks and changesets whose commits are gone from git. Refs that were deleted are set again."""
-    needed = list_needed_commits(session)
-    gone = find_missing_commits(repo, needed.values())
+    """The tasks, changesets and attempts whose commits are gone from git. Refs that were deleted are set again."""
+    needed, foundations = list_needed_commits(session), list_needed_foundations(session)
+    gone = find_missing_commits(repo, (*needed.values(), *chain.from_iterable(foundations.values())))
     refs = list_refs(repo, STATE_REFS) if needed else {}
     for name, sha in needed.items():
         result = session.tasks[name].result if name in session.tasks else None
@@ -57,4 +58,5 @@ def find_missing_work(repo: Repository, session: Session) -> tuple[str, ...]:
             ref = build_attempt_ref(session.id, attempt.subject, attempt.n)
             if ref not in refs:
                 set_ref(repo, ref, sha)
-    return tuple(sorted(name for name, sha in needed.items() if sha in gone))
+    unfounded = [name for name, shas in foundations.items() if not gone.isdisjoint(shas)]
+    return (*sorted(name for name, sha in needed.items() if sha in gone), *unfounded)

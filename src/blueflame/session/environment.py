@@ -24,6 +24,7 @@ MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them 
 
 CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
+    ("lost", re.compile(r"^its attempts were lost")),
     ("disk", re.compile(r"no space left|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
@@ -39,6 +40,7 @@ CAUSES = (
 
 CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
+    "lost": "its attempts are lost again and again",
     "disk": "the disk is full",
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",
@@ -162,7 +164,7 @@ def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: 
     times = session.count_lost(attempt) + 1 - MAX_LOSSES
     if ended.ending is Ending.LOST and times > 0:
         act = name_attempt_act(attempt)
-        reason = f"its warden was killed {times + MAX_LOSSES} times in a row; find out what kills it: {ended.notes}"
+        reason = f"its attempts were lost {times + MAX_LOSSES} times in a row; find out why: {ended.notes}"
         yield _build_failure(act, reason, times, now)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from blueflame.model.event import BaseMoved, Event, GateWithdrawn, TaskMoved
+from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn, TaskMoved
 from blueflame.model.task import FINISHED, Cause, HistoryResult
 from blueflame.session.cascade import defer_tasks_built_on
 from blueflame.session.changesets.queue import trim_changeset
@@ -23,9 +24,20 @@ def list_needed_commits(session: Session) -> dict[str, str]:
     return results | {name: build.commit for name, build in builds.items() if build is not None}
 
 
+def list_needed_foundations(session: Session) -> dict[str, tuple[str, ...]]:
+    """The commits that attempts were to start from, by the attempts that have not started."""
+    records = (session.attempts[name] for name in session.live)
+    unstarted = [record.attempt for record in records if record.started_at is None]
+    return {each.id: tuple(foundation.sha for foundation in each.built_on) for each in unstarted}
+
+
 def redo_missing(session: Session, missing: Collection[str], now: float) -> Iterator[Event]:
     """Send back the tasks whose commits are gone, without counting a retry, and build changesets again."""
     reason = "its commit is no longer in the repository"
+    for name in missing:
+        if name in session.live:
+            notes = "what it was to build on is no longer in the repository"
+            yield AttemptEnded(attempt=name, ended=AttemptOutcome(ending=Ending.LOST, notes=notes))
     tasks = [name for name in missing if name in session.tasks]
     touched = sorted({session.changeset_of[name] for name in tasks if name in session.changeset_of})
     rebuilt = [name for name in missing if name in session.merging and name not in touched]

@@ -344,14 +344,13 @@ def test_a_landing_waits_for_a_git_that_holds_the_index_for_a_moment(ours: Repos
     assert find_dirty_paths(ours) == ()
 
 
-def test_a_landing_that_waits_too_long_for_the_index_is_put_off(
+def test_a_landing_that_waits_too_long_for_the_index_fails_and_changes_nothing(
     ours: Repository, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landing, "INDEX_WAIT_SECONDS", 0.1)
     before = snapshot(ours.root)
     (ours.git_dir / "index.lock").touch()
-    done = advance_branch(ours, "main", old=ours.base_sha, new=new)
-    assert isinstance(done, Dirty)
-    assert "index.lock" in done.reason
+    with pytest.raises(GitFailed, match=r"index\.lock"):
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert snapshot(ours.root) == before
     assert read_branch_head(ours, "main") == ours.base_sha

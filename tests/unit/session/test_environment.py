@@ -6,19 +6,25 @@ import pytest
 
 from blueflame.model.attempt import WORKER, Ending
 from blueflame.model.event import (
+    AttemptIntended,
     EnvironmentFailed,
     EnvironmentRecovered,
     EnvironmentRetried,
     GateWithdrawn,
+    JournalEntry,
     Landed,
+    OrchestratorStarted,
     OrchestratorStopped,
     TaskMoved,
 )
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits
-from blueflame.model.task import Cause
+from blueflame.model.task import Cause, TaskState
+from blueflame.session.consequences import consequences_of
 from blueflame.session.environment import ASK_AFTER, classify_problem, describe_problem
+from blueflame.session.missing_work import list_needed_foundations
+from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import Outcomes, events, reported, states, task
@@ -145,6 +151,26 @@ def test_the_failure_of_an_act_that_is_not_needed_any_more_is_forgotten() -> Non
     world.run()
     assert world.session.problems == {}
     assert world.session.ended
+
+
+def test_an_attempt_whose_foundation_is_gone_is_lost_when_the_session_is_resumed() -> None:
+    """It was intended and could not be started: without that the session could never go on."""
+    world = reported(Outcomes(task(1), task(2, 1)))
+    name = f"{world.session.id}.task-002.worker.1"
+    intended = [isinstance(e.event, AttemptIntended) and e.event.attempt.id == name for e in world.journal].index(True)
+    session = replay(world.journal[: intended + 1])
+    assert list_needed_foundations(session) == {name: ("task-001@1",)}
+
+    started = OrchestratorStarted(pid=1, host="here", version="1", missing=("task-001", name))
+    for event in tuple(consequences_of(session, started, 9.0)):
+        apply_event(session, JournalEntry(session.seq + 1, 9.0, event))
+
+    assert session.live == {}
+    assert {each: record.state for each, record in session.tasks.items()} == {
+        "task-001": TaskState.REQUEUED,
+        "task-002": TaskState.PENDING,
+    }
+    assert {record.retries for record in session.tasks.values()} == {0}
 
 
 def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> None:

@@ -74,8 +74,8 @@ def test_attempts_that_vanish_again_and_again_wait_longer_and_blame_no_one(who: 
     record = world.session.tasks["task-001"]
     assert (record.retries, record.validator_failures, world.session.plan_failures) == (0, 0, ())
     failed = events(world, EnvironmentFailed)
-    assert [(each.cause, each.times) for each in failed] == [("killed", n) for n in range(1, 12 - MAX_LOSSES)]
-    assert "killed 4 times in a row" in failed[0].reason
+    assert [(each.cause, each.times) for each in failed] == [("lost", n) for n in range(1, 12 - MAX_LOSSES)]
+    assert "lost 4 times in a row" in failed[0].reason
     asked = [gate.id for gate in world.session.gates.values() if gate.kind is GateKind.ENVIRONMENT]
     assert len(asked) == len(failed) + 1 - ASK_AFTER, "each start withdraws it"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
-from blueflame.git.batch import find_ref
+from blueflame.git.batch import find_missing_commits, find_ref
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
 from blueflame.git.results import set_ref
@@ -54,6 +54,7 @@ from blueflame.orchestrator.engine.interface import (
 from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
 from blueflame.session.effects import AttendAttempt, CancelAttempt
+from blueflame.session.environment import name_attempt_act
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
@@ -61,7 +62,7 @@ from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
-SPOILT_BY_FULL_DISK = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.SETUP})
+SPOILT_BY_MACHINE = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.SETUP})
 FULL_BELOW_BYTES = 1 << 20
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms
@@ -239,12 +240,27 @@ async def _collect_result(
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
-    if ended.ending in SPOILT_BY_FULL_DISK and await asyncio.to_thread(_is_disk_full, context):
+    if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_is_disk_full, context):
         why = f"the disk is full under {context.paths.worktrees}: free some space"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
+    if why := await asyncio.to_thread(_find_interference, context, session, finished, ended.ending):
+        ended = replace(ended, ending=Ending.LOST, notes=why)
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _find_interference(context: SessionContext, session: Session, finished: FinishedAttempt, ending: Ending) -> str:
+    """Why the ending says nothing about the agent, although it was read; empty if it does."""
+    attempt = finished.attempt
+    audit = context.paths.audit(attempt.agent_id)
+    if ending is Ending.UNWATCHED and not audit.exists():
+        return f"{audit} was removed: what it did is unknown"
+    if ending not in SPOILT_BY_MACHINE:
+        return ""
+    if name_attempt_act(attempt) in session.problems or find_missing_commits(context.repo, (finished.base,)):
+        return "git or the disk failed when it ended, so its failure says nothing about it"
+    return ""
 
 
 def _is_disk_full(context: SessionContext) -> bool:

@@ -26,18 +26,22 @@ from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
 from blueflame.session.requests.task_file import handle_tasks_imported
 from blueflame.session.state import Session
 
+ASKED_AGAIN = frozenset({GateKind.ENVIRONMENT, GateKind.BASE, GateKind.DRIFT})
+"""Gates about what a person repairs outside of the session: a resume looks whether they have."""
+
 
 def _handle_orchestrator_started(session: Session, event: OrchestratorStarted, now: float) -> Iterator[Event]:
     """Redo what is missing, and try again what failed before or waits for a person: they have come back."""
     yield from redo_missing(session, event.missing, now)
     yield from retry_all(session)
-    if name := session.gate_subjects.get((GateKind.ENVIRONMENT, GateKind.ENVIRONMENT.value)):
-        yield GateWithdrawn(gate=name, reason="the session was resumed")
+    for name, gate in session.open_gates.items():
+        if gate.kind in ASKED_AGAIN:
+            yield GateWithdrawn(gate=name, reason="the session was resumed")
     for runtime, parked in session.parked.items():
         if parked.kind in ACCOUNT_KINDS:
             yield from try_account_again(session, runtime, now)
-            if name := session.gate_subjects.get((GateKind.RATE_LIMIT, runtime)):
-                yield GateWithdrawn(gate=name, reason="the session was resumed")
+            if asked := session.gate_subjects.get((GateKind.RATE_LIMIT, runtime)):
+                yield GateWithdrawn(gate=asked, reason="the session was resumed")
 
 
 def _handle_cycle_ended(session: Session, event: CycleEnded, _now: float) -> Iterator[Event]:
