@@ -1,9 +1,9 @@
-"""Rebase commits and revert landings, in the object store, like merges."""
+"""Rebase and reword commits and revert landings, in the object store, like merges."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from blueflame.git.command import run_git
@@ -23,10 +23,14 @@ class CannotRebase(NamedTuple):
 
 class _LoggedCommit(NamedTuple):
     sha: str
-    parent: str
+    parents: tuple[str, ...]
     message: str
     written: dict[str, str]
     reworded: bool = False
+
+    @property
+    def parent(self) -> str:
+        return self.parents[0]
 
 
 def rebase_in_sequence(
@@ -54,6 +58,19 @@ def rebase_in_sequence(
 def rebase_onto(repo: Repository, base: str, tip: str, onto: str) -> str | CannotRebase:
     """Replay the commits from base to tip on another base, and return the last."""
     return _replay_commits(repo, (base,), (tip,), onto=onto)
+
+
+def reword_commits(repo: Repository, base: str, tip: str, reword: Callable[[str], str]) -> str:
+    """Make the commits from base to tip again with other messages, and return the last; their trees stay.
+
+    Authors and dates are kept: a repetition makes the same commits.
+    """
+    made: dict[str, str] = {}
+    for commit in _read_log(repo, tip, f"^{base}"):
+        parents, message = [made.get(sha, sha) for sha in commit.parents], reword(commit.message)
+        if message.strip() != commit.message.strip() or (*parents,) != commit.parents:
+            made[commit.sha] = create_commit(repo, find_tree(repo, commit.sha), parents, message, commit.written)
+    return made.get(tip, tip)
 
 
 def _replay_commits(
@@ -86,11 +103,15 @@ def _list_commits(
     """Yield the commits with their tips, oldest first, one task after the other, each once."""
     for n, tip in enumerate(tips):
         known = [f"^{sha}" for sha in (*present, *tips[:n])]
-        args = ("log", "-z", "--reverse", "--topo-order", "--no-merges", "--date=raw", "--encoding=UTF-8")
-        out = run_git(repo.root, *args, f"--format={LOG_FORMAT}%x00", tip, *known, "--", timeout=300)
-        parts = out.split("\0")
-        for at in range(0, len(parts) - 9, 10):
-            yield tip, _add_trailers(_parse_commit(parts[at : at + 9]), trailers[n] if trailers else ())
+        for commit in _read_log(repo, "--no-merges", tip, *known):
+            yield tip, _add_trailers(commit, trailers[n] if trailers else ())
+
+
+def _read_log(repo: Repository, *which: str) -> Iterator[_LoggedCommit]:
+    """Yield commits, oldest first."""
+    args = ("log", "-z", "--reverse", "--topo-order", "--date=raw", "--encoding=UTF-8", f"--format={LOG_FORMAT}%x00")
+    parts = run_git(repo.root, *args, *which, "--", timeout=300).split("\0")
+    yield from (_parse_commit(parts[at : at + 9]) for at in range(0, len(parts) - 9, 10))
 
 
 def _add_trailers(commit: _LoggedCommit, trailers: Sequence[str]) -> _LoggedCommit:
@@ -113,7 +134,7 @@ def _parse_commit(parts: Sequence[str]) -> _LoggedCommit:
         "GIT_COMMITTER_EMAIL": committer_email,
         "GIT_COMMITTER_DATE": committed,
     }
-    return _LoggedCommit(sha, parents.split(" ")[0], message, written)
+    return _LoggedCommit(sha, tuple(parents.split(" ")), message, written)
 
 
 def revert_range(repo: Repository, head: str, *, before: str, after: str, message: str) -> str | MergeConflict:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.merge import CombinedCommit, MergeConflict, combine_commits, find_tree
-from blueflame.git.rebase import CannotRebase, rebase_in_sequence, revert_range
+from blueflame.git.rebase import CannotRebase, rebase_in_sequence, revert_range, reword_commits
 from blueflame.git.repository import Repository, open_repository
 
 Git = Callable[..., str]
@@ -89,3 +89,28 @@ def test_a_landing_is_reverted_with_what_came_later_left_alone(ours: Repository,
     clash = revert_range(ours, branch(landed, a="mine\n"), before=ours.base_sha, after=landed, message="back")
     assert isinstance(clash, MergeConflict)
     assert clash.paths == ("a",)
+
+
+def test_commits_are_reworded_with_their_trees_authors_and_dates(ours: Repository, branch: Branch, git: Git) -> None:
+    one = branch(a="1\n")
+    two = branch(one, b="2\n")
+    tip = branch(two, c="3\n")
+    changed = reword_commits(ours, ours.base_sha, tip, lambda message: message.replace("feat: b", "Add b"))
+    form = "--format=%T %an %ae %ad %cd"
+    assert git(ours.root, "log", form, changed) == git(ours.root, "log", form, tip)
+    said = git(ours.root, "log", "--reverse", "--format=%s", f"{ours.base_sha}..{changed}").splitlines()
+    assert said == ["feat: a", "Add b", "feat: c"]
+    assert git(ours.root, "rev-parse", f"{changed}~2").strip() == one, "what is worded right is taken as it is"
+    assert git(ours.root, "log", "-1", "--format=%b", changed).strip() == "Why: because."
+    assert reword_commits(ours, ours.base_sha, tip, lambda text: text.replace("feat: b", "Add b")) == changed
+    assert reword_commits(ours, ours.base_sha, tip, lambda text: text) == tip
+
+
+def test_a_merge_keeps_its_parents_when_its_commits_are_reworded(ours: Repository, branch: Branch, git: Git) -> None:
+    one, two = branch(a="1\n"), branch(b="2\n")
+    git(ours.root, "checkout", "-q", "--detach", one)
+    git(ours.root, "merge", "-q", "--no-ff", "-m", "wip", two)
+    tip = git(ours.root, "rev-parse", "HEAD").strip()
+    changed = reword_commits(ours, ours.base_sha, tip, lambda text: text.replace("wip", "Join them"))
+    assert git(ours.root, "log", "-1", "--format=%P", changed).split() == [one, two]
+    assert find_tree(ours, changed) == find_tree(ours, tip)
