@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 
 from blueflame.git.command import find_identity
 from blueflame.git.repository import Repository, list_subjects
+from blueflame.model.attempt import Attempt
+from blueflame.model.policy import Policy
 from blueflame.model.settings import Settings
 from blueflame.model.settings.landing import AUTHOR
-from blueflame.text.commit_style import CONVENTIONAL, PLAIN_STYLE, CommitStyle, detect_commit_style
+from blueflame.session.state import Session
+from blueflame.text.commit_style import (
+    CONVENTIONAL,
+    PLAIN_STYLE,
+    CommitStyle,
+    SubjectRule,
+    detect_commit_style,
+    find_ticket,
+)
+from blueflame.text.sanitize import clean_line
 
 MAX_SUBJECTS = 100
 AGENT = "agent"
@@ -21,6 +32,7 @@ class CommitRules:
 
     read_style: Callable[[], CommitStyle] = lambda: PLAIN_STYLE
     pattern: str = ""
+    example: str = ""
     agent: str = "trailer"
     author: Mapping[str, str] = field(default_factory=dict)  # as git's variables; none: the person's
 
@@ -38,6 +50,22 @@ def read_commit_style(repo: Repository, settings: Settings) -> CommitStyle:
     return detect_commit_style(list_subjects(repo, repo.base_sha, MAX_SUBJECTS))
 
 
+def build_subject_rule(
+    repo: Repository, session: Session, attempt: Attempt, settings: Settings, policy: Policy
+) -> SubjectRule:
+    """What the first lines of an attempt's commits look like, by the policy that it was started with."""
+    changeset = session.changesets.get(attempt.subject)
+    names = changeset.changeset.tasks if changeset else (attempt.subject,)
+    return SubjectRule(
+        style=read_commit_style(repo, session.base_sha, settings),
+        pattern=policy.commit_pattern,
+        example=policy.commit_example,
+        tasks=",".join(names),
+        title=clean_line(changeset.changeset.title if changeset else session.tasks[attempt.subject].task.title),
+        ticket=find_ticket(session.request),
+    )
+
+
 def find_author(repo: Repository, settings: Settings) -> dict[str, str]:
     """The author that is configured, as git's variables; empty for the agent."""
     if settings.commits.author == AGENT:
@@ -51,6 +79,7 @@ def build_commit_rules(repo: Repository, settings: Settings) -> CommitRules:
     return CommitRules(
         read_style=lambda: read_commit_style(repo, settings),
         pattern=settings.validation.commit_format.pattern,
+        example=settings.validation.commit_format.example,
         agent=settings.commits.agent,
         author=find_author(repo, settings),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from blueflame.checks.postcheck import MAX_SUBJECT_LENGTH
 
 CONVENTIONAL, COMPONENT, TICKET, PLAIN = "conventional", "component", "ticket", "plain"
 TYPES = "feat fix docs chore refactor test tests perf build ci style revert deps"
@@ -17,12 +19,16 @@ FORMS: dict[str, re.Pattern[str]] = {
 """By the first of them that most commits have. Each has the words of the subject in the group `words`."""
 IGNORED = re.compile(r"(Merge|Revert) |(fixup|squash|amend)! |Bump \S+ from |v?\d+(\.\d+)+\S*$")
 TASK_SCOPE = re.compile(r"task-\d+")
+TASK_IDS = re.compile(r"task-\d+(,\s*task-\d+)*")
+TASK_PREFIX = re.compile(rf"\w+\({TASK_IDS.pattern}\)!?: ")
+TICKET_ID = re.compile(r"\b[A-Z][A-Z0-9]+-\d+\b")
 TYPE_OF_VERB = {
     "fix": "fix", "correct": "fix", "repair": "fix", "document": "docs", "explain": "docs", "describe": "docs",
     "test": "test", "refactor": "refactor", "rename": "refactor", "move": "refactor", "simplify": "refactor",
 }  # fmt: skip
 MAX_EXAMPLES = 3
 MAX_EXAMPLE_CHARS = 100
+SUBJECT_LENGTHS = (400, 100, 72, 50)  # tried one after the other: a pattern may limit the length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +83,16 @@ def _fit_words(style: CommitStyle, words: str) -> str:
 
 
 def _build_type(style: CommitStyle, title: str, written: str, scope: str, _ticket: str) -> str:
-    found = FORMS[CONVENTIONAL].match(written)
-    kind = found["type"] if found else TYPE_OF_VERB.get(title.split(" ", maxsplit=1)[0].lower(), "feat")
+    kind = find_type(written, title)
     return f"{kind}({scope}): " if style.scoped and scope else f"{kind}: "
+
+
+def find_type(written: str, *titles: str) -> str:
+    """The type of a conventional commit: as it is written, else by the verb of the first title that has one."""
+    if found := FORMS[CONVENTIONAL].match(written):
+        return found["type"]
+    verbs = (title.split(" ", maxsplit=1)[0].lower() for title in titles)
+    return next((TYPE_OF_VERB[verb] for verb in verbs if verb in TYPE_OF_VERB), "feat")
 
 
 def _build_ticket(style: CommitStyle, _title: str, _written: str, _scope: str, ticket: str) -> str:
@@ -96,5 +109,73 @@ PREFIXES: dict[str, Callable[[CommitStyle, str, str, str, str], str]] = {
 
 def find_ticket(text: str) -> str:
     """Return the first ticket that a text names, as ABC-123."""
-    found = re.search(r"\b[A-Z][A-Z0-9]+-\d+\b", text)
+    found = TICKET_ID.search(text)
     return found[0] if found else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectRule:
+    """What the first lines of commits look like: as a pattern says where one is written, else as the project's do."""
+
+    style: CommitStyle = PLAIN_STYLE
+    pattern: str = ""
+    example: str = ""  # of the pattern
+    tasks: str = ""  # their ids, for patterns that ask for them
+    title: str = ""  # for a commit without words
+    written: str = ""  # an agent's own first line, which may have a type
+    scope: str = ""
+    ticket: str = ""
+
+    def is_kept(self, subject: str) -> bool:
+        if self.pattern:
+            return len(subject) <= MAX_SUBJECT_LENGTH and re.search(self.pattern, subject) is not None
+        in_style = FORMS[self.style.kind].fullmatch(subject) is not None and not TASK_PREFIX.match(subject)
+        return in_style or IGNORED.match(subject) is not None
+
+
+def reword_message(rule: SubjectRule, message: str) -> str:
+    """Give a commit message a first line that keeps the rule, with the same words; unchanged if there is none."""
+    head, _, body = message.strip("\n").partition("\n\n")
+    subject = " ".join(head.split())
+    fitted = fit_subject(rule, subject)
+    if fitted == subject:
+        return message
+    whole = _find_words(subject).rstrip(".").casefold()
+    cut = () if whole in fitted.casefold() else (subject,)
+    return "\n\n".join(part for part in (fitted, *cut, body) if part) + "\n"
+
+
+def fit_subject(rule: SubjectRule, subject: str) -> str:
+    """Return the subject, or the first rewording of it that keeps the rule; the same if none does."""
+    if rule.is_kept(subject):
+        return subject
+    return next((each for each in _list_rewordings(rule, subject) if rule.is_kept(each)), subject)
+
+
+def _list_rewordings(rule: SubjectRule, subject: str) -> Iterator[str]:
+    words = _find_words(subject) or rule.title
+    kind = find_type(rule.written or subject, words, rule.title)
+    first = format_subject(rule.style, words, written=f"{kind}: {words}", scope=rule.scope, ticket=rule.ticket)
+    plain = words.rstrip(".")
+    cases = dict.fromkeys((words, plain, plain[:1].lower() + plain[1:], plain[:1].upper() + plain[1:]))
+    starts = (f"{kind}({rule.tasks}): ", f"{kind}: ", f"{rule.ticket}: ", f"{rule.ticket} ", "", *_list_starts(rule))
+    lines = (first, *(start + each for start in starts for each in cases))
+    yield from (_shorten(line, length) for length in SUBJECT_LENGTHS for line in lines)
+
+
+def _find_words(subject: str) -> str:
+    """A subject without its type, component or ticket."""
+    return next(found["words"] for form in FORMS.values() if (found := form.fullmatch(subject))) if subject else ""
+
+
+def _list_starts(rule: SubjectRule) -> Iterator[str]:
+    """How the example may begin, shortest first. A ticket of the example would be a false one."""
+    example = TASK_IDS.sub(rule.tasks, rule.example)
+    if TICKET_ID.search(example) and not rule.ticket:
+        return
+    example = TICKET_ID.sub(rule.ticket, example)
+    yield from (example[: found.end()] for found in re.finditer(r"\s+", example))
+
+
+def _shorten(line: str, length: int) -> str:
+    return line if len(line) <= length else line[: length + 1].rsplit(" ", 1)[0][:length].rstrip(" .,:;")

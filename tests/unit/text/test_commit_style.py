@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.text.commit_style import detect_commit_style, find_ticket, format_subject
+from blueflame.text.commit_style import (
+    SubjectRule,
+    detect_commit_style,
+    find_ticket,
+    fit_subject,
+    format_subject,
+    reword_message,
+)
 
 HISTORIES = {
     "angular": (["feat(router): add a guard", "fix(core): stop a leak", "docs(api): explain it"], "fix(auth): stop it"),
@@ -53,3 +60,72 @@ def test_the_newest_subjects_are_shown_as_examples() -> None:
 @given(st.lists(st.text()), st.text(min_size=1))
 def test_any_history_and_any_title_give_one_line(history: list[str], title: str) -> None:
     assert len(format_subject(detect_commit_style(history), title).splitlines()) <= 1
+
+
+TASKS = r"^(feat|fix|docs)\(task-\d+(,\s*task-\d+)*\): .+"
+PATTERNS: dict[str, tuple[SubjectRule, str, str]] = {
+    "task ids": (SubjectRule(pattern=TASKS, tasks="task-003"), "wip", "feat(task-003): wip"),
+    "its own type": (SubjectRule(pattern=TASKS, tasks="task-003"), "docs: say it", "docs(task-003): say it"),
+    "conventional": (SubjectRule(pattern=r"^(feat|fix)(\(\w+\))?: .+"), "Fix the leak", "fix: Fix the leak"),
+    "a small letter": (SubjectRule(pattern=r"^(feat|fix): [a-z].*[^.]$"), "Add a guard.", "feat: add a guard"),
+    "a capital": (SubjectRule(pattern=r"^[A-Z][^:]*$"), "feat(task-001): add a guard", "Add a guard"),
+    "a short line": (SubjectRule(pattern=r"^.{1,50}$"), "Add a guard " + "very " * 20, "Add a guard" + " very" * 7),
+    "a ticket": (SubjectRule(pattern=r"^ABC-\d+: ", ticket="ABC-7"), "Add a guard", "ABC-7: Add a guard"),
+    "an example": (
+        SubjectRule(pattern=r"^\* ABC-\d+ \| .+", example="* ABC-1 | do it", ticket="ABC-7"),
+        "Add a guard",
+        "* ABC-7 | Add a guard",
+    ),
+    "no words": (SubjectRule(pattern=TASKS, tasks="task-003", title="Add a guard"), "", "feat(task-003): Add a guard"),
+    "too long": (SubjectRule(pattern=r"^(a+)+$"), "a" * 40_000, "a" * 400),
+}
+
+
+@pytest.mark.parametrize(("rule", "written", "fitted"), PATTERNS.values(), ids=PATTERNS.keys())
+def test_a_subject_is_reworded_to_match_a_pattern(rule: SubjectRule, written: str, fitted: str) -> None:
+    assert not rule.is_kept(written)
+    assert fit_subject(rule, written) == fitted
+    assert fit_subject(rule, fitted) == fitted
+
+
+def test_the_type_comes_from_the_title_of_the_task_when_the_words_have_none() -> None:
+    style = detect_commit_style(["feat: add a guard", "fix: stop a leak"])
+    assert fit_subject(SubjectRule(style=style, title="Explain it"), "Add a page") == "docs: add a page"
+    assert fit_subject(SubjectRule(style=style, title="Explain it"), "Fix a page") == "fix: fix a page"
+
+
+def test_a_ticket_of_the_example_is_never_made_up() -> None:
+    rule = SubjectRule(pattern=r"^ABC-\d+: ", example="ABC-1: do it")
+    assert fit_subject(rule, "Add a guard") == "Add a guard"
+
+
+@pytest.mark.parametrize(
+    ("history", "written", "fitted"),
+    [
+        (["feat: add a guard", "fix: stop a leak"], "Document it", "docs: document it"),
+        (["feat: add a guard", "fix: stop a leak"], "feat(task-003): Rank words", "feat: rank words"),
+        (["feat: add a guard", "fix: stop a leak"], 'Revert "x"', 'Revert "x"'),
+        (["Add a guard", "Stop a leak"], "feat(task-003): rank words", "Rank words"),
+        (["Add a guard", "Stop a leak"], "feat: rank words", "feat: rank words"),
+        (["ABC-1: Add a guard"], "Rank words", "Rank words"),
+    ],
+)
+def test_without_a_pattern_the_style_of_the_history_counts(history: list[str], written: str, fitted: str) -> None:
+    assert fit_subject(SubjectRule(style=detect_commit_style(history)), written) == fitted
+
+
+def test_a_reworded_message_keeps_its_words_and_its_body() -> None:
+    rule = SubjectRule(pattern=r"^(feat|fix): .+")
+    body = "\n\nWhy.\n\nSigned-off-by: A <a@b>\n"
+    assert reword_message(rule, f"fix: it{body}") == f"fix: it{body}"
+    assert reword_message(rule, f"Stop\nit{body}") == f"feat: Stop it{body}"
+    short = SubjectRule(pattern=r"^.{1,50}$")
+    assert reword_message(short, "Add" + " very" * 20) == "Add" + " very" * 9 + "\n\nAdd" + " very" * 20 + "\n"
+
+
+@given(st.text(), st.sampled_from([rule for rule, _, _ in PATTERNS.values()]))
+def test_a_reworded_line_is_one_line_and_stays(written: str, rule: SubjectRule) -> None:
+    subject = " ".join(written.split())
+    fitted = fit_subject(rule, subject)
+    assert len(fitted.splitlines()) <= 1
+    assert fit_subject(rule, fitted) == fitted

@@ -24,10 +24,9 @@ from blueflame.model.ids import build_changeset_ref
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.state import Session
-from blueflame.text.commit_style import find_ticket, format_subject
+from blueflame.text.commit_style import SubjectRule, find_ticket, fit_subject, format_subject
 from blueflame.text.sanitize import clean_line
 
-COMMIT_TYPE = re.compile(r"(\w+)\(")
 SAFE_COMPONENT = re.compile(r"[\w.-]{1,30}", re.ASCII)
 COMMON_FOLDERS = frozenset({"src", "lib", "test", "tests", "docs", "pkg", "packages", "internal", "app", "apps"})
 SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
@@ -139,17 +138,20 @@ def _format_subject(inputs: MergeInputs) -> str:
     title = clean_line(changeset.title)  # a planner's words: a line break in them could pass for a trailer
     written = _read_subject(inputs, changeset.tasks[0])
     locks = [lock for name in changeset.tasks for lock in inputs.session.tasks[name].task.file_locks]
-    subject = format_subject(
-        rules.read_style(),
-        title,
+    rule = SubjectRule(
+        style=rules.read_style(),
+        pattern=rules.pattern,
+        example=rules.example,
+        tasks=",".join(changeset.tasks),
         written=written,
         scope=_find_component(locks),
         ticket=find_ticket(inputs.session.request),
     )
-    found = COMMIT_TYPE.match(written)
-    # `type(task-ids): title`, as in the pattern of older configurations; the agent's own has passed the postcheck
-    older = f"{found.group(1) if found else 'feat'}({','.join(changeset.tasks)}): {title}"
-    return next((each for each in (subject, older, written.strip()) if re.search(rules.pattern, each)), older)
+    subject = format_subject(rule.style, title, written=written, scope=rule.scope, ticket=rule.ticket)
+    if not rule.pattern or rule.is_kept(subject):
+        return subject
+    fitted = fit_subject(rule, title)
+    return fitted if rule.is_kept(fitted) else written.strip()  # the agent's own has passed the postcheck
 
 
 def _find_component(locks: Sequence[str]) -> str:
