@@ -87,7 +87,7 @@ def check_result(
             if require_tests
             else ()
         ),
-        *_check_commit_subjects(commits, commit_pattern, {one.path for one in also}),
+        *check_subjects(commits, commit_pattern, {one.path for one in also}),
         *check_messages(commits),
         *(check_identities(commits, identities) if identities else ()),
         *also,
@@ -232,7 +232,9 @@ def _check_tests_present(changes: Sequence[Change], sources: Globs, tests: Globs
         yield Violation(rule=MISSING_TESTS, path=untested[0], detail=f"source changed{more}, no test was added to")
 
 
-def _check_commit_subjects(commits: Sequence[Commit], pattern: str, secret_in: Container[str]) -> Iterator[Violation]:
+def check_subjects(
+    commits: Sequence[Commit], pattern: str, secret_in: Container[str] = frozenset()
+) -> Iterator[Violation]:
     if not pattern:
         return
     for commit in commits:
@@ -243,6 +245,11 @@ def _check_commit_subjects(commits: Sequence[Commit], pattern: str, secret_in: C
             shown = "the subject, which holds a secret," if commit.sha in secret_in else repr(commit.subject)
             detail = f"{shown} does not match {pattern}"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
+
+
+def is_worded_wrongly(violations: Sequence[Violation]) -> bool:
+    """Whether nothing else is wrong with a result than the first lines of its commits."""
+    return all(one.rule == COMMIT_FORMAT for one in violations)
 
 
 def _fold_case(text: str) -> str:

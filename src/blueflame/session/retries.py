@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from blueflame.checks.postcheck import is_worded_wrongly
 from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Continuation, Ending
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
@@ -49,6 +50,13 @@ STARTS_OVER_AFTER = frozenset({Ending.POSTCHECK, Ending.UNWATCHED})
 """Endings after which nothing of the checkout is used again, like any ending with violations."""
 
 
+def must_start_over(ended: AttemptOutcome) -> bool:
+    """Whether nothing of an attempt is used again. Commits of which only the first line is wrong are good work."""
+    if ended.ending is Ending.POSTCHECK and ended.violations:
+        return not is_worded_wrongly(ended.violations)
+    return bool(ended.violations) or ended.ending in STARTS_OVER_AFTER
+
+
 def find_continuation(session: Session, task: str) -> Continuation | None:
     """Return the earlier work that the next attempt at a task continues; None when it starts from its base."""
     last = build_attempt_id(session.id, task, WORKER, session.attempts_on.get((task, WORKER), 0))
@@ -56,7 +64,7 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
     if session.limits.retry_from != "continue" or session.tasks[task].scratch or record is None:
         return None
     ended = record.ended
-    if ended is None or ended.violations or ended.ending in STARTS_OVER_AFTER:
+    if ended is None or must_start_over(ended):
         return None
     base = ended.base or record.base
     if base is None or not (ended.unfinished or ended.tip):

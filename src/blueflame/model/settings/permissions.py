@@ -136,7 +136,8 @@ class PermissionSettings(Section):
 
 class CommitFormat(Section):
     pattern: RegexOrEmpty = ""
-    """What the first line of a commit message must match (Python's re). Empty: agents are shown the last commits."""
+    """What the first line of a commit message must match (Python's re); others are reworded. Empty: the style of the
+    last commits counts."""
     example: str = ""
     """Shown to agents; must match the pattern. Empty = none."""
 

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
-from blueflame.checks.postcheck import check_result
+from blueflame.checks.postcheck import check_result, check_subjects, is_worded_wrongly
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
+from blueflame.git.rebase import reword_commits
 from blueflame.git.repository import is_usable
-from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes, list_step_changes
+from blueflame.git.results import (
+    CollectedResult,
+    NoResult,
+    collect_result,
+    list_changes,
+    list_commits,
+    list_step_changes,
+    set_ref,
+)
 from blueflame.git.secret_scan import scan_result
 from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
@@ -22,7 +32,7 @@ from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
-from blueflame.orchestrator.commit_rules import find_author
+from blueflame.orchestrator.commit_rules import build_subject_rule, find_author
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
@@ -31,6 +41,7 @@ from blueflame.session.state import Session
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import make_folder
 from blueflame.telemetry.audit import format_summary, read_audit
+from blueflame.text.commit_style import reword_message
 from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
@@ -40,6 +51,7 @@ OUR_CAUSES = frozenset({"disk", "lock", "killed"})
 
 def inspect_commits(
     context: SessionContext,
+    session: Session,
     finished: FinishedAttempt,
     find_more: Callable[[str], Iterable[Violation]] = lambda _tip: (),
 ) -> AttemptOutcome:
@@ -55,6 +67,8 @@ def inspect_commits(
         broken: tuple[Violation, ...] = ()
         if isinstance(found, CollectedResult):
             broken = tuple(dict.fromkeys((*find_violations(context, finished, found, left), *find_more(found.tip))))
+            if is_worded_wrongly(broken):
+                found, broken = _reword_commits(context, session, finished, found)
     except (WorldError, UsageError) as error:
         return judge_unreadable(context, finished, error)
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
@@ -94,6 +108,21 @@ def _fetch_commits(context: SessionContext, finished: FinishedAttempt) -> Collec
     checkout = context.paths.checkout(attempt.agent_id)
     ref = _get_result_ref(attempt)
     return collect_result(context.repo, checkout, branch=attempt.branch, base=finished.base, ref=ref)
+
+
+def _reword_commits(
+    context: SessionContext, session: Session, finished: FinishedAttempt, found: CollectedResult
+) -> tuple[CollectedResult, tuple[Violation, ...]]:
+    """Give the commits the first lines that the configuration or the project's history asks for: no work is lost to
+    a subject. Nothing else of them changes, so only the subjects are checked again."""
+    repo, attempt = context.repo, finished.attempt
+    policy = load_policy(context.engine.mirror(attempt.id) / "policy.json")
+    rule = build_subject_rule(repo, session, attempt, context.settings, policy)
+    tip = reword_commits(repo, finished.base, found.tip, partial(reword_message, rule))
+    if tip != found.tip:
+        set_ref(repo, _get_result_ref(attempt), tip)
+        found = CollectedResult(tip=tip, commits=list_commits(repo, finished.base, tip))
+    return found, tuple(check_subjects(found.commits, policy.commit_pattern))
 
 
 def _get_result_ref(attempt: Attempt) -> str:

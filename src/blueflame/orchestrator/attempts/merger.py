@@ -99,7 +99,7 @@ async def read_merger(
         yield from _find_changes_elsewhere(context.repo, finished.base, tip, conflict)
         yield from _find_markers(context.repo, tip, conflict)
 
-    ended = await asyncio.to_thread(inspect_commits, context, finished, find_more)
+    ended = await asyncio.to_thread(inspect_commits, context, session, finished, find_more)
     if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
         return ended, []
     verdict = _read_verdict(gathered.output, attempt.agent_id)

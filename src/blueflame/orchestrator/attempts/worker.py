@@ -28,7 +28,7 @@ from blueflame.paths.locks import parse_task_locks
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.requests.messages import list_earlier_messages
-from blueflame.session.retries import STARTS_OVER_AFTER
+from blueflame.session.retries import must_start_over
 from blueflame.session.state import Session
 from blueflame.watcher.policy_file import load_policy
 
@@ -98,13 +98,13 @@ def build_worker_prompt(
 
 
 async def read_worker(
-    context: SessionContext, _session: Session, finished: FinishedAttempt
+    context: SessionContext, session: Session, finished: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt = finished.attempt
-    ended = await asyncio.to_thread(inspect_commits, context, finished)
+    ended = await asyncio.to_thread(inspect_commits, context, session, finished)
     if ended.ending is Ending.PASSED:
         return ended, []
-    if not ended.violations and ended.ending not in STARTS_OVER_AFTER:
+    if not must_start_over(ended):
         ended = replace(ended, unfinished=await asyncio.to_thread(_keep_unfinished, context, finished, ended.tip))
     if kept := ended.unfinished or ended.tip:
         await asyncio.to_thread(keep_failed_result, context.repo, attempt.session, attempt.subject, attempt.n, kept)
