@@ -18,7 +18,6 @@ from blueflame.session.state import Session
 from blueflame.text.event_lines import format_log_lines
 from blueflame.views.changeset import build_changeset_view, list_notes
 from blueflame.views.items import build_item_json, build_item_view, find_item
-from support.commit_format import COMMIT_PATTERN
 from support.sessions import SessionRun, Stage, task, writes
 
 STOP = {"session": ["stop"]}
@@ -54,16 +53,15 @@ def test_a_worker_that_fails_is_tried_again_with_the_reason(stage: Stage) -> Non
     assert len(reported.of(AttemptStarted)) == 3
 
 
-@pytest.mark.verification(14, 17, 43)
+@pytest.mark.verification(17, 43)
 def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -> None:
-    wip = [{"write": {"path": "src/3.txt", "text": "x"}}, {"commit": "wip"}]
     cases = {
         1: ("liar", Ending.NO_COMMITS, "no commits"),
         2: ("crasher", Ending.CRASHED, "crashed"),
-        3: (wip, Ending.POSTCHECK, "wip"),
+        3: ("secret-leaker", Ending.POSTCHECK, "AWS"),
         4: ("scope-breaker", Ending.POSTCHECK, "out-of-scope-task-004.md"),
     }
-    stage.reconfigure(limits=ONCE, validation={"commit_format": {"pattern": COMMIT_PATTERN}})
+    stage.reconfigure(limits=ONCE)
     stage.play(*map(task, cases), workers={n: steps for n, (steps, _ending, _says) in cases.items()})
     before = stage.head()
     reported = stage.run(STOP)
@@ -76,7 +74,7 @@ def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -
 
 def test_a_retry_continues_with_the_commits_and_the_uncommitted_work_of_the_attempt_before(stage: Stage) -> None:
     half = [*writes("src/1.txt", "half"), {"append": {"path": "src/2.txt", "text": "not committed\n"}}, {"exit": 1}]
-    rest = [{"run": "test -e src/1.txt && test -e src/2.txt"}, {"commit": "feat({task}): the rest"}]
+    rest = [{"run": "test -e src/1.txt && test -e src/2.txt"}, {"commit": "The rest"}]
     stage.play(task(1, locks=["src/"]), workers={1: {"1": half, "*": rest}})
     reported = stage.run()
     assert reported.session.outcome == "completed"
@@ -86,8 +84,19 @@ def test_a_retry_continues_with_the_commits_and_the_uncommitted_work_of_the_atte
     assert "Continue from there" in prompt
     assert "+not committed" in prompt
     subjects = stage.git("log", "--no-merges", "--format=%s", "main").splitlines()
-    assert subjects[:2] == ["feat(task-001): the rest", "feat(task-001): half"]
+    assert subjects[:2] == ["The rest", "half"]
     assert not [each for each in subjects if "Unfinished" in each]
+
+
+def test_no_attempt_is_lost_to_the_first_line_of_a_commit(stage: Stage) -> None:
+    """Where no rewording matches the pattern, the next attempt continues with the commits."""
+    ticket = {"pattern": r"^ABC-\d+: .+", "example": "ABC-1: say it"}
+    stage.reconfigure(validation={"commit_format": ticket})
+    again = [{"run": "git commit -q --amend -m 'ABC-7: one'"}]
+    stage.play(task(1), workers={1: {"1": [*writes("src/1.txt", "one")], "*": again}})
+    reported = stage.run()
+    assert [ended.ending for ended in endings(reported)] == [Ending.POSTCHECK, Ending.PASSED]
+    assert (stage.root / "src" / "1.txt").read_text() == "one\n"
 
 
 def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:

@@ -40,7 +40,7 @@ def test_a_single_task_is_planned_worked_on_reviewed_and_landed(stage: Stage) ->
     assert [wave.stage for wave in reported.of(WaveStarted)] == ["work", "validate", "merge"]
     assert stage.read("src/1.txt") == "one\n"
     assert stage.git("rev-parse", "main^1").strip() == before
-    assert stage.git("log", "-1", "--format=%s").strip() == "feat: task 1"
+    assert stage.git("log", "-1", "--format=%s").strip() == "Task 1"
     assert (stage.root / "src/1.txt").read_text() == "one\n", "the person's clean checkout is brought along"
     assert stage.git("status", "--porcelain") == "", "neither .blueflame/ nor .trees/ shows"
 

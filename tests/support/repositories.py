@@ -44,5 +44,5 @@ def _make_template() -> Path:
     (path / "src").mkdir()
     (path / "src" / "app.py").write_text("def answer():\n    return 42\n")
     run_git(path, "add", "-A")
-    run_git(path, "commit", "-q", "-m", "feat(task-000): begin")
+    run_git(path, "commit", "-q", "-m", "Begin")
     return path

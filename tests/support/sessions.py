@@ -67,7 +67,7 @@ def plan_of(*tasks: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def writes(path: str, text: str, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The script of a worker that appends a line to a file and commits it."""
-    return [{"append": {"path": path, "text": f"{text}\n"}}, *more, {"commit": "feat({task}): " + text}]
+    return [{"append": {"path": path, "text": f"{text}\n"}}, *more, {"commit": text}]
 
 
 class Answers:
@@ -184,7 +184,7 @@ class Stage:
         self.configure(**sections)
         if self.config.is_relative_to(self.root):
             self.git("add", "blueflame.yaml")
-            self.git(*QUICK, "commit", "-q", "-m", "chore(task-000): configure")
+            self.git(*QUICK, "commit", "-q", "-m", "Configure")
 
     def play(
         self,

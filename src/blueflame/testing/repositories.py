@@ -17,5 +17,5 @@ def create_throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     run_git(path, "add", "-A")
-    run_git(path, "commit", "-q", "--allow-empty", "-m", "chore(task-000): begin", env=build_identity_environment(path))
+    run_git(path, "commit", "-q", "--allow-empty", "-m", "Begin", env=build_identity_environment(path))
     return path

@@ -154,7 +154,7 @@ def test_an_ordinary_user_has_the_same_walls(user_folder: Path) -> None:
     )
     said = run_as_user(user_folder, "sandbox", "run", "--", "/bin/sh", "-c", script)
     assert said.code == 5, said.err
-    assert said.out.splitlines()[:2] == [str(ORDINARY_UID), "feat(task-000): begin"]
+    assert said.out.splitlines()[:2] == [str(ORDINARY_UID), "Begin"]
     assert "canary" not in said.out
     assert (user_folder / "репо one" / "here").exists()
     assert not (user_folder / "home" / "x").exists()

@@ -64,7 +64,7 @@ def _build_verdict(status: str, notes: str) -> Step:
     return {"do": "answer", "output": {"status": status, "notes": notes, "issues": []}}
 
 
-COMMIT: Step = {"do": "commit", "message": "feat({task}): {title}"}
+COMMIT: Step = {"do": "commit", "message": "{title}"}
 USUAL_USAGE = _build_usage(input_tokens=1500, output_tokens=400, cost_usd=0.03)
 SMALL_USAGE = _build_usage(input_tokens=900, output_tokens=80, cost_usd=0.01)
 _KEY = "AKIA" + "Z7Q2X4W6V8U1T3S5"  # a fake, and split: scanners of our own source would find it

@@ -91,7 +91,7 @@ def _read_commit(argument: object) -> Step:
         {"message": argument} if isinstance(argument, str) else argument, "commit", "message", "paths", "allow_empty"
     )
     paths = _read_names(given["paths"], "commit.paths: a list of paths") if "paths" in given else []
-    message = _check_text(given.get("message"), "commit: a message, like `feat({task}): what was done`")
+    message = _check_text(given.get("message"), "commit: a message, like `Say what was done`")
     return {"do": "commit", "message": message, "paths": paths, "allow_empty": _read_flag(given, "allow_empty")}
 
 
