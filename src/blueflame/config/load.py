@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from blueflame.config.locate import read_config_text, resolve_repo_folder, shorten_path
 from blueflame.config.problems import format_path, format_value, list_faults, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
-from blueflame.config.show import compute_digest, format_resolved_json
+from blueflame.config.show import compute_digest
 from blueflame.documents.yaml import Document, YamlProblem, read_document
 from blueflame.model.errors import ConfigError, UsageError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
@@ -60,12 +60,14 @@ def override_settings(loaded: LoadedConfig, overrides: Mapping[str, Any]) -> Loa
     """Put other values, by their keys (limits.max_retries), in the place of those of the file."""
     if not overrides:
         return loaded
-    data = json.loads(format_resolved_json(loaded.settings))
+    data = loaded.settings.model_dump(mode="json", exclude_unset=True)  # a default is not taken for a wish
+    whole = loaded.settings.model_dump(mode="json")
     for key, value in overrides.items():
         *sections, name = key.split(".")
-        section = data
+        section, defaults = data, whole
         for each in sections:
-            section = section[each]
+            defaults = defaults[each]
+            section = section.setdefault(each, defaults)
         section[name] = value
     try:
         settings = Settings.model_validate_json(json.dumps(data))

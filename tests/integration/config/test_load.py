@@ -16,6 +16,7 @@ from blueflame.config.show import format_config, format_json_schema, format_reso
 from blueflame.model.errors import BlueFlameError, ConfigError, UsageError
 from blueflame.paths.globs import Globs
 
+EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
 HERE = Path("blueflame.yaml")
 MINIMAL = "schema_version: 2\nproject:\n  name: x\n"
 
@@ -34,6 +35,17 @@ def one_problem(text: str) -> str:
 def test_a_minimal_file_is_enough() -> None:
     loaded = parse_config(MINIMAL, path=HERE)
     assert (loaded.settings.project.name, loaded.version) == ("x", 2)
+
+
+@pytest.mark.parametrize("text", [MINIMAL, EXAMPLE.read_text()], ids=["minimal", "example"])
+def test_other_values_change_nothing_else(text: str) -> None:
+    """A default is no wish of the person: else it would be warned about as a setting without effect."""
+    loaded = parse_config(text, path=HERE)
+    same = override_settings(loaded, {"concurrency.development": loaded.settings.concurrency.development})
+    assert (same.settings, same.digest) == (loaded.settings, loaded.digest)
+    for section in ("superpowers", "planning", "roles"):
+        before, after = (getattr(each.settings, section) for each in (loaded, same))
+        assert getattr(after, "model_fields_set", after) == getattr(before, "model_fields_set", before)
 
 
 def test_values_can_replace_those_of_the_file() -> None:
