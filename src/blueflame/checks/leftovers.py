@@ -10,6 +10,7 @@ from blueflame.checks.postcheck import BLOCKED_PATH, is_blocked
 from blueflame.model.verdict import Violation
 
 VALIDATOR_CHANGED_TREE: Final = "validator_changed_tree"
+UNCOMMITTED = "left uncommitted: "
 MAX_SHOWN_PATHS = 10
 
 
@@ -34,7 +35,13 @@ class Leftovers:
 def describe_leftovers(left: Leftovers) -> str:
     """Describe them for the attempt's notes: part of the work may be missing from its commits."""
     parts = [_format_paths(left.changed, "changed"), _format_paths(left.untracked, "untracked")]
-    return f"left uncommitted: {'; '.join(part for part in parts if part)}" if left else ""
+    return f"{UNCOMMITTED}{'; '.join(part for part in parts if part)}" if left else ""
+
+
+def find_leftover_note(notes: str) -> str:
+    """Find what `describe_leftovers` wrote, the last line of an attempt's notes; empty if nothing was left."""
+    last = notes.splitlines()[-1:]
+    return last[0].removeprefix(UNCOMMITTED) if last and last[0].startswith(UNCOMMITTED) else ""
 
 
 def find_leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[Violation, ...]:

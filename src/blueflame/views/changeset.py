@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from blueflame.checks.leftovers import find_leftover_note
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
@@ -71,7 +72,11 @@ def _list_remarks(session: Session, record: ChangesetRecord) -> Iterator[str]:
     for name in record.changeset.tasks:
         result = session.tasks[name].result
         made = session.attempts.get(result.attempt) if result else None
-        if made is not None and made.ended is not None and made.ended.remark:
+        if made is None or made.ended is None:
+            continue
+        if left := find_leftover_note(made.ended.notes):
+            yield f"The agent of {name} left work uncommitted, which does not land: {left}."
+        if made.ended.remark:
             yield f"The agent of {name} {made.ended.remark}."
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from blueflame.checks.leftovers import Leftovers, describe_leftovers
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.views.changeset import build_changeset_json, count_outcomes
+from blueflame.views.changeset import build_changeset_json, build_changeset_view, count_outcomes, list_notes
 from support.recorded_session import TASKS, Story
 
 
@@ -41,3 +42,17 @@ def test_the_json_of_a_changeset_has_its_build(record: ChangesetRecord) -> None:
     }
     assert build_changeset_json(replace(record, build=None))["build"] is None
     assert TASKS[0].id in found["tasks"]
+
+
+def test_what_an_agent_left_uncommitted_is_shown_to_the_reviewer() -> None:
+    session = Story().reviewing().session
+    result = session.tasks["task-001"].result
+    assert result is not None
+    before = session.attempts[result.attempt]
+    assert before.ended is not None
+    left = describe_leftovers(Leftovers(changed=("src/a.py",), untracked=("src/b.py",)))
+    for notes, shown in ((f"Done.\n{left}", 1), ("Done.", 0), ("", 0)):
+        session.attempts[result.attempt] = replace(before, ended=replace(before.ended, notes=notes))
+        said = [note for note in list_notes(build_changeset_view(session, "cs-1-auth")) if "task-001 left" in note]
+        assert len(said) == shown
+        assert all("1 changed (src/a.py); 1 untracked (src/b.py)" in note for note in said)
