@@ -67,10 +67,14 @@ def build_records(session: Session, *, failure_notes: bool = True) -> tuple[Memo
     )
 
 
+REHEARSED = "scripted"
+"""The runtime of rehearsals: what a script reports says nothing about what a model would cost."""
+
+
 def _build_summary(session: Session) -> SessionSummary:
     spent: dict[str, list[int]] = {}
     for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
-        if record.ended is not None and record.ended.spend.micro_usd:
+        if record.ended is not None and record.ended.spend.micro_usd and record.attempt.runtime != REHEARSED:
             spent.setdefault(record.attempt.role, []).append(record.ended.spend.micro_usd)
     last = session.changesets[session.landings[-1]].landed_as if session.landings else None
     return SessionSummary(

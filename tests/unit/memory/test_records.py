@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 
 from blueflame.memory.records import SECRET, build_records, clean_note
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
+from blueflame.model.spend import Spend
 from blueflame.model.task import TaskState
 from blueflame.session.replay import apply_event, open_session, replay
 from blueflame.testing.simulation import Simulation
 from support.fake_secrets import SecretGenerator, build_pem
 from support.random_sessions import worlds
+from support.recorded_session import Story
 
 MOST_STEPS = 5_000
 laws = settings(max_examples=15)
@@ -62,3 +67,14 @@ def test_lines_that_look_like_secrets_are_left_out() -> None:
 def test_what_is_kept_is_one_line_of_bounded_length() -> None:
     assert clean_note("a\n\tb\x1b[31m\u2028c", 100) == "a b␛[31m c"
     assert len(clean_note("x" * 10_000, 100)) <= 101
+
+
+def test_what_agents_of_a_model_cost_is_learned_and_what_a_script_reports_is_not() -> None:
+    session = Story().working().session
+    (name,) = (each for each in session.attempts if each.endswith("task-001.worker.1"))
+    spent = AttemptOutcome(ending=Ending.PASSED, spend=Spend(micro_usd=500_000))
+    for runtime, learned in (("scripted", {}), ("claude", {"worker": (500_000,)})):
+        record = session.attempts[name]
+        session.attempts[name] = replace(record, attempt=replace(record.attempt, runtime=runtime), ended=spent)
+        (summary,) = (each for each in build_records(session) if isinstance(each, SessionSummary))
+        assert {each.role: each.attempts for each in summary.spent} == learned
