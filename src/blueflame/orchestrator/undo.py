@@ -15,6 +15,7 @@ from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import LandingUndone
 from blueflame.session.state import Session
+from blueflame.text.sanitize import clean_line
 
 TRAILER = "Blue-Flame-Undo"
 
@@ -41,7 +42,7 @@ def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
     if not (has_commit(repo, after) and is_ancestor(repo, after, head)):
         raise Refused(f"{changeset} landed as {after[:12]}, which is not on {session.base_branch} any more")
     made = _find_earlier_undo(repo, session, changeset, after, head) or revert_range(
-        repo, head, before=before, after=after, message=_format_message(session, record)
+        repo, head, before=before, after=after, message=_format_message(repo, session, record)
     )
     if isinstance(made, MergeConflict):
         raise Refused(
@@ -106,18 +107,20 @@ def _find_dependents(session: Session, record: ChangesetRecord) -> Iterator[str]
             yield name
 
 
-def _format_message(session: Session, record: ChangesetRecord) -> str:
+def _format_message(repo: Repository, session: Session, record: ChangesetRecord) -> str:
+    """Word it as `git revert` does, whatever the project's style; what belongs to Blue Flame is in trailers."""
     changeset = record.changeset
     _, after = _find_landed_range(record)
-    titles = [f"- {name}: {session.tasks[name].task.title}" for name in changeset.tasks if name in session.tasks]
+    subject = run_git(repo.root, "log", "-1", "--format=%s", after, "--").strip()
+    titles = [f"- {clean_line(session.tasks[name].task.title)}" for name in changeset.tasks if name in session.tasks]
     return "\n".join(
         [
-            f"revert({','.join(changeset.tasks)}): {changeset.title}",
+            f'Revert "{subject}"',
             "",
             f"This reverts {changeset.id}, which landed as {after}.",
             "",
-            *titles,
-            "",
+            *([*titles, ""] if len(titles) > 1 else []),
+            *(f"Blue-Flame-Task: {name}" for name in changeset.tasks),
             f"{TRAILER}: {session.id} {changeset.id}",
             "",
         ]

@@ -50,14 +50,21 @@ def test_a_landing_without_a_merge_is_reverted_in_the_same_way(
     it_is_reverted_and_the_rest_stays(stage, capsys)
 
 
+def _find_landing(stage: Stage, changeset: str) -> str:
+    record = stage.look()[0].changesets[changeset]
+    return record.landed_as or ""
+
+
 def it_is_reverted_and_the_rest_stays(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     before = stage.head()
+    landed_as = stage.git("log", "-1", "--format=%s", _find_landing(stage, "cs-001")).strip()
     said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 0
     assert "reverts task-001" in said.out
     assert "cs-002 landed later and builds on it" in said.out
     assert stage.git("rev-parse", "main^@").split() == [before]
-    assert stage.git("log", "-1", "--format=%s", "main") == "revert(task-001): Task 1\n"
+    assert stage.git("log", "-1", "--format=%s", "main") == f'Revert "{landed_as}"\n'
+    assert stage.git("log", "-1", "--format=%(trailers:key=Blue-Flame-Task,valueonly)", "main").strip() == "task-001"
     assert "src/1.txt" not in stage.files()
     assert stage.read("src/2.txt") == "two\n"
     assert not (stage.root / "src/1.txt").exists(), "the clean checkout is brought along"
