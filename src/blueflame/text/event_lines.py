@@ -272,11 +272,13 @@ SHORT_MOVES: Mapping[Cause, tuple[str, str]] = {
 def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
     cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
-    why = "; ".join(str(violation) for violation in ended.violations) or ended.notes
+    why = "; ".join(map(str, ended.violations)) or "; ".join(filter(str.strip, ended.notes.splitlines()))
     ending = ended.ending.value.replace("_", " ")
     took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return ShortLine(OK, took)
+    if ended.ending is Ending.ACCOUNT:  # the runtime is parked: that line has the reason and the fix
+        return ShortLine(DOT, took)
     return ShortLine(BAD, took + _format_reason(why))
 
 

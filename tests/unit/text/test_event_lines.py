@@ -12,7 +12,14 @@ from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
-from blueflame.text.event_lines import LONG_FORMS, MOVED, EventLine, describe_event, format_log_lines
+from blueflame.text.event_lines import (
+    LONG_FORMS,
+    MOVED,
+    EventLine,
+    describe_event,
+    describe_event_briefly,
+    format_log_lines,
+)
 from support.event_strategies import KINDS, build_events
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
@@ -51,6 +58,17 @@ def test_an_ending_is_described_with_its_cost() -> None:
     assert line_of(AttemptEnded(attempt=ATTEMPT, ended=ended)).details == (
         f"attempt {ATTEMPT} ended: timeout, after 300.0 s, $0.0123, 1 commit (slow)"
     )
+
+
+def test_the_notes_of_an_ending_are_told_apart_and_an_account_is_explained_once() -> None:
+    def line(ending: Ending) -> str:
+        ended = AttemptOutcome(ending=ending, notes="its time was up\n\nleft uncommitted: 1 untracked (b.py)")
+        found = describe_event_briefly(JournalEntry(1, 0.0, AttemptEnded(attempt=ATTEMPT, ended=ended)))
+        assert found is not None
+        return found.words
+
+    assert line(Ending.TIMEOUT).endswith(": its time was up; left uncommitted: 1 untracked (b.py)")
+    assert "time was up" not in line(Ending.ACCOUNT), "the line of the parked runtime has the reason"
 
 
 def test_a_move_is_described_with_its_reason() -> None:
