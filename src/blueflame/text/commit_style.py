@@ -134,7 +134,7 @@ class SubjectRule:
 
 
 def reword_message(rule: SubjectRule, message: str) -> str:
-    """Give a commit message a first line that keeps the rule, with the same words; unchanged if there is none."""
+    """Give a commit message a first line that keeps the rule, with the same words, or return it unchanged."""
     head, _, body = message.strip("\n").partition("\n\n")
     subject = " ".join(head.split())
     fitted = fit_subject(rule, subject)

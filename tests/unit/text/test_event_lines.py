@@ -60,7 +60,7 @@ def test_an_ending_is_described_with_its_cost() -> None:
     )
 
 
-def test_the_notes_of_an_ending_are_told_apart_and_an_account_is_explained_once() -> None:
+def test_the_notes_of_an_ending_are_kept_apart_and_an_account_is_explained_once() -> None:
     def line(ending: Ending) -> str:
         ended = AttemptOutcome(ending=ending, notes="its time was up\n\nleft uncommitted: 1 untracked (b.py)")
         found = describe_event_briefly(JournalEntry(1, 0.0, AttemptEnded(attempt=ATTEMPT, ended=ended)))
