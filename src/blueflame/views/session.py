@@ -33,6 +33,7 @@ class TaskLine(NamedTuple):
     state: TaskState
     title: str
     note: str
+    undone: bool = False  # it has landed, and a person took it back
 
 
 class AgentLine(NamedTuple):
@@ -127,7 +128,9 @@ def build_status_view(
         agents=tuple(AgentLine(each, found.get(each.attempt.id, UNKNOWN_HEALTH)) for each in live),
         locks=tuple(list_held_locks(session)),
         tasks=tuple(
-            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each))))
+            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each))))._replace(
+                undone=bool(_describe_undoing(session, each))
+            )
             for each in _sort_by_id(session.tasks.values())
         ),
     )
@@ -238,11 +241,13 @@ def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
 
 
 def _list_task_notes(session: Session, record: TaskRecord) -> tuple[str, ...]:
-    undone = _describe_undoing(session, record.task.id) if record.state is TaskState.MERGED else ""
-    return (find_wait_reason(session, record.task.id), record.reason, undone)
+    return (find_wait_reason(session, record.task.id), record.reason, _describe_undoing(session, record))
 
 
-def _describe_undoing(session: Session, task: str) -> str:
+def _describe_undoing(session: Session, record: TaskRecord) -> str:
+    if record.state is not TaskState.MERGED:
+        return ""
+    task = record.task.id
     settled = (ChangesetState.LANDED, ChangesetState.UNDONE)
     places = [each for each in session.changesets.values() if task in each.changeset.tasks and each.state in settled]
     return places[-1].note if places and places[-1].state is ChangesetState.UNDONE else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,7 @@ def test_a_landing_is_taken_back_once_and_what_was_taken_back_is_shown(
     again = here(capsys, "undo", "cs-002", "--yes", "--config", landed.config)
     assert again.code == 3
     assert "was undone by" in again.err
+    assert re.search(r"→ +task-002 +undone ", here(capsys, "status", "--config", landed.config).out)
     assert here(capsys, "undo", "cs-009", "--yes", "--config", landed.config).code == 2
 
 

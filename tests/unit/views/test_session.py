@@ -66,8 +66,9 @@ def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> Non
 def test_the_status_of_an_undone_task_says_so() -> None:
     story = Story().reviewing().lands("cs-1-auth")
     story.tell(LandingUndone(changeset="cs-1-auth", before="b", after="c" * 40, by="ann"))
-    notes = {line.id: line.note for line in build_status_view(story.session, now=0.0).tasks}
-    assert notes["task-001"] == "undone by ann with cccccccccccc"
+    lines = {line.id: line for line in build_status_view(story.session, now=0.0).tasks}
+    assert lines["task-001"].note == "undone by ann with cccccccccccc"
+    assert [name for name, line in lines.items() if line.undone] == ["task-001", "task-002"]
 
 
 def test_a_rejected_task_does_not_show_the_praise_of_its_reviewer_as_the_reason() -> None:

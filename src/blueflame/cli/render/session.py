@@ -10,6 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, build_facts, draw_line, stack_parts
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord
+from blueflame.text.event_lines import AGAIN
 from blueflame.text.format import format_count, format_dollars, format_duration
 from blueflame.text.marks import MARKS, OK
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
@@ -43,9 +44,10 @@ def render_task_lines(title: str, lines: Sequence[TaskLine]) -> RenderableType |
 
 
 def _build_task_row(line: TaskLine) -> tuple[RenderableType, ...]:
-    mark, style = MARKS[line.state]
+    mark, style = (AGAIN, "warn") if line.undone else MARKS[line.state]
+    state = "undone" if line.undone else line.state.value
     words = Text.assemble(clean_line(line.title), (f"  {shorten_line(line.note, 100)}" if line.note else "", "quiet"))
-    return Text(mark, style), Text(line.id, "id"), Text(line.state.value, style), words
+    return Text(mark, style), Text(line.id, "id"), Text(state, style), words
 
 
 def _render_landed(records: Sequence[ChangesetRecord], base: str) -> RenderableType:
