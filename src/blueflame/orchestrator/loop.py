@@ -87,6 +87,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
 
 FIRST_WAKE_SECONDS = 0.3
 MONITOR_PAUSE_SECONDS = 5.0
+MAX_CLEAR_TRIES, CLEAR_PAUSE_SECONDS = 3, 1.2
 STOP_MARGIN_SECONDS = 5.0  # for a warden to notice a stop, to kill after the grace and to record it
 
 
@@ -315,12 +316,14 @@ class SessionLoop:
             task.add_done_callback(self._clearing.discard)
 
     async def _clear(self, attempt: Attempt) -> None:
-        try:
-            await asyncio.to_thread(clear_attempt, self.context, attempt)
-        except (WorldError, OSError):
-            await asyncio.to_thread(remove_stale_locks, self.context.repo)
-            with suppress(WorldError, OSError):  # the next orchestrator or `blueflame cleanup` removes it
+        """What cannot be removed is left to the next orchestrator or `blueflame cleanup`."""
+        for _try in range(MAX_CLEAR_TRIES):
+            try:
                 await asyncio.to_thread(clear_attempt, self.context, attempt)
+                break
+            except (WorldError, OSError):  # the lock of a killed git must be some seconds old to be removed
+                await self.context.clock.sleep(CLEAR_PAUSE_SECONDS)
+                await asyncio.to_thread(remove_stale_locks, self.context.repo)
 
     def _stop_asking(self) -> None:
         for effect, task in list(self._running.items()):
