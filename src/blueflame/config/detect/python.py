@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from blueflame.config.detect.commands import Candidate, ProjectCommands
 from blueflame.config.detect.project_files import ProjectFiles, as_dict
+from blueflame.config.detect.python_requirements import list_extras, list_groups, list_requirement_files
 from blueflame.git.file_kinds import is_test_file
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt", "manage.py", "tox.ini")
@@ -16,15 +17,7 @@ PYTHON = ".venv/bin/python"
 PLAIN_PYTHON = "python3"
 MAKE_VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"  # what is in it must never be committed
 TOOLS = "~/.tools"  # in the sandbox's own home: for package managers that this machine lacks
-TEST_WORDS = frozenset({"test", "tests", "testing", "unittest", "unittests", "pytest"})
-DEV_WORDS = frozenset({"dev", "develop", "development"})
 BROWSER_FOLDER = re.compile(r"(?:tests?|src)/(?:[\w-]+/)*(?:e2e|browser|browsers|playwright|selenium|end_to_end)")
-OTHER_WORDS = frozenset(  # requirements that the tests can do without, or that need a service
-    (
-        *("doc", "docs", "lint", "linting", "typing", "types", "mypy", "release", "build", "deploy", "production"),
-        *("mysql", "oracle", "postgres", "postgresql", "gpu"),
-    )
-)
 COLLECTED = r"(?:.+/)?(?:test\w*|\w+_tests?|conftest)\.py"  # what runners collect, of the files beside tests
 MAX_READ = 50  # test files that are read to find the runner
 
@@ -151,7 +144,7 @@ def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager:
     if not files.is_installed(program):
         yield from _install_tool(program)
         program = f"{TOOLS}/bin/{program}"
-    extras, groups = _list_extras(files, settings), _list_groups(settings)
+    extras, groups = list_extras(files, settings), list_groups(settings)
     flags = {
         "uv": [*(f"--group {name}" for name in groups), *(f"--extra {name}" for name in extras)],
         "poetry": [f"--extras '{' '.join(extras)}'"] if extras else [],
@@ -162,8 +155,8 @@ def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager:
 
 
 def _list_pip_setups(files: ProjectFiles, settings: dict[str, Any], runner: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    extras, groups = _list_extras(files, settings), _list_groups(settings)
-    wanted = [f"-r {shlex.quote(file)}" for file in _list_requirements(files)]
+    extras, groups = list_extras(files, settings), list_groups(settings)
+    wanted = [f"-r {shlex.quote(file)}" for file in list_requirement_files(files)]
     own = _is_installable(files, settings)
     project = [f"-e '.[{','.join(extras)}]'" if extras else "-e ."] if own else []
     upgrade = (f"{PYTHON} -m pip install --upgrade pip",) if groups else ()  # groups need pip 25.1
@@ -194,38 +187,3 @@ def _is_installable(files: ProjectFiles, settings: dict[str, Any]) -> bool:
         or "name" in poetry
         or "[metadata]" in files.read_text("setup.cfg")
     )
-
-
-def _list_extras(files: ProjectFiles, settings: dict[str, Any]) -> tuple[str, ...]:
-    """The extras that tests need: those named for tests, or else those for developers."""
-    project = as_dict(settings.get("project"))
-    poetry = as_dict(as_dict(settings.get("tool")).get("poetry"))
-    named = [*as_dict(project.get("optional-dependencies")), *as_dict(poetry.get("extras"))]
-    section = re.search(r"(?ms)^\[options\.extras_require\]\n(.*?)(?=^\[|\Z)", files.read_text("setup.cfg"))
-    named += re.findall(r"(?m)^([\w-]+)\s*=", section[1]) if section else []
-    within = re.search(r"extras_require\s*=\s*\{(.*?)\n\s*\}", files.read_text("setup.py"), re.DOTALL)
-    named += re.findall(r"['\"]([\w-]+)['\"]\s*:", within[1]) if within else []
-    return _choose_names(named)
-
-
-def _list_groups(settings: dict[str, Any]) -> tuple[str, ...]:
-    return _choose_names(as_dict(settings.get("dependency-groups")))
-
-
-def _choose_names(named: Iterable[str]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(named))
-    tests = tuple(name for name in names if name.lower() in TEST_WORDS)
-    return tests or tuple(name for name in names if name.lower() in DEV_WORDS)
-
-
-def _list_requirements(files: ProjectFiles) -> tuple[str, ...]:
-    """requirements.txt, and those whose names speak of tests or development."""
-    named = files.find(r"(?:[\w-]+/)*[\w.-]*\.txt")
-    wanted = [file for file in named if "requirements" in file and file.count("/") < 3]
-    words = {file: set(re.split(r"[\W_]+", file.removesuffix(".txt").lower())) for file in wanted}
-    wanted = [file for file in wanted if not words[file] & OTHER_WORDS]
-    base = [file for file in wanted if file in ("requirements.txt", "requirements/base.txt")]
-    tests = [file for file in wanted if words[file] & TEST_WORDS] or [
-        file for file in wanted if words[file] & DEV_WORDS
-    ]
-    return tuple(dict.fromkeys([*base, *tests[:2]]))
