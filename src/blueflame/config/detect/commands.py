@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 COPY = "/tmp/copy"  # noqa: S108 - the sandbox's own
+PROGRAMS = "~/.local/bin"  # in the sandbox's own home: on its PATH, and kept with the dependencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,14 @@ class ProjectCommands:
 
         moved = tuple(Candidate(setup=move(each.setup), tests=move(each.tests)) for each in self.candidates)
         return replace(self, folder=folder, candidates=moved, lints=move(self.lints))
+
+
+def install_with_pip(*programs: str) -> str:
+    """The setup command for programs that this machine lacks."""
+    tools = "~/.local/tools"
+    links = " ".join(f"{tools}/bin/{program}" for program in programs)
+    install = f"python3 -m venv {tools} && {tools}/bin/pip install {' '.join(programs)}"
+    return f"{install} && mkdir -p {PROGRAMS} && ln -sf {links} {PROGRAMS}"
 
 
 def choose_likeliest(projects: Iterable[ProjectCommands]) -> Commands:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from blueflame.config.detect.commands import Candidate, ProjectCommands
+from blueflame.config.detect.commands import PROGRAMS, Candidate, ProjectCommands, install_with_pip
 from blueflame.config.detect.project_files import ProjectFiles, as_dict
-from blueflame.config.detect.python_requirements import list_extras, list_groups, list_requirement_files
+from blueflame.config.detect.python_requirements import list_extras, list_groups, list_packages, list_requirement_files
 from blueflame.git.file_kinds import is_test_file
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt", "manage.py", "tox.ini")
 PYTHON = ".venv/bin/python"
 PLAIN_PYTHON = "python3"
 MAKE_VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"  # what is in it must never be committed
-TOOLS = "~/.tools"  # in the sandbox's own home: for package managers that this machine lacks
 BROWSER_FOLDER = re.compile(r"(?:tests?|src)/(?:[\w-]+/)*(?:e2e|browser|browsers|playwright|selenium|end_to_end)")
 COLLECTED = r"(?:.+/)?(?:test\w*|\w+_tests?|conftest)\.py"  # what runners collect, of the files beside tests
 MAX_READ = 50  # test files that are read to find the runner
@@ -69,9 +68,9 @@ def _find_test_command(files: ProjectFiles, tools: dict[str, Any]) -> str | None
     if any("unittest" in text for text in read):
         return _build_unittest_line(files, tests)
     if files.has("tox.ini") or "tox" in tools:
-        return "~/.tools/bin/tox run -e py --skip-env-install"
+        return f"{PROGRAMS}/tox run -e py --skip-env-install"
     if files.has("noxfile.py"):
-        return "~/.tools/bin/nox -R --no-install -s tests"
+        return f"{PROGRAMS}/nox -R --no-install -s tests"
     return _build_pytest_line(files) if tests else None
 
 
@@ -117,15 +116,15 @@ def _list_setups(files: ProjectFiles, settings: dict[str, Any], test: str | None
     runner = _list_runner_packages(test)
     pip = tuple(_list_pip_setups(files, settings, runner))
     manager = next((each for each in MANAGERS if files.has(*each.locks)), None)
-    if test and test.startswith(TOOLS):
+    if test and test.startswith(PROGRAMS):
         program = test.split()[0].rpartition("/")[2]
         prepare = "run -e py --notest" if program == "tox" else "--install-only -s tests"
-        yield (*_install_tool(program), f"{TOOLS}/bin/{program} {prepare}")
+        yield (install_with_pip(program), f"{PROGRAMS}/{program} {prepare}")
     elif manager is not None:
         yield tuple(_build_manager_setup(files, settings, manager))
         yield from pip
     elif "poetry" in as_dict(settings.get("tool")):
-        yield (*_install_tool("poetry"), MANAGERS[1].install.format(f"{TOOLS}/bin/poetry"))
+        yield (install_with_pip("poetry"), MANAGERS[1].install.format(f"{PROGRAMS}/poetry"))
         yield from pip
     else:
         yield from pip
@@ -135,15 +134,11 @@ def _list_runner_packages(test: str | None) -> tuple[str, ...]:
     return ("pytest",) if test and "-m pytest" in test else ()
 
 
-def _install_tool(program: str) -> tuple[str, ...]:
-    return (f"python3 -m venv {TOOLS} && {TOOLS}/bin/pip install {program}",)
-
-
 def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager: PythonManager) -> Iterator[str]:
     program = manager.program
     if not files.is_installed(program):
-        yield from _install_tool(program)
-        program = f"{TOOLS}/bin/{program}"
+        yield install_with_pip(program)
+        program = f"{PROGRAMS}/{program}"
     extras, groups = list_extras(files, settings), list_groups(settings)
     flags = {
         "uv": [*(f"--group {name}" for name in groups), *(f"--extra {name}" for name in extras)],
@@ -154,18 +149,23 @@ def _build_manager_setup(files: ProjectFiles, settings: dict[str, Any], manager:
     yield " ".join([manager.install.format(program), *flags])
 
 
-def _list_pip_setups(files: ProjectFiles, settings: dict[str, Any], runner: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def _list_pip_setups(files: ProjectFiles, settings: dict[str, Any], runner: Sequence[str]) -> Iterator[tuple[str, ...]]:
     extras, groups = list_extras(files, settings), list_groups(settings)
-    wanted = [f"-r {shlex.quote(file)}" for file in list_requirement_files(files)]
+    packages = list_packages(files, settings)
+    named = {re.split(r"[^\w.-]", package)[0] for package in packages}
+    wanted = [
+        *(f"-r {shlex.quote(file)}" for file in list_requirement_files(files)),
+        *(shlex.quote(package) for package in (*packages, *(each for each in runner if each not in named))),
+    ]
     own = _is_installable(files, settings)
     project = [f"-e '.[{','.join(extras)}]'" if extras else "-e ."] if own else []
     upgrade = (f"{PYTHON} -m pip install --upgrade pip",) if groups else ()  # groups need pip 25.1
     lines: dict[str, tuple[str, ...]] = {}
     choices: tuple[tuple[tuple[str, ...], list[str]], ...] = (
-        (upgrade, [*project, *(f"--group {name}" for name in groups), *wanted, *runner]),
+        (upgrade, [*project, *(f"--group {name}" for name in groups), *wanted]),
         ((), [*project, *runner]),
         ((), [*(["-e ."] if own else []), *runner]),
-        ((), [*wanted, *runner]),
+        ((), wanted),
         ((), [*runner]),
     )
     for before, parts in choices:
