@@ -107,20 +107,6 @@ def detect_dotnet(files: ProjectFiles) -> ProjectCommands | None:
     )
 
 
-def detect_cmake(files: ProjectFiles) -> ProjectCommands | None:
-    text = files.read_text(*files.find(r"(?:[\w.-]+/){0,2}CMakeLists\.txt"))
-    if not files.has("CMakeLists.txt"):
-        return None
-    tested = re.search(r"\b(enable_testing|add_test|include\s*\(\s*CTest)", text, re.IGNORECASE)
-    folder = "build" if files.is_ignored("build/") else "/tmp/build"  # noqa: S108 - the sandbox's own; never committed
-    build = f"cmake -S . -B {folder} && cmake --build {folder} -j2"
-    if not tested:
-        return ProjectCommands(lints=(build,))
-    return ProjectCommands(
-        candidates=(Candidate(tests=(f"{build} && ctest --test-dir {folder} --output-on-failure",)),)
-    )
-
-
 SINGLE_FILES = (
     ("mix.exs", ("mix deps.get",), "mix test", ("hex",)),
     ("Package.swift", (), "swift test", ()),
@@ -130,7 +116,6 @@ SINGLE_FILES = (
     ("dune-project", (), "dune test", ()),
     ("deps.edn", ("clojure -P -X:test",), "clojure -X:test", ("maven", "clojars")),
     ("deno.json", (), "deno test", ()),
-    ("meson.build", (), "meson setup /tmp/build && meson test -C /tmp/build", ()),
 )
 
 

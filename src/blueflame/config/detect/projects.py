@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from blueflame.config.detect import languages, node, python
+from blueflame.config.detect import languages, native, node, python
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
 from blueflame.config.detect.project_files import ProjectFiles, list_folders_with
 
@@ -34,7 +34,7 @@ ECOSYSTEMS = (
     Ecosystem(languages.detect_ruby, ("Gemfile",)),
     Ecosystem(languages.detect_php, ("composer.json",)),
     Ecosystem(languages.detect_dotnet, ()),
-    Ecosystem(languages.detect_cmake, ("CMakeLists.txt",)),
+    Ecosystem(native.detect_native, native.MANIFESTS),
     Ecosystem(languages.detect_others, tuple(name for name, *_ in languages.SINGLE_FILES)),
 )
 
