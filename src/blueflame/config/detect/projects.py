@@ -18,6 +18,7 @@ NOT_A_PROJECT = re.compile(
     r"(^|/)(\.[^/]*|examples?|samples?|demos?|fixtures?|test-?data|templates?|docs?|website|site|benchmarks?|bench|fuzz"
     r"|tests?|__tests__|spec|e2e|playground|tools?|scripts?)(/|$)"
 )
+TEST_SCRIPT = r"(?:(?:tests?|scripts?|bin)/)?(?:run[_-]?)?tests?(?:\.sh)?|tests?/run(?:\.sh)?"
 
 
 class Ecosystem(NamedTuple):
@@ -42,7 +43,8 @@ ECOSYSTEMS = (
 def detect_projects(files: ProjectFiles) -> tuple[ProjectCommands, ...]:
     """The tools of each language go first: a Makefile often needs what only its author has."""
     found = [project for ecosystem in ECOSYSTEMS for project in _detect_ecosystem(ecosystem, files)]
-    fallback = [project for project in (_detect_make(files), _detect_just(files)) if project is not None]
+    runners = (_detect_make(files), _detect_just(files), _detect_test_script(files))
+    fallback = [project for project in runners if project is not None]
     if not fallback:
         return tuple(found)
     runner = fallback[0]
@@ -51,7 +53,11 @@ def detect_projects(files: ProjectFiles) -> tuple[ProjectCommands, ...]:
     only = [project for project in found if project.tests]
     if len(only) == 1:  # the target tests the whole repository: another way to test its one project
         at, own = found.index(only[0]), only[0].candidates
-        more = tuple(replace(each, setup=own[0].setup) for each in runner.candidates)
+        more = (
+            runner.candidates
+            if only[0].folder
+            else tuple(replace(each, setup=own[0].setup) for each in runner.candidates)
+        )
         lints = () if any(project.lints for project in found) else runner.lints
         both = (*more, *own) if only[0].folder else (*own, *more)
         found[at] = replace(only[0], candidates=both, lints=only[0].lints or lints)
@@ -115,6 +121,14 @@ def _detect_make(files: ProjectFiles) -> ProjectCommands | None:
 def _detect_just(files: ProjectFiles) -> ProjectCommands | None:
     text = files.read_text("justfile", "Justfile", ".justfile")
     return _choose_targets("just", set(re.findall(r"^@?([\w-]+)[^:=\n]*:(?!=)", text, re.MULTILINE)))
+
+
+def _detect_test_script(files: ProjectFiles) -> ProjectCommands | None:
+    for file in files.find(TEST_SCRIPT):
+        shell = re.match(r"#!\s*(?:/usr)?/bin/(?:env\s+)?(sh|bash|dash|zsh)\b", files.read_text(file))
+        if shell is not None:
+            return ProjectCommands(candidates=(Candidate(tests=(f"{shell[1]} {file}",)),))
+    return None
 
 
 def _choose_targets(program: str, targets: set[str]) -> ProjectCommands | None:

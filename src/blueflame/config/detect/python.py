@@ -153,16 +153,18 @@ def _list_pip_setups(files: ProjectFiles, settings: dict[str, Any], runner: Sequ
     extras, groups = list_extras(files, settings), list_groups(settings)
     packages = list_packages(files, settings)
     named = {re.split(r"[^\w.-]", package)[0] for package in packages}
-    wanted = [
-        *(f"-r {shlex.quote(file)}" for file in list_requirement_files(files)),
-        *(shlex.quote(package) for package in (*packages, *(each for each in runner if each not in named))),
-    ]
+    more = [shlex.quote(package) for package in (*packages, *(each for each in runner if each not in named))]
+    written = [shlex.quote(file) for file in list_requirement_files(files)]
+    wanted = [*(f"-r {file}" for file in written), *more]
     own = _is_installable(files, settings)
     project = [f"-e '.[{','.join(extras)}]'" if extras else "-e ."] if own else []
     upgrade = (f"{PYTHON} -m pip install --upgrade pip",) if groups else ()  # groups need pip 25.1
+    without = (f"grep -hv :// {' '.join(written)} > .venv/requirements.txt",)  # only registries can be reached
+    has_addresses = re.search(r"(?m)^[^#\n]*://", files.read_text(*list_requirement_files(files)))
     lines: dict[str, tuple[str, ...]] = {}
     choices: tuple[tuple[tuple[str, ...], list[str]], ...] = (
         (upgrade, [*project, *(f"--group {name}" for name in groups), *wanted]),
+        (without, [*project, "-r .venv/requirements.txt", *more] if has_addresses else []),
         ((), [*project, *runner]),
         ((), [*(["-e ."] if own else []), *runner]),
         ((), wanted),

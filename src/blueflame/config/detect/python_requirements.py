@@ -13,9 +13,10 @@ DEV_WORDS = frozenset({"dev", "develop", "development"})
 OTHER_WORDS = frozenset(  # requirements that the tests can do without, or that need a service
     (
         *("doc", "docs", "lint", "linting", "typing", "types", "mypy", "release", "build", "deploy", "production"),
-        *("mysql", "oracle", "postgres", "postgresql", "gpu"),
+        *("mysql", "oracle", "postgres", "postgresql", "gpu", "conda"),
     )
 )
+HATCH_TEST = ("pytest", "pytest-mock", "pytest-xdist", "pytest-rerunfailures")  # what `hatch test` has by itself
 # a package of an index with its bounds; no option of pip, no address
 REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,. -]*\])?\s*([<>=!~]=?=?[ \w.*+,<>=!~-]+)?(;[^:{}]*)?")
 
@@ -59,8 +60,9 @@ def _list_poetry(poetry: dict[str, Any]) -> Iterator[str]:
 def _list_hatch(environments: dict[str, Any]) -> Iterator[str]:
     chosen = [name for name in environments if TEST_WORDS & set(re.split(r"[\W_]+", name.lower()))]
     for name in chosen or [name for name in environments if name in ("default", *DEV_WORDS)]:
+        settings = {**({"dependencies": HATCH_TEST} if name == "hatch-test" else {}), **as_dict(environments[name])}
         for key in ("dependencies", "extra-dependencies"):
-            yield from (each for each in as_dict(environments[name]).get(key) or () if isinstance(each, str))
+            yield from (each for each in settings.get(key) or () if isinstance(each, str))
 
 
 def _list_tox(text: str) -> Iterator[str]:

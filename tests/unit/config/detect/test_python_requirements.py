@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.config.detect.project_files import ProjectFiles
 from blueflame.config.detect.python import detect_python
-from blueflame.config.detect.python_requirements import list_packages, list_requirement_files
+from blueflame.config.detect.python_requirements import HATCH_TEST, list_packages, list_requirement_files
 
 
 def write_project(folder: Path, **files: str) -> ProjectFiles:
@@ -58,7 +58,8 @@ def test_the_dev_dependencies_of_old_poetry_are_a_group(tmp_path: Path) -> None:
 def test_packages_of_hatch_are_those_of_its_environment_for_tests(tmp_path: Path) -> None:
     envs = "[envs.hatch-test]\nextra-dependencies = ['trustme', 'x @ https://example.org/x.zip']\n"
     files = write_project(tmp_path, **{"hatch.toml": f"{envs}[envs.docs]\ndependencies = ['mkdocs']\n"})
-    assert list_packages(files, {"tool": {"hatch": {"build": {}}}}) == ("trustme",)
+    found = list_packages(files, {"tool": {"hatch": {"build": {}}}})
+    assert found == (*HATCH_TEST, "trustme")
 
 
 def test_packages_of_tox_are_those_of_all_its_environments(tmp_path: Path) -> None:
@@ -87,4 +88,17 @@ def test_pip_installs_what_poetry_would(tmp_path: Path) -> None:
     assert [candidate.setup[-1] for candidate in found.candidates[:2]] == [
         "POETRY_VIRTUALENVS_IN_PROJECT=true ~/.local/bin/poetry install",
         ".venv/bin/python -m pip install -e . 'pytest>=7,<8' attrs",
+    ]
+
+
+def test_requirements_from_an_address_are_left_out_where_they_cannot_be_fetched(tmp_path: Path) -> None:
+    wanted = {"requirements-test.txt": "pytest-timeout\ngit+https://example.org/nbval.git\n"}
+    found = detect_python(write_project(tmp_path, **wanted, **{"setup.py": "", "test_a.py": "import pytest\n"}))
+    assert found is not None
+    assert [candidate.setup[1:] for candidate in found.candidates[:2]] == [
+        (".venv/bin/python -m pip install -e . -r requirements-test.txt pytest",),
+        (
+            "grep -hv :// requirements-test.txt > .venv/requirements.txt",
+            ".venv/bin/python -m pip install -e . -r .venv/requirements.txt pytest",
+        ),
     ]
