@@ -93,6 +93,30 @@ LOCK = """\
 """
 BUILD_SYSTEM = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
 
+POETRY = """\
+[tool.poetry]
+name = "app"
+version = "1"
+description = ""
+authors = []
+packages = [{include = "app.py"}]
+
+[tool.poetry.dependencies]
+python = ">=3.9"
+
+[build-system]
+requires = ["poetry-core"]
+build-backend = "poetry.core.masonry.api"
+"""
+POETRY_LOCK = """\
+package = []
+
+[metadata]
+lock-version = "2.1"
+python-versions = ">=3.9"
+content-hash = "db9b4c08b159b17b239e26c67ead7c37b82d9f9eb06550245ae3134c095f98f7"
+"""
+
 SKELETONS = (
     Skeleton(
         name="pip",
@@ -143,9 +167,7 @@ SKELETONS = (
     Skeleton(
         name="poetry",
         files={
-            "pyproject.toml": '[tool.poetry]\nname = "app"\nversion = "1"\ndescription = ""\nauthors = []\n'
-            'packages = [{include = "app.py"}]\n[tool.poetry.dependencies]\npython = ">=3.9"\n'
-            '[build-system]\nrequires = ["poetry-core"]\nbuild-backend = "poetry.core.masonry.api"\n',
+            "pyproject.toml": POETRY,
             "app.py": APP,
             "tests/__init__.py": "",
             "tests/test_app.py": UNITTEST,
@@ -155,6 +177,21 @@ SKELETONS = (
         change=("app.py", f"{APP}\n\ndef subtract(a, b):\n    return a - b\n"),
         programs=("python3",),
         traits="no lock file",
+    ),
+    Skeleton(
+        name="poetry, lock file",
+        files={
+            "pyproject.toml": POETRY,
+            "poetry.lock": POETRY_LOCK,
+            "app.py": APP,
+            "tests/__init__.py": "",
+            "tests/test_app.py": UNITTEST,
+        },
+        checks=(".venv/bin/python -m unittest discover",),
+        registries=("pypi",),
+        change=("app.py", f"{APP}\n\ndef subtract(a, b):\n    return a - b\n"),
+        programs=("python3",),
+        traits="a lock file without packages",
     ),
     Skeleton(
         name="python, slow suite",

@@ -262,6 +262,13 @@ def test_fragments_of_the_change_log_may_be_written_and_data_may_not(tmp_path: P
     assert (found.folders, found.other_folders) == (("changelog.d", "news", "src"), ("data",))
 
 
+def test_submodules_are_noted(tmp_path: Path) -> None:
+    made = repository(tmp_path / "r", {"a.py": ""})
+    run(made, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},tests/data")
+    run(made, "commit", "-q", "-m", "chore: add data")
+    assert survey_repository(made).notes == ("submodules are left empty in agents' checkouts: tests/data",)
+
+
 def test_what_is_not_tracked_is_not_seen(repo: Path) -> None:
     (repo / "scratch").mkdir()
     (repo / "scratch" / "a.rs").write_text("")

@@ -18,6 +18,7 @@ from blueflame.git.file_kinds import (
     is_secret_file,
     is_test_file,
 )
+from blueflame.git.repository import SUBMODULE_MODE
 from blueflame.model.errors import Refused
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
@@ -116,7 +117,14 @@ def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -
         notes.append("no files are tracked yet: the paths are guesses, check permissions.allowed_paths")
     elif not sources:
         notes.append("no language was recognised: check permissions.allowed_paths and the diagnostic commands")
+    if submodules := _list_submodules(repo):
+        notes.append(f"submodules are left empty in agents' checkouts: {', '.join(submodules)}")
     return tuple(notes)
+
+
+def _list_submodules(repo: Path) -> tuple[str, ...]:
+    staged = split_nul(run_git(repo, "ls-files", "--stage", "-z"))
+    return tuple(line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE_MODE))
 
 
 def _choose_name(repo: Path) -> str:
