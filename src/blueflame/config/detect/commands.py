@@ -64,11 +64,11 @@ class ProjectCommands:
 
 
 def install_with_pip(*programs: str) -> str:
-    """The setup command for programs that this machine lacks."""
+    """The setup command for programs that this machine lacks; quick where they were kept."""
     tools = "~/.local/tools"
     links = " ".join(f"{tools}/bin/{program}" for program in programs)
     install = f"python3 -m venv {tools} && {tools}/bin/pip install {' '.join(programs)}"
-    return f"{install} && mkdir -p {PROGRAMS} && ln -sf {links} {PROGRAMS}"
+    return f"test -e {PROGRAMS}/{programs[-1]} || ({install} && mkdir -p {PROGRAMS} && ln -sf {links} {PROGRAMS})"
 
 
 def choose_likeliest(projects: Iterable[ProjectCommands]) -> Commands:

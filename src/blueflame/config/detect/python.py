@@ -15,7 +15,8 @@ from blueflame.git.file_kinds import is_test_file
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt", "manage.py", "tox.ini")
 PYTHON = ".venv/bin/python"
 PLAIN_PYTHON = "python3"
-MAKE_VENV = "python3 -m venv .venv && echo '*' > .venv/.gitignore"  # what is in it must never be committed
+# quick where it was kept; what is in it must never be committed
+MAKE_VENV = "test -x .venv/bin/pip || python3 -m venv .venv && echo '*' > .venv/.gitignore"
 BROWSER_FOLDER = re.compile(r"(?:tests?|src)/(?:[\w-]+/)*(?:e2e|browser|browsers|playwright|selenium|end_to_end)")
 COLLECTED = r"(?:.+/)?(?:test\w*|\w+_tests?|conftest)\.py"  # what runners collect, of the files beside tests
 MAX_READ = 50  # test files that are read to find the runner
