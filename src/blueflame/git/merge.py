@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from blueflame.git.batch import find_objects
-from blueflame.git.command import build_git_error, build_identity_environment, remember_answers, run_git, try_git
+from blueflame.git.command import (
+    build_git_error,
+    build_identity_environment,
+    remember_answers,
+    run_git,
+    split_nul,
+    try_git,
+)
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 
@@ -62,6 +70,14 @@ def find_tree(repo: Repository, sha: str) -> str:
     if found is None:
         raise GitFailed(f"{sha} is not a commit in {repo.root}: its tree cannot be read")
     return found.sha
+
+
+@remember_answers(1024)
+def digest_tree_without(repo: Repository, sha: str, name: str) -> str:
+    """The same for two commits that differ in one file at the top alone."""
+    entries = split_nul(run_git(repo.root, "ls-tree", "-z", sha))
+    kept = [entry for entry in entries if entry.partition("\t")[2] != name]
+    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def create_commit(

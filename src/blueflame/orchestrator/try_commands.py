@@ -22,7 +22,8 @@ from blueflame.config.detect.choose_commands import (
     is_usable,
 )
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands
-from blueflame.git.merge import find_tree
+from blueflame.config.locate import CONFIG_NAME
+from blueflame.git.merge import digest_tree_without, find_tree
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.model.verdict import Check
@@ -64,12 +65,13 @@ def try_settings(project: Project, report: ReportCheck) -> tuple[Check, ...]:
 
 
 def save_baseline(project: Project, settings: Settings, checks: Sequence[Check]) -> None:
-    """Record how the checks of these settings ended on the base."""
-    tree = find_tree(project.repo, project.repo.base_sha)
+    """Record how the checks of these settings ended on the base, also for the commit that adds this configuration."""
     lines = settings.validation.validator_diagnostics.commands
     by_name = {check.name: check for check in checks}
     ran = [by_name[line] for line in lines if line in by_name]
-    BaselineFile(project.paths.baseline).save(BaselineKey(tree=tree, commands=digest_commands(settings)), ran, lines)
+    repo, baseline, commands = project.repo, BaselineFile(project.paths.baseline), digest_commands(settings)
+    for tree in (find_tree(repo, repo.base_sha), digest_tree_without(repo, repo.base_sha, CONFIG_NAME)):
+        baseline.save(BaselineKey(tree=tree, commands=commands), ran, lines)
 
 
 def _open_trial(project: Project) -> tuple[SessionContext, str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from blueflame.config.detect.commands import Candidate, ProjectCommands
+from blueflame.git.command import run_git
+from blueflame.git.merge import digest_tree_without
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.baseline import describe_baseline
+from blueflame.orchestrator.baseline import BaselineFile, BaselineKey, describe_baseline, digest_commands
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.try_commands import try_projects, try_settings
 from support.command_line import configure
@@ -73,6 +75,22 @@ def test_a_red_base_is_known_from_then_on_and_a_green_one_is_no_reason_to_warn(r
     assert "never tried" in describe_baseline(green.paths.baseline, green.settings), "these are other commands"
     try_settings(green, lambda _line, _check: None)
     assert describe_baseline(green.paths.baseline, green.settings) == ""
+
+
+def test_what_was_tried_counts_for_the_commit_that_adds_the_configuration(repo: Path) -> None:
+    project = open_configured(repo, "true")
+    try_settings(project, lambda _line, _check: None)
+    run_git(repo, "add", "blueflame.yaml")
+    run_git(repo, "commit", "-q", "-m", "chore: add the configuration")
+    alike = Project(project.config)
+    tree = digest_tree_without(alike.repo, alike.repo.base_sha, "blueflame.yaml")
+    key = BaselineKey(tree=tree, commands=digest_commands(alike.settings))
+    assert BaselineFile(alike.paths.baseline).find(key)
+    (repo / "more.py").write_text("")
+    run_git(repo, "add", "more.py")
+    run_git(repo, "commit", "-q", "-m", "feat: add more")
+    other = Project(project.config)
+    assert digest_tree_without(other.repo, other.repo.base_sha, "blueflame.yaml") != tree
 
 
 def open_configured(repo: Path, *commands: str) -> Project:

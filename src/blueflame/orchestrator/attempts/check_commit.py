@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from blueflame.checks.failed_tests import compare_with_base
+from blueflame.config.locate import CONFIG_NAME
 from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
-from blueflame.git.merge import find_tree
+from blueflame.git.merge import digest_tree_without, find_tree
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check
@@ -77,12 +78,16 @@ async def _find_checks_before(
     """How the checks end on the base; None when a stop ended them.
 
     They are run there for red checks, and once on the base of the session, so that the numbers of tests can be
-    compared; a base that only this task has is not worth another run.
+    compared; a base that only this task has is not worth another run, nor one that differs in the configuration alone
+    from one that was tried.
     """
-    if base == session.base_sha or not all(check.passed for check in checks):
+    if not all(check.passed for check in checks):
         return await check_base(context, session, base)
     known = await asyncio.to_thread(find_base_checks, context, session, base)
-    return next(iter(known.values()), ())
+    known = known or await asyncio.to_thread(_find_tried_checks, context, session, base)
+    if known or base != session.base_sha:
+        return next(iter(known.values()), ())
+    return await check_base(context, session, base)
 
 
 async def check_commit(
@@ -129,6 +134,13 @@ def find_base_checks(context: SessionContext, session: Session, base: str) -> di
     found = found or _find_green_result(session, base)
     same = tuple(check.name for check in found) == session.limits.checks
     return {tree: found} if found and same else {}
+
+
+def _find_tried_checks(context: SessionContext, session: Session, base: str) -> dict[str, tuple[Check, ...]]:
+    """Find the result of a trial on the base without its configuration; a check may read it: this excuses nothing."""
+    tree = digest_tree_without(context.repo, base, CONFIG_NAME)
+    found = context.baseline.find(BaselineKey(tree=tree, commands=digest_commands(context.settings))) or ()
+    return {tree: found} if tuple(check.name for check in found) == session.limits.checks else {}
 
 
 def _find_green_result(session: Session, commit: str) -> tuple[Check, ...]:
