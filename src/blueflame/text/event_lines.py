@@ -19,6 +19,7 @@ from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
 from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
 from blueflame.text.marks import BAD, DOT, NOTE, OK
+from blueflame.text.outcomes import describe_check, describe_checks
 from blueflame.text.sanitize import clean_line, shorten_line
 
 ORCHESTRATOR = "orchestrator"
@@ -88,14 +89,7 @@ def _format_note(reason: str) -> str:
 
 
 def _format_checks(checks: Iterable[Check]) -> str:
-    return _join_names(f"{check.name} {_describe_check(check)}" for check in checks) or "no checks"
-
-
-def _describe_check(check: Check) -> str:
-    tests = f" ({check.tests_beside_base})" if check.tests_beside_base else ""
-    if check.flaky or check.red_before:
-        return f"is {check.state}{tests}"
-    return f"{'passed' if check.passed else 'failed'}{tests}"
+    return _join_names(f"{check.name} {describe_check(check)}" for check in checks) or "no checks"
 
 
 def _describe_budget(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
@@ -269,6 +263,14 @@ SHORT_MOVES: Mapping[Cause, tuple[str, str]] = {
 """Other moves are not shown: the events that cause them are."""
 
 
+def _describe_checked_briefly(event: happened.Checked) -> ShortLine | None:
+    """A task without checks is validated without this line; the summary says that nothing was tested."""
+    mark = OK if all(check.passed for check in event.checks) else NOTE
+    if any(not check.passed and not check.red_before for check in event.checks):
+        mark = BAD
+    return ShortLine(mark, f"{event.task} checked: {describe_checks(event.checks)}") if event.checks else None
+
+
 def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
     cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
@@ -349,7 +351,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.EnvironmentRetried: _skip,
     _H.EnvironmentRecovered: lambda e: ShortLine(DOT, f"{e.act} is not hindered any more"),
     _H.AttemptEnded: lambda e: _describe_end_briefly(e.attempt, e.ended),
-    _H.Checked: _skip,
+    _H.Checked: _describe_checked_briefly,
     _H.VerdictGiven: lambda e: ShortLine(
         OK if e.verdict.passed else BAD,
         f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{_format_reason(e.verdict.notes)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollar_range, format_duration, format_until
-from blueflame.text.outcomes import describe_landed_work, describe_session_outcome
+from blueflame.text.outcomes import describe_checks, describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
 from blueflame.views.parts import MarkedLine, NamedValue
@@ -192,12 +192,22 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
         NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
         NamedValue("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
         NamedValue("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
+        *_list_landed_checks(session),
         NamedValue(
             "Time",
             f"{format_duration(_measure_seconds(session, now))} ({format_duration(agent_seconds)} of agents' work)",
         ),
         NamedValue("Cost", cost + (f"; estimated {estimate.text}" if estimate else "")),
     )
+
+
+def _list_landed_checks(session: Session) -> Iterator[NamedValue]:
+    """How the checks ended on what landed last: it contains what landed before."""
+    builds = [each.build for each in session.changesets.values() if each.state is ChangesetState.LANDED and each.build]
+    if builds:
+        checks = builds[-1].checks
+        is_green = bool(checks) and all(check.passed for check in checks)
+        yield NamedValue("Checks", describe_checks(checks), "" if is_green else "warn")
 
 
 def _count_endings(records: Iterable[AttemptRecord]) -> str:

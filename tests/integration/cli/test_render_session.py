@@ -69,6 +69,7 @@ Session summary                                                                 
   Outcome:   stopped (by terminal)
   Tasks:     2 of 3 landed in 1 cycle
   Attempts:  4 (3 passed, 1 timeout)
+  Checks:    ruff check . passed; pytest passed
   Time:      4 min 26 s (4 min 08 s of agents' work)
   Cost:      $1.68 / $10.00 USD limit; estimated $1.15 - $9.15 (base - with retries)
 

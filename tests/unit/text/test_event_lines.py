@@ -7,19 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import AttemptOutcome, Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event, GateAnswered, JournalEntry, TaskMoved
+from blueflame.model.event import AttemptEnded, AttemptStarted, Checked, Event, GateAnswered, JournalEntry, TaskMoved
 from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
+from blueflame.model.verdict import Check
 from blueflame.text.event_lines import (
     LONG_FORMS,
     MOVED,
     EventLine,
+    ShortLine,
     describe_event,
     describe_event_briefly,
     format_log_lines,
 )
+from blueflame.text.marks import BAD, NOTE, OK
 from support.event_strategies import KINDS, build_events
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
@@ -43,6 +46,23 @@ def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject
     assert len(text.splitlines()) == 1
     assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert text.startswith("[2026-02-06T14:30:22Z] [")
+
+
+def test_checks_are_shown_when_they_have_ended() -> None:
+    green = Check(name="npm test", exit_code=0, seconds=1.0, tests=12, tests_before=11)
+    before = Check(name="tox", exit_code=1, seconds=1.0, red_before=True)
+    brief = [
+        describe_event_briefly(JournalEntry(1, 0.0, Checked(task="task-001", sha="a" * 40, checks=checks)))
+        for checks in ((green,), (green, before), (before, Check(name="mypy", exit_code=2, seconds=1.0)), ())
+    ]
+    assert brief == [
+        ShortLine(OK, "task-001 checked: npm test passed (12 tests, 11 on the base)"),
+        ShortLine(
+            NOTE, "task-001 checked: npm test passed (12 tests, 11 on the base); tox is red before, same failures"
+        ),
+        ShortLine(BAD, "task-001 checked: tox is red before, same failures; mypy failed"),
+        None,
+    ]
 
 
 def test_an_agent_is_named_by_its_attempt() -> None:
