@@ -51,6 +51,9 @@ def detect_commit_style(subjects: Iterable[str]) -> CommitStyle:
         return PLAIN_STYLE
     matches = {kind: [match for subject in own if (match := form.fullmatch(subject))] for kind, form in FORMS.items()}
     kind, found = next((kind, found) for kind, found in matches.items() if _is_most(found, own))
+    if kind == PLAIN:  # in a mixed history, a line without a prefix is written like the others without one
+        prefixed = {match[0] for other, lines in matches.items() if other != PLAIN for match in lines}
+        found = [match for match in found if match[0] not in prefixed] or found
     words = [match["words"] for match in found]
     lettered = [each for each in words if each[0].isalpha()]
     scopes = [match["scope"] or "" for match in found] if kind == CONVENTIONAL else []

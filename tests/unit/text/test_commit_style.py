@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.text.commit_style import (
+    PLAIN,
     SubjectRule,
     detect_commit_style,
     find_ticket,
@@ -129,3 +130,12 @@ def test_a_reworded_line_is_one_line_and_stays(written: str, rule: SubjectRule) 
     fitted = fit_subject(rule, subject)
     assert len(fitted.splitlines()) <= 1
     assert fit_subject(rule, fitted) == fitted
+
+
+def test_in_a_mixed_history_a_plain_line_is_written_like_the_other_plain_ones() -> None:
+    subjects = ["fix: keep it", "Reject a comment", "chore(deps): bump it", "Keep the table", "raise on it"]
+    style = detect_commit_style(subjects)
+    assert (style.kind, style.capital, style.examples) == (
+        *(PLAIN, True),
+        ("Reject a comment", "Keep the table", "raise on it"),
+    )
