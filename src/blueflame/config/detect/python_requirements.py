@@ -30,11 +30,21 @@ def list_extras(files: ProjectFiles, settings: dict[str, Any]) -> tuple[str, ...
     named += re.findall(r"(?m)^([\w-]+)\s*=", section[1]) if section else []
     within = re.search(r"extras_require\s*=\s*\{(.*?)\n\s*\}", files.read_text("setup.py"), re.DOTALL)
     named += re.findall(r"['\"]([\w-]+)['\"]\s*:", within[1]) if within else []
-    return _choose_names(named)
+    return _choose_names(named) or _find_runner(as_dict(project.get("optional-dependencies")))
 
 
 def list_groups(settings: dict[str, Any]) -> tuple[str, ...]:
-    return _choose_names(as_dict(settings.get("dependency-groups")))
+    groups = as_dict(settings.get("dependency-groups"))
+    return _choose_names(groups) or _find_runner(groups)
+
+
+def _find_runner(lists: dict[str, Any]) -> tuple[str, ...]:
+    """Those that name pytest are for tests, whatever they are called."""
+    return tuple(
+        name
+        for name, wanted in lists.items()
+        if isinstance(wanted, list) and any(re.match(r"pytest(?![\w.-])", str(each)) for each in wanted)
+    )[:1]
 
 
 def list_packages(files: ProjectFiles, settings: dict[str, Any]) -> tuple[str, ...]:

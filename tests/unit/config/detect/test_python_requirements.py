@@ -9,7 +9,13 @@ import pytest
 
 from blueflame.config.detect.project_files import ProjectFiles
 from blueflame.config.detect.python import detect_python
-from blueflame.config.detect.python_requirements import HATCH_TEST, list_packages, list_requirement_files
+from blueflame.config.detect.python_requirements import (
+    HATCH_TEST,
+    list_extras,
+    list_groups,
+    list_packages,
+    list_requirement_files,
+)
 
 
 def write_project(folder: Path, **files: str) -> ProjectFiles:
@@ -66,6 +72,12 @@ def test_packages_of_tox_are_those_of_all_its_environments(tmp_path: Path) -> No
     deps = "[testenv]\ndeps =\n    mock  # a fake\n\n    py39: old\n    -r more.txt\n    b>=1,<2; python_version<'3'\n"
     files = write_project(tmp_path, **{"tox.ini": f"{deps}commands =\n    x\n[testenv:docs]\ndeps = sphinx\n"})
     assert list_packages(files, {}) == ("mock", "b>=1,<2; python_version<'3'")
+
+
+def test_an_extra_that_names_the_runner_is_for_tests(tmp_path: Path) -> None:
+    settings = tomllib.loads("[project.optional-dependencies]\nfast = ['pytest-x']\nall = ['mypy', 'pytest >= 8']\n")
+    assert list_extras(write_project(tmp_path), settings) == ("all",)
+    assert list_groups({"dependency-groups": {"docs": ["sphinx"], "check": ["pytest"]}}) == ("check",)
 
 
 def test_of_several_requirement_files_the_plainest_is_chosen(tmp_path: Path) -> None:
