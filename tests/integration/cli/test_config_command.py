@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from blueflame.cli.commands.config import config_app
 from blueflame.cli.commands.init import init
 from blueflame.config.load import load_config
+from blueflame.git.command import run_git
 from blueflame.model.errors import ConfigError, Refused, UsageError
 
 GOOD = "schema_version: 2\nproject: {name: x}\n"
@@ -145,6 +146,18 @@ def test_init_elsewhere_points_back_at_the_repository(here: Path) -> None:
 def test_init_can_print_and_write_nothing(here: Path, flag: str) -> None:
     assert "schema_version: 2" in call(init, flag)
     assert not (here / "blueflame.yaml").exists()
+
+
+def test_init_shows_each_command_on_a_line_of_its_own(here: Path) -> None:
+    (here / "setup.py").write_text("")
+    (here / "test_a.py").write_text("import pytest\n")
+    run_git(here, "add", "-A")
+    said = call(init, "--no-try").splitlines()
+    at = next(n for n, line in enumerate(said) if line.startswith("  setup        test -x .venv/bin/pip || "))
+    assert said[at + 1 : at + 3] == [
+        "               .venv/bin/python -m pip install -e . pytest",
+        "  checks       .venv/bin/python -m pytest",
+    ]
 
 
 def test_init_for_machines(here: Path) -> None:

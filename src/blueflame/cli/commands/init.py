@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,12 +127,23 @@ def _format_lines(path: Path, found: Survey, choice: CommandChoice | str, *, kep
         f"wrote {shorten_path(path)}",
         f"  languages    {', '.join(found.languages) or 'none recognised'}",
         f"  base branch  {found.base_branch}",
-        f"  setup        {'; '.join(commands.setup) or 'none'}",
-        f"  checks       {'; '.join(commands.checks) or 'none: name your test command in the file'}",
+        *_format_commands("setup", commands.setup, "none"),
+        *_format_commands("checks", _count_tests(commands.checks, choice), "none: name your test command in the file"),
         *_format_choice(found, choice),
         *(f"  note: {note}" for note in found.notes),
         'Review it, then start: blueflame run "what you want done"',
     ]
+
+
+def _format_commands(name: str, lines: Sequence[str], otherwise: str) -> Iterator[str]:
+    for at, line in enumerate(lines or [otherwise]):
+        yield f"  {name if at == 0 else '':<12} {line}"
+
+
+def _count_tests(commands: Sequence[str], choice: CommandChoice | str) -> tuple[str, ...]:
+    """The commands, with the number of tests where it is known."""
+    counts = {} if isinstance(choice, str) else {check.name: check.tests_beside_base for check in choice.checks}
+    return tuple(f"{line}  ({count})" if (count := counts.get(line)) else line for line in commands)
 
 
 def _format_choice(found: Survey, choice: CommandChoice | str) -> Iterator[str]:
