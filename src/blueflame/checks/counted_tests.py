@@ -66,6 +66,8 @@ SUMMARIES = tuple(
         r"(?:, (?P<not2>\d+) omissions)?",
         r"^\d+% tests passed, \d+ tests failed out of (?P<ran>\d+)",  # ctest
         r"^No tests were found!!!",
+        r"^# TOTAL: +(?P<ran>\d+)\n# PASS: +\d+\n# SKIP: +(?P<not1>\d+)\n# XFAIL: +(?P<not2>\d+)",  # automake
+        r"^Ok: +(?P<ran>\d+) *\n(?:Expected Fail: +\d+ *\n)?Fail: +(?P<ran2>\d+)",  # meson
         r"^OK \((?P<ran>\d+) tests?, \d+ assertions?\)",  # phpunit
         r"^Tests: (?P<ran>\d+), Assertions: \d+(?:.*\bSkipped: (?P<not1>\d+))?",
         r"^No tests executed!",

@@ -26,6 +26,8 @@ PATTERNS = tuple(
         r"^\s*✘ \[fail\]: (.+)$",  # ava
         r"^\s*✖ (.+?) \([\d.]+m?s\)$",  # node:test
         r"^\s*\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Not Run|ILLEGAL|Exception: \w+)\)",  # ctest
+        r"^(?:FAIL|XPASS): (\S+)$",  # automake
+        r"^ *\d+/\d+ (\S+(?: / \S+)?) +(?:FAIL|TIMEOUT|ERROR) +[\d.]+s",  # meson
         r"^\[ERROR\] (\S+?)(?: --|  Time elapsed| +Time elapsed).*<<< (?:FAILURE|ERROR)!",  # surefire
         r"^(\S+ > .+?) FAILED$",  # gradle
         r"^rspec \S+ # (.+)$",

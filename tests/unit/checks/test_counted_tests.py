@@ -36,6 +36,9 @@ OUTPUTS = {
         "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         8,
     ),
+    "automake": ("# TOTAL: 7\n# PASS:  4\n# SKIP:  1\n# XFAIL: 1\n# FAIL:  1\n# XPASS: 0\n# ERROR: 0\n", 5),
+    "meson": ("Ok:                 16  \nExpected Fail:      1   \nFail:               2   \nSkipped: 1\n", 18),
+    "meson before 1.7": ("Ok:                16  \nFail:              0   \n", 16),
     "nextest": ("     Summary [   0.1s] 5 tests run: 5 passed, 1 skipped\n", 5),
     "surefire": (
         "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in a.FooTest\n"

@@ -49,6 +49,12 @@ OUTPUTS = {
     "TAP": ("ok 1 - a\nnot ok 2 - b c # time=1ms\n", ("b c",)),
     "mocha": (MOCHA, ("Array #indexOf() should return -1", "top level")),
     "ctest": ("The following tests FAILED:\n\t  2 - adds (Failed)\n\t 3 - b (SEGFAULT)\n", ("adds", "b")),
+    "automake": ("PASS: tests/a\nFAIL: tests/jqtest\nERROR: no\n# FAIL:  1\n", ("tests/jqtest",)),
+    "meson": (
+        " 1/3 inih:test_a    OK              0.12s\n 2/3 inih:test_b    FAIL            0.14s   exit status 1\n"
+        " 3/3 c              TIMEOUT        30.01s   killed by signal 15 SIGTERM\n",
+        ("c", "inih:test_b"),
+    ),
     "surefire": ("[ERROR] a.FooTest.bar -- Time elapsed: 0.01 s <<< FAILURE!\n", ("a.FooTest.bar",)),
     "gradle": ("FooTest > adds() FAILED\n    java.lang.AssertionError\n", ("FooTest > adds()",)),
     "rspec": ("rspec ./spec/a_spec.rb:12 # A adds two\n", ("A adds two",)),
