@@ -60,6 +60,13 @@ def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
     assert large == "exit 2: huge; it wrote a larger file than sandbox.max_file_size_mb allows"
 
 
+def test_a_program_that_is_missing_is_the_reason_and_not_what_follows() -> None:
+    output = "test.sh: line 232: shellcheck: command not found\nrm: cannot remove 'a': No such file or directory\n"
+    assert describe_check(check("bash test.sh", 1, output=output)) == (
+        "exit 1: test.sh: line 232: shellcheck: command not found; install the program it needs"
+    )
+
+
 def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
     choice = choose_commands([tried(check("npm ci", 127, output="sh: npm: not found"))])
     assert choice.commands == Commands()

@@ -14,6 +14,7 @@ MAX_REASON = 160
 PYTEST = "-m pytest"
 GO_ON = "--continue-on-collection-errors"
 EXIT_NOT_FOUND = 127
+NOT_FOUND = re.compile(r"^\S+: (?:line )?(?:\d+: )?\S+: (?:command )?not found$", re.MULTILINE)
 TOO_LARGE = re.compile(r"\bError 153$|File size limit exceeded|\bEFBIG\b|File too large", re.MULTILINE)
 RUNNER_LINE = re.compile(  # says only that what it ran has failed
     r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
@@ -164,11 +165,12 @@ def describe_check(check: Check) -> str:
         return _cut(f"{tests}: {named}")
     lines = [line.strip() for line in check.output.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if not RUNNER_LINE.match(line)), lines[-1] if lines else "no output")
+    last = next((line for line in lines if NOT_FOUND.search(line)), last)  # what follows is often only its consequence
     return f"exit {check.exit_code}: {_cut(last)}{_suggest_fix(check)}"
 
 
 def _suggest_fix(check: Check) -> str:
-    if check.exit_code == EXIT_NOT_FOUND:
+    if check.exit_code == EXIT_NOT_FOUND or NOT_FOUND.search(check.output):
         return "; install the program it needs"
     return "; it wrote a larger file than sandbox.max_file_size_mb allows" if TOO_LARGE.search(check.output) else ""
 
