@@ -17,6 +17,8 @@ from blueflame.model.event import (
     Landed,
 )
 from blueflame.model.gate import Gate
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.try_commands import save_baseline
 from blueflame.session.state import Session
 from blueflame.text.event_lines import format_log_lines
 from support.sessions import Stage, task, writes
@@ -226,3 +228,15 @@ def test_of_one_group_only_the_task_that_does_not_fit_goes_back(stage: Stage) ->
     assert trimmed.paths == ("src/same.txt",)
     assert result.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
     assert result.session.outcome == "completed"
+
+
+def test_a_base_that_was_tried_before_its_configuration_changed_is_not_checked_again(stage: Stage) -> None:
+    checks(stage, "true")
+    project = stage.project()
+    save_baseline(project, project.settings, [Check(name="true", exit_code=0, seconds=1.0, tests=3)])
+    checks(stage, "true", limits={"max_wave_cycles": 3})
+    assert stage.project().repo.base_sha != project.repo.base_sha
+    stage.play(task(1))
+    result = stage.run({"session": ["stop"]})
+    (built,) = result.of(ChangesetBuilt)
+    assert [check.tests_before for check in built.build.checks] == [3], "the command prints no number of tests"

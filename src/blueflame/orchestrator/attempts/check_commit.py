@@ -84,10 +84,8 @@ async def _find_checks_before(
     if not all(check.passed for check in checks):
         return await check_base(context, session, base)
     known = await asyncio.to_thread(find_base_checks, context, session, base)
-    known = known or await asyncio.to_thread(_find_tried_checks, context, session, base)
-    if known or base != session.base_sha:
-        return next(iter(known.values()), ())
-    return await check_base(context, session, base)
+    found = next(iter(known.values()), ()) or await asyncio.to_thread(find_tried_checks, context, session, base)
+    return found if found or base != session.base_sha else await check_base(context, session, base)
 
 
 async def check_commit(
@@ -136,11 +134,11 @@ def find_base_checks(context: SessionContext, session: Session, base: str) -> di
     return {tree: found} if found and same else {}
 
 
-def _find_tried_checks(context: SessionContext, session: Session, base: str) -> dict[str, tuple[Check, ...]]:
+def find_tried_checks(context: SessionContext, session: Session, base: str) -> tuple[Check, ...]:
     """Find the result of a trial on the base without its configuration; a check may read it: this excuses nothing."""
     tree = digest_tree_without(context.repo, base, CONFIG_NAME)
     found = context.baseline.find(BaselineKey(tree=tree, commands=digest_commands(context.settings))) or ()
-    return {tree: found} if tuple(check.name for check in found) == session.limits.checks else {}
+    return found if tuple(check.name for check in found) == session.limits.checks else ()
 
 
 def _find_green_result(session: Session, commit: str) -> tuple[Check, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from blueflame.checks.failed_tests import compare_with_base
@@ -29,7 +29,12 @@ from blueflame.model.event import (
     PullRequestOpened,
 )
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.check_commit import check_commit, find_base_checks, recheck_base
+from blueflame.orchestrator.attempts.check_commit import (
+    check_commit,
+    find_base_checks,
+    find_tried_checks,
+    recheck_base,
+)
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
@@ -56,6 +61,7 @@ class BuildSite:
     mode: str = "merge"
     rules: CommitRules = DEFAULT_RULES
     recheck: Callable[[str, str], Awaitable[tuple[Check, ...] | None]] | None = None  # of a base, for a red commit
+    tried: tuple[Check, ...] = ()  # how the checks ended on the base without its configuration; excuses nothing
 
 
 async def build_changeset(
@@ -85,7 +91,8 @@ async def build_changeset(
         return [base]
     on_base = await asyncio.to_thread(find_base_checks, context, session, base)
     known.update(on_base)
-    events = await build_on_base(site, session, changeset.id, base)
+    tried = await asyncio.to_thread(find_tried_checks, context, session, base)
+    events = await build_on_base(replace(site, tried=tried), session, changeset.id, base)
     tree = await asyncio.to_thread(find_tree, context.repo, base)
     if tree in known and not on_base:  # the next changeset on this base needs no run of its own
         key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
@@ -111,7 +118,8 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         known = site.runner.known.get(await asyncio.to_thread(find_tree, site.repo, base), ())
         checks = await site.runner.examine(made.commit, made.tree, known)
         if checks:
-            checks = compare_with_base(checks, await examine_base(site.runner, inputs))
+            tried = site.tried if all(check.passed for check in checks) else ()
+            checks = compare_with_base(checks, known or tried or await examine_base(site.runner, inputs))
         if blamed := list_blamed(checks):
             if known and site.recheck is not None:
                 await confirm_blame(blamed, partial(site.recheck, base, made.commit))
