@@ -67,6 +67,13 @@ def test_a_program_that_is_missing_is_the_reason_and_not_what_follows() -> None:
     )
 
 
+def test_what_the_gateway_refused_is_explained() -> None:
+    cargo = "[56] Failure when receiving data from the peer (CONNECT tunnel failed, response 502)\n"
+    assert describe_check(check("cargo fetch", 101, output=cargo)).endswith("; a registry cannot be reached from here")
+    pip = "ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden'))\n"
+    assert describe_check(check("pip install", 1, output=pip)).endswith("worktree.registries does not name")
+
+
 def test_a_setup_that_fails_leaves_out_what_needs_it() -> None:
     choice = choose_commands([tried(check("npm ci", 127, output="sh: npm: not found"))])
     assert choice.commands == Commands()

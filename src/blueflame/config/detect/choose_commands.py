@@ -15,7 +15,17 @@ PYTEST = "-m pytest"
 GO_ON = "--continue-on-collection-errors"
 EXIT_NOT_FOUND = 127
 NOT_FOUND = re.compile(r"^\S+: (?:line )?(?:\d+: )?\S+: (?:command )?not found$", re.MULTILINE)
-TOO_LARGE = re.compile(r"\bError 153$|File size limit exceeded|\bEFBIG\b|File too large", re.MULTILINE)
+HINTS = {
+    NOT_FOUND: "install the program it needs",
+    re.compile(r"\bError 153$|File size limit exceeded|\bEFBIG\b|File too large", re.MULTILINE): (
+        "it wrote a larger file than sandbox.max_file_size_mb allows"
+    ),
+    # how programs report what the gateway answers
+    re.compile(r"[Tt]unnel(?: connection)? failed(?:, response|:) 502"): "a registry cannot be reached from here",
+    re.compile(r"[Tt]unnel(?: connection)? failed(?:, response|:) 403"): (
+        "it wants a host that worktree.registries does not name"
+    ),
+}
 RUNNER_LINE = re.compile(  # says only that what it ran has failed
     r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
 )
@@ -170,9 +180,9 @@ def describe_check(check: Check) -> str:
 
 
 def _suggest_fix(check: Check) -> str:
-    if check.exit_code == EXIT_NOT_FOUND or NOT_FOUND.search(check.output):
-        return "; install the program it needs"
-    return "; it wrote a larger file than sandbox.max_file_size_mb allows" if TOO_LARGE.search(check.output) else ""
+    if check.exit_code == EXIT_NOT_FOUND:
+        return f"; {HINTS[NOT_FOUND]}"
+    return next((f"; {hint}" for sign, hint in HINTS.items() if sign.search(check.output)), "")
 
 
 def _cut(text: str) -> str:
