@@ -137,6 +137,8 @@ def test_many_failures_are_a_reason_to_try_another_way() -> None:
     many = tried(check("npm test", 1, *(f"test {n}" for n in range(9))), check("npm run lint"))
     assert is_usable(many)
     assert not is_good_enough(many)
+    assert not is_good_enough(replace(many, checks=(replace(many.checks[0], tests=400),)))
+    assert is_good_enough(replace(many, checks=(replace(many.checks[0], tests=900),))), "nine of 900 are few"
 
 
 def test_the_file_has_what_worked_and_comments_for_the_rest() -> None:

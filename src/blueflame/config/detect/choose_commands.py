@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from blueflame.config.detect.commands import Candidate, Commands, ProjectCommands, combine_commands
 from blueflame.model.verdict import Check
 
-FEW_FAILURES = 5  # more of them are a reason to try another way to set the project up
+FEW_FAILURES, FEW_OF = 5, 50  # more of them, and more than one in 50, are a reason to try another way to set it up
 MAX_REASON = 160
 PYTEST = "-m pytest"
 GO_ON = "--continue-on-collection-errors"
@@ -90,7 +90,8 @@ def is_usable(tried: TriedProject) -> bool:
 
 
 def is_good_enough(tried: TriedProject) -> bool:
-    return is_usable(tried) and len(tried.failures) <= FEW_FAILURES
+    ran = sum(check.tests or 0 for check in tried.tests)
+    return is_usable(tried) and len(tried.failures) <= max(FEW_FAILURES, ran // FEW_OF)
 
 
 def find_variant(tried: TriedProject) -> Candidate | None:
