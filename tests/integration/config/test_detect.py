@@ -262,6 +262,15 @@ def test_fragments_of_the_change_log_may_be_written_and_data_may_not(tmp_path: P
     assert (found.folders, found.other_folders) == (("changelog.d", "news", "src"), ("data",))
 
 
+def test_scripts_without_a_suffix_may_be_changed(tmp_path: Path) -> None:
+    made = repository(
+        tmp_path / "r", {"lib/a.sh": "", "bin/tool": "#!/bin/sh\n", "run": "", "data/table": "", "COPYING": ""}
+    )
+    run(made, "update-index", "--chmod=+x", "bin/tool", "run")
+    found = survey_repository(made)
+    assert (found.folders, found.other_folders, found.root_names) == (("bin", "lib"), ("data",), ("run",))
+
+
 def test_submodules_are_noted(tmp_path: Path) -> None:
     made = repository(tmp_path / "r", {"a.py": ""})
     run(made, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},tests/data")

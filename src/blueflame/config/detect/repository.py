@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +22,7 @@ from blueflame.git.repository import SUBMODULE_MODE
 from blueflame.model.errors import Refused
 from blueflame.paths.dependency_files import is_dependency_file, is_lock_file
 
+SCRIPT_MODE = "100755"
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
 FRAGMENTS = re.compile(r"(changelogs?|changes|newsfragments|news|release-?notes|unreleased)(\.d)?")
 
@@ -35,7 +36,7 @@ class Survey:
     folders: tuple[str, ...]  # top-level folders that hold work
     other_folders: tuple[str, ...]  # top-level folders that hold none that we recognise
     root_suffixes: tuple[str, ...]  # of the files beside them
-    root_names: tuple[str, ...]  # of files beside them that have no suffix, where nothing else was recognised
+    root_names: tuple[str, ...]  # of scripts beside them that have no suffix; of all such files without sources
     sources: tuple[str, ...]  # every source file
     test_files: tuple[str, ...]
     manifests: tuple[str, ...]  # names of files that list dependencies, lock files included
@@ -50,12 +51,14 @@ class Survey:
 
 def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_path) -> Survey:
     repo = find_repository_root(start)
-    files = list_tracked_files(repo)
+    modes = read_tracked_modes(repo)
+    files = tuple(sorted(modes))
+    scripts = frozenset(file for file, mode in modes.items() if mode == SCRIPT_MODE and not PurePosixPath(file).suffix)
     own = tuple(file for file in files if not _is_foreign(file)) or tuple(
         file for file in files if not _is_hidden(file)
     )
     sources = tuple(file for file in own if _find_language(file) and not PurePosixPath(file).name.startswith("."))
-    folders = _list_folders(tuple(file for file in own if _is_work(file)) if sources else own)
+    folders = _list_folders(tuple(file for file in own if _is_work(file) or file in scripts) if sources else own)
     return Survey(
         repo=repo,
         name=_choose_name(repo),
@@ -64,7 +67,11 @@ def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_p
         folders=folders,
         other_folders=tuple(folder for folder in _list_folders(own) if folder not in folders),
         root_suffixes=tuple(sorted({*_list_root_suffixes(sources or own), *_list_document_suffixes(own)})),
-        root_names=() if sources else tuple(file for file in own if "/" not in file and not PurePosixPath(file).suffix),
+        root_names=tuple(
+            file
+            for file in own
+            if "/" not in file and not PurePosixPath(file).suffix and (file in scripts or not sources)
+        ),
         sources=sources,
         test_files=tuple(file for file in sources if is_test_file(file)),
         manifests=_list_manifests(files),
@@ -76,7 +83,7 @@ def survey_repository(start: Path, is_installed: Callable[[str], bool] = is_on_p
                 is_installed=is_installed,
             )
         ),
-        notes=_build_notes(repo, files, sources),
+        notes=_build_notes(repo, modes, sources),
     )
 
 
@@ -92,8 +99,10 @@ def find_repository_root(start: Path) -> Path:
     raise Refused(f"{start} is not in a git repository; run `git init` there first")
 
 
-def list_tracked_files(repo: Path) -> tuple[str, ...]:
-    return tuple(sorted(set(split_nul(run_git(repo, "ls-files", "-z")))))
+def read_tracked_modes(repo: Path) -> dict[str, str]:
+    """The tracked files, each with its mode as git writes it."""
+    staged = split_nul(run_git(repo, "ls-files", "--stage", "-z"))
+    return {line.partition("\t")[2]: line[:6] for line in staged}
 
 
 def find_base_branch(repo: Path) -> str:
@@ -109,22 +118,17 @@ def find_base_branch(repo: Path) -> str:
     return current or "main"
 
 
-def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+def _build_notes(repo: Path, modes: Mapping[str, str], sources: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     if try_git(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
         notes.append("the repository has no commit yet: make one, then `blueflame init --force` tries its checks")
-    if not files:
+    if not modes:
         notes.append("no files are tracked yet: the paths are guesses, check permissions.allowed_paths")
     elif not sources:
         notes.append("no language was recognised: check permissions.allowed_paths and the diagnostic commands")
-    if submodules := _list_submodules(repo):
+    if submodules := sorted(file for file, mode in modes.items() if mode == SUBMODULE_MODE):
         notes.append(f"submodules are left empty in agents' checkouts: {', '.join(submodules)}")
     return tuple(notes)
-
-
-def _list_submodules(repo: Path) -> tuple[str, ...]:
-    staged = split_nul(run_git(repo, "ls-files", "--stage", "-z"))
-    return tuple(line.partition("\t")[2] for line in staged if line.startswith(SUBMODULE_MODE))
 
 
 def _choose_name(repo: Path) -> str:
