@@ -36,6 +36,9 @@ PATTERNS = tuple(
         r"^\s*Failed (\S+) \[",  # dotnet
     )
 )
+# pytest with a report that does not list failures, such as -rxXs: each has a heading
+PYTEST_SECTION = re.compile(r"^=+ (?:FAILURES|ERRORS) =+\n(.*?)(?=^=+ [^=]+ =+$|\Z)", re.MULTILINE | re.DOTALL)
+PYTEST_TITLE = re.compile(r"^_+ (?:ERROR at \w+ of |ERROR collecting )?([A-Za-z].*?) _+$", re.MULTILINE)
 MOCHA_SECTION = re.compile(r"^\s+\d+ failing\n(.*)", re.MULTILINE | re.DOTALL)
 MOCHA_TITLE = re.compile(r"^ +\d+\) (.+(?:\n {7,}\S.*)*?):$", re.MULTILINE)
 
@@ -50,6 +53,9 @@ def find_failed_tests(output: str) -> tuple[str, ...]:
 def _iter_names(text: str) -> Iterator[str]:
     for pattern in PATTERNS:
         yield from (match[1].strip() for match in pattern.finditer(text))
+    if not PATTERNS[0].search(text):
+        for part in PYTEST_SECTION.finditer(text):
+            yield from (match[1] for match in PYTEST_TITLE.finditer(part[1]))
     section = MOCHA_SECTION.search(text)
     if section is not None:
         yield from (" ".join(match[1].split()) for match in MOCHA_TITLE.finditer(section[1]))

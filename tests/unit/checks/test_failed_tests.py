@@ -14,6 +14,20 @@ FAILED tests/test_a.py::test_one[a b] - AssertionError: FAILED it
 ERROR tests/test_b.py - ImportError: no
 ========================= 2 failed, 1 error in 0.10s =========================
 """
+PYTEST_WITHOUT_A_LIST = """\
+==================================== ERRORS ====================================
+_________________ ERROR at setup of TestX.test_three ___________________________
+fixture 'x' not found
+=================================== FAILURES ===================================
+____________________________ test_one[asyncio-a b] _____________________________
+    def test_one():
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+a.py:118: ConnectError
+=========================== short test summary info ============================
+SKIPPED [1] tests/test_a.py:273: not here
+============ 1 failed, 14 passed, 1 skipped, 1 error in 1.87s =============
+___________________________________ summary ____________________________________
+"""
 MOCHA = """\
   2 passing (3ms)
   2 failing
@@ -29,6 +43,7 @@ MOCHA = """\
 """
 OUTPUTS = {
     "pytest": (PYTEST, ("tests/test_a.py::TestX::test_two", "tests/test_a.py::test_one[a b]", "tests/test_b.py")),
+    "pytest without a list": (PYTEST_WITHOUT_A_LIST, ("TestX.test_three", "test_one[asyncio-a b]")),
     "unittest": (
         "FAIL: test_a (tests.test_x.T.test_a)\nERROR: test_b (x.T)\n",
         ("test_a (tests.test_x.T.test_a)", "test_b (x.T)"),
