@@ -113,7 +113,7 @@ def cost_time_and_history_are_reported(demo: DemoRun) -> None:
     log = "\n".join(demo.output["log"])
     for subject in ("Count lines", "Count distinct", "Rank the most", "Report every", "Offer a command", "Explain how"):
         assert subject in log
-    assert "task-0" not in log, "ids of tasks are in trailers"
+    assert "(task-0" not in log, "ids of tasks are in trailers"
 
 
 def nothing_is_left_behind(demo: DemoRun) -> None:
