@@ -117,7 +117,7 @@ def _kill_after_command(nth: int) -> None:
 
 def _kill_during(order: Mapping[str, Any]) -> None:
     """Kill while the nth `program` (a git that changes something, or an rm) runs: it, us, or both."""
-    real: Callable[..., subprocess.Popen[bytes]] = process._start_process
+    real: Callable[..., subprocess.Popen[bytes]] = process.start_process
     count = 0
 
     def start_process(argv: Sequence[str], **more: object) -> subprocess.Popen[bytes]:
@@ -129,7 +129,7 @@ def _kill_during(order: Mapping[str, Any]) -> None:
                 threading.Timer(order["seconds"], _strike, (child, order["victim"])).start()
         return child
 
-    replace_attribute(process, "_start_process", start_process)
+    replace_attribute(process, "start_process", start_process)
 
 
 def _strike(child: subprocess.Popen[bytes], victim: str) -> None:

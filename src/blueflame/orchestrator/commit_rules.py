@@ -57,7 +57,7 @@ def build_subject_rule(
     changeset = session.changesets.get(attempt.subject)
     names = changeset.changeset.tasks if changeset else (attempt.subject,)
     return SubjectRule(
-        style=read_commit_style(repo, session.base_sha, settings),
+        style=read_commit_style(repo, settings),
         pattern=policy.commit_pattern,
         example=policy.commit_example,
         tasks=",".join(names),

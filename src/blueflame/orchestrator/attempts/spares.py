@@ -17,8 +17,9 @@ from blueflame.git.checkouts import (
     prepare_spare,
     remove_checkout,
 )
-from blueflame.git.repository import list_tree_files, measure_tree
+from blueflame.git.repository import measure_tree
 from blueflame.git.spares.store import MIN_FILES
+from blueflame.git.trees import list_tree_files
 from blueflame.model.errors import WorldError
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason
