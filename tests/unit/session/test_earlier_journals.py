@@ -1,0 +1,71 @@
+"""Journals that earlier versions wrote: they are replayed to the same end, and their sessions can be resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.journal.codec import decode_event
+from blueflame.model.attempt import Attempt, Ending
+from blueflame.model.event import JournalEntry, PlanProposed
+from blueflame.session.effects import DiagnoseTask
+from blueflame.session.replay import replay
+from blueflame.session.state import Session
+from blueflame.testing.simulated_outcomes import SimulatedOutcomes
+from blueflame.testing.simulation import Simulation
+
+FILES = sorted((Path(__file__).parent / "journals").glob("before-stages-*.jsonl"))
+ENDINGS = {
+    "task-002.worker.1": Ending.FAILED,
+    "task-003.validator.1": Ending.TIMEOUT,
+    "task-004.worker.1": Ending.LOST,
+}
+
+
+class SameOutcomes(SimulatedOutcomes):
+    """What happened in the recorded sessions: failures, a refused review, red checks, a conflict."""
+
+    def pick_ending(self, attempt: Attempt) -> Ending:
+        return ENDINGS.get(attempt.id.partition(".")[2], Ending.PASSED)
+
+    def approves(self, attempt: Attempt) -> bool:
+        return not attempt.id.endswith("task-001.validator.1")
+
+    def is_green(self, effect: DiagnoseTask) -> bool:
+        return effect.sha != "task-004@2"
+
+    def find_conflict(self, changeset: str, _base: str, tasks: tuple[str, ...], resolved: int) -> str:
+        return tasks[0] if changeset == "cs-002" and not resolved else ""
+
+
+def load(path: Path) -> tuple[dict[str, Any], list[JournalEntry]]:
+    first, *rest = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return first, [JournalEntry(seq, at, decode_event(kind, json.dumps(body))) for seq, at, kind, body in rest]
+
+
+def summarize(session: Session) -> dict[str, Any]:
+    return {
+        "outcome": session.outcome,
+        "cycle": session.cycle,
+        "tasks": {name: [r.state.value, r.attempts, r.retries] for name, r in sorted(session.tasks.items())},
+        "landings": list(session.landings),
+        "attempts": sorted(session.attempts),
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_journal_of_an_earlier_version_is_replayed_to_the_same_end(path: Path) -> None:
+    known, journal = load(path)
+    assert summarize(replay(journal)) == known["end"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_session_that_an_earlier_version_left_at_any_point_comes_to_the_same_end(path: Path) -> None:
+    known, journal = load(path)
+    plan = next((entry.event.tasks for entry in journal if isinstance(entry.event, PlanProposed)), ())
+    for length in known["transactions"]:
+        resumed = Simulation(SameOutcomes(plan), journal[:length], agents=4).run()
+        assert summarize(resumed.session) == known["end"], f"resumed after event {length}"
