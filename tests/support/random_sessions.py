@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ending
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
@@ -132,7 +132,7 @@ class Dice(SimulatedOutcomes):
     def pick_ending(self, attempt: Attempt) -> Ending:
         if self.roll("lose", attempt.id) < self.odds.lose:
             return Ending.LOST
-        odds = self.odds.unsure if attempt.role == VALIDATOR else self.odds.fail
+        odds = self.odds.unsure if attempt.duty is Duty.JUDGE else self.odds.fail
         if self.roll("fail", attempt.id) < odds:
             return FAILURES[int(self.roll("how", attempt.id) * len(FAILURES))]
         return Ending.PASSED
@@ -259,15 +259,15 @@ def _index_faults(session: Session) -> Iterator[str]:
         there = sorted(name for name, record in session.tasks.items() if record.state is state)
         if sorted(session.states[state]) != there:
             yield f"the index of {state} says {sorted(session.states[state])}, the records {there}"
-    busy = sorted(attempt.subject for attempt in session.live.values() if attempt.role == WORKER)
+    busy = sorted(attempt.subject for attempt in session.live.values() if attempt.duty is Duty.MAKE)
     if busy != list(session.list_in_state(TaskState.CLAIMED)):
         yield f"workers are at {busy}, but claimed are {session.list_in_state(TaskState.CLAIMED)}"
     slots = [attempt.slot for attempt in session.live.values()]
     if len(set(slots)) != len(slots):
         yield f"two attempts have one slot: {slots}"
-    for role in (WORKER, VALIDATOR):
-        if session.count_running(role) != sum(attempt.role == role for attempt in session.live.values()):
-            yield f"{session.count_running(role)} {role}s are counted"
+    for duty in Duty:
+        if session.count_running(duty) != sum(attempt.duty is duty for attempt in session.live.values()):
+            yield f"{session.count_running(duty)} attempts that {duty} are counted"
 
 
 def _stuck_faults(session: Session) -> Iterator[str]:
@@ -276,7 +276,7 @@ def _stuck_faults(session: Session) -> Iterator[str]:
         waits = [
             name in session.to_check,
             name in session.to_review,
-            session.find_live_attempt(name, VALIDATOR) is not None,
+            session.find_live_attempt(name, Duty.JUDGE) is not None,
             session.is_asking(GateKind.VALIDATION, name),
             session.is_asking(GateKind.VALIDATOR, name),
         ]

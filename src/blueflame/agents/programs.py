@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from blueflame.agents import fence
 from blueflame.agents.runtime import AgentBrief
-from blueflame.model.attempt import VALIDATOR
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.runtime_support import CLAUDE_MODELS
 from blueflame.system.environment import clean_environment
@@ -284,7 +284,7 @@ def build_python_command(module: str, folders: Iterable[Path], argument: Path) -
 def build_fence_variables(brief: AgentBrief) -> dict[str, str]:
     """A reviewer's output is a verdict on the code that its commands run: where these cannot be kept apart from it,
     they are not run. What others make is judged by its commits."""
-    return {fence.REQUIRED_VARIABLE: "1"} if brief.role == VALIDATOR else {}
+    return {fence.REQUIRED_VARIABLE: "1"} if brief.duty is Duty.JUDGE else {}
 
 
 def write_fence(directory: Path) -> Path:

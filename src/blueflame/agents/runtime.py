@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from blueflame.agents.structured_output import parse_object
+from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
@@ -57,6 +58,11 @@ class AgentBrief:
     skills: tuple[str, ...] = ()
     interactive: bool = False  # it talks with a person: `AgentLaunch.terminal` must be set
     conversation: tuple[Mapping[str, Any], ...] = ()  # of the attempt that it continues (ResumingRuntime)
+    declared_duty: Duty | None = None  # None: that of the built-in role of this name
+
+    @property
+    def duty(self) -> Duty:
+        return self.declared_duty or find_usual_duty(self.role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

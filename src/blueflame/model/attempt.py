@@ -15,6 +15,32 @@ PLANNER, WORKER, VALIDATOR, MERGER = "planner", "worker", "validator", "merger"
 PLAN_SUBJECT = "plan"
 
 
+class Duty(StrEnum):
+    """What a role is for. All that is decided about an attempt follows from it, never from the name of its role."""
+
+    PLAN = "plan"  # answers with a plan
+    MAKE = "make"  # commits
+    JUDGE = "judge"  # answers with a verdict on a commit
+    MERGE = "merge"  # resolves a conflict: commits, and answers with a verdict
+
+
+USUAL_ROLES: Mapping[Duty, str] = {
+    Duty.PLAN: PLANNER,
+    Duty.MAKE: WORKER,
+    Duty.JUDGE: VALIDATOR,
+    Duty.MERGE: MERGER,
+}
+"""The built-in role of each duty."""
+
+COMMITTING = frozenset({Duty.MAKE, Duty.MERGE})
+"""Duties whose results are commits; the others only read and answer."""
+
+
+def find_usual_duty(role: str) -> Duty:
+    """Return the duty of a built-in role; other roles make."""
+    return next((duty for duty, usual in USUAL_ROLES.items() if usual == role), Duty.MAKE)
+
+
 class Ending(StrEnum):
     """How an attempt ended, decided by exit code, commits and checks; never by the agent's own claim."""
 
@@ -76,6 +102,11 @@ class Attempt:
     timeout: float = 300.0
     interactive: bool = False  # it talks with the person in their terminal
     continues: Continuation | None = None  # None: it starts from its base
+    declared_duty: Duty | None = None  # None in journals of earlier versions, which had only the built-in roles
+
+    @property
+    def duty(self) -> Duty:
+        return self.declared_duty or find_usual_duty(self.role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

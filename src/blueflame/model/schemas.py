@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from blueflame.model.attempt import Duty
+
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 
@@ -54,12 +56,9 @@ VERDICT_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-OUTPUT_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "planner": PLAN_SCHEMA,
-    "validator": VERDICT_SCHEMA,
-    "merger": VERDICT_SCHEMA,
+OUTPUT_SCHEMAS: Mapping[Duty, Mapping[str, Any]] = {
+    Duty.PLAN: PLAN_SCHEMA,
+    Duty.JUDGE: VERDICT_SCHEMA,
+    Duty.MERGE: VERDICT_SCHEMA,
 }
-"""The form of each role's final answer. A merger also commits."""
-
-READ_ONLY_ROLE_SCHEMAS: Mapping[str, Mapping[str, Any]] = {"planner": PLAN_SCHEMA, "validator": VERDICT_SCHEMA}
-"""Roles that only answer in a form and commit nothing."""
+"""The form of the final answer, by duty. A merger also commits."""

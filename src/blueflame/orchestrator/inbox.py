@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blueflame.journal.journal import Message
-from blueflame.model.attempt import WORKER
+from blueflame.model.attempt import Duty
 from blueflame.model.event import (
     AttemptCancelled,
     Event,
@@ -77,7 +77,7 @@ def _decide_proceed(session: Session, body: Mapping[str, Any]) -> MessageDecisio
     if not session.cycle_open:
         return MessageDecision(reply="no wave is running: nothing to proceed from", refused=True)
     by, kill = str(body.get("by", "another terminal")), bool(body.get("kill"))
-    left = [attempt.id for attempt in session.live.values() if kill and attempt.role == WORKER]
+    left = [attempt.id for attempt in session.live.values() if kill and attempt.duty is Duty.MAKE]
     cancels = tuple(AttemptCancelled(attempt=name, reason=f"left behind by {by}") for name in left)
     events: tuple[Event, ...] = (ProceedRequested(by=by, kill=kill), *cancels)
     return MessageDecision(reply="continuing with what is done", events=events)

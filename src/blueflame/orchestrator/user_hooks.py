@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.attempt import WORKER
 from blueflame.model.event import Event, HookRan
-from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
@@ -73,8 +71,7 @@ def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
 
 
 def _build_on_failure(session: Session, due: HookDue) -> dict[str, Any]:
-    n = session.attempts_on.get((due.subject, WORKER), 0)
-    last = session.attempts.get(build_attempt_id(session.id, due.subject, WORKER, n))
+    last = session.find_last_work(due.subject)
     return hooks.build_on_failure_payload(
         _build_hook_context(session), session.tasks[due.subject], last.ended if last else None
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from blueflame.model.attempt import PLANNER, VALIDATOR
 from blueflame.model.policy import BLOCKED_PATTERNS, CONTROL_FILES, EVERYDAY, Policy
 from blueflame.paths.locks import parse_locks
 from blueflame.policy.path_patterns import compile_patterns
@@ -13,9 +12,6 @@ from blueflame.policy.path_patterns import compile_patterns
 if TYPE_CHECKING:
     from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
     from blueflame.model.settings.roles import RoleSettings
-
-SCHEMA_ROLES = (PLANNER, VALIDATOR)
-"""Built-in roles that answer in a schema and make no commits."""
 
 READ_COMMANDS = (
     *("git diff", "git log", "git show", "git status", "git blame", "git ls-files", "git grep", "git shortlog"),

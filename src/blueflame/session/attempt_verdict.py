@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from blueflame.model.attempt import MERGER, WORKER, Ending
+from blueflame.model.attempt import COMMITTING, Duty, Ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
     """What is known about an attempt whose process has ended."""
 
-    role: str
+    duty: Duty
     reason: str  # as the warden recorded it
     exit_code: int | None = None
     signal: int | None = None
@@ -77,7 +77,7 @@ def judge_attempt(facts: AttemptFacts) -> Ending:
         return ENDING_BY_FAILURE.get(facts.failure, Ending.FAILED)
     if facts.exit_code != 0:
         return Ending.FAILED
-    if facts.role not in (WORKER, MERGER):
+    if facts.duty not in COMMITTING:
         if facts.violations:
             return Ending.POSTCHECK
         return Ending.PASSED if facts.has_output else Ending.BAD_OUTPUT

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending, find_usual_duty
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Budget, Ceiling, Spend, Unit
 from blueflame.session.state import Session
@@ -97,11 +97,12 @@ def _limit_share(shared: SharedBudget, own: Budget, count_competitors: Callable[
 
 def _count_competitors(session: Session, role: str, capacity: Capacity) -> int:
     """Count the attempts of the role that could start now, including the one in question."""
-    if role == WORKER:
-        free = min(session.limits.workers, capacity.agents) - session.count_running(WORKER)
+    duty = find_usual_duty(role)
+    if duty is Duty.MAKE:
+        free = min(session.limits.workers, capacity.agents) - session.count_running(Duty.MAKE)
         return max(1, len(session.queue.pick(max(free, 1))))
-    if role == VALIDATOR:
-        return max(1, min(session.limits.validators - session.count_running(VALIDATOR), len(session.to_review)))
+    if duty is Duty.JUDGE:
+        return max(1, min(session.limits.validators - session.count_running(Duty.JUDGE), len(session.to_review)))
     return 1
 
 

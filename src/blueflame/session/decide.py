@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.attempt import (
+    COMMITTING,
+    MERGER,
+    PLAN_SUBJECT,
+    PLANNER,
+    VALIDATOR,
+    WORKER,
+    Attempt,
+    Duty,
+    find_usual_duty,
+)
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptIntended,
@@ -109,7 +119,7 @@ def _has_paid_work(session: Session) -> bool:
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if session.phase is not Phase.PLANNING or session.open_gates or session.count_running(PLANNER):
+    if session.phase is not Phase.PLANNING or session.open_gates or session.count_running(Duty.PLAN):
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
@@ -143,7 +153,7 @@ def _intend_attempt(
     if isinstance(granted, BudgetRefusal):
         yield from _handle_budget_refusal(session, role, subject, granted, capacity)
         return
-    if role == WORKER:
+    if find_usual_duty(role) is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
     yield AttemptIntended(attempt=_build_attempt(session, role, subject, granted, model))
 
@@ -155,7 +165,7 @@ def _handle_budget_refusal(
     if refusal.by != TASK:
         if refusal.final:
             yield from _ask_for_budget(session, refusal.by, capacity)
-    elif role == WORKER:
+    elif find_usual_duty(role) is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=describe_task_budget(session, subject))
         yield from block_dependants(session, subject, f"dependency {subject} is blocked")
     else:
@@ -165,7 +175,8 @@ def _handle_budget_refusal(
 def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None) -> Attempt:
     n = session.find_next_try(subject, role)
     name = build_attempt_id(session.id, subject, role, n)
-    interactive = role == PLANNER and session.limits.interactive_planning
+    duty = find_usual_duty(role)
+    interactive = duty is Duty.PLAN and session.limits.interactive_planning
     taken = {attempt.slot for attempt in session.live.values()}
     return Attempt(
         id=name,
@@ -176,22 +187,23 @@ def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGra
         agent_id=build_agent_id(role, name),
         cycle=session.cycle,
         slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
-        branch=build_branch_name(session.id, subject, n) if role in (WORKER, MERGER) else None,
-        built_on=find_foundations(session, session.tasks[subject].task) if role == WORKER else (),
+        branch=build_branch_name(session.id, subject, n) if duty in COMMITTING else None,
+        built_on=find_foundations(session, session.tasks[subject].task) if duty is Duty.MAKE else (),
         model=model or session.limits.get_model(role),
         runtime=session.limits.get_runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
         timeout=0.0 if interactive else session.limits.get_timeout(role),  # a person may take their time
         interactive=interactive,
-        continues=find_continuation(session, subject) if role == WORKER else None,
+        continues=find_continuation(session, subject) if duty is Duty.MAKE else None,
+        declared_duty=duty,
     )
 
 
 def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
-    slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, WORKER)
+    slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, Duty.MAKE)
     for name in session.queue.pick(min(slots, 1)):
         yield from _intend_attempt(session, WORKER, name, capacity, model=session.tasks[name].task.model)
 
@@ -200,7 +212,7 @@ def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not session.is_stage_open("validate") or session.is_asking(GateKind.BUDGET) or not session.to_review:
         return
     name = min(session.to_review, key=session.to_review.__getitem__)
-    if count_taken_slots(session, VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
+    if count_taken_slots(session, Duty.JUDGE) < session.limits.validators and not is_held_by_hook(session, name):
         task = session.tasks[name].task
         model = task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
         yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
@@ -213,7 +225,7 @@ def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
     """Start a merger, one at a time: its resolution may make the next conflict easier."""
-    if not session.is_stage_open("merge") or session.is_asking(GateKind.BUDGET) or session.count_running(MERGER):
+    if not session.is_stage_open("merge") or session.is_asking(GateKind.BUDGET) or session.count_running(Duty.MERGE):
         return
     for name in islice(list_unresolved(session), 1):
         yield from _intend_attempt(session, MERGER, name, capacity)

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending, find_usual_duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
 from blueflame.model.task import TaskState
@@ -100,23 +100,23 @@ def list_attempts_at_work(session: Session) -> tuple[str, ...]:
 
 
 def retry_all(session: Session, by: str = "") -> Iterator[EnvironmentRetried]:
-    started = Counter[str]()
+    started = Counter[Duty | None]()
     for problem in list_held(session):
         attempt = _find_unstarted(session, problem.act)
-        role = attempt.role if attempt is not None else ""
-        if has_slot(session, problem.act, also=started[role]):
-            started[role] += 1
+        duty = attempt.duty if attempt is not None else None
+        if has_slot(session, problem.act, also=started[duty]):
+            started[duty] += 1
             yield EnvironmentRetried(act=problem.act, by=by)
 
 
-def count_taken_slots(session: Session, role: str) -> int:
-    """Count the agents that run or will run soon, against the limit of the role.
+def count_taken_slots(session: Session, duty: Duty) -> int:
+    """Count the agents that run or will run soon, against the limit of the duty.
 
     One attempt that is held gives its slot to other work until it is due. More of them keep theirs: then it is the
     machine that fails, and one attempt after the other would be held.
     """
-    running = session.count_running(role)
-    held = _list_held_attempts(session, role) if session.problems else ()
+    running = session.count_running(duty)
+    held = _list_held_attempts(session, duty) if session.problems else ()
     if not held or any(problem.cause == "status" or is_due(problem, session.last_at) for problem in held):
         return running
     return running - 1
@@ -127,13 +127,13 @@ def has_slot(session: Session, act: str, *, also: int = 0) -> bool:
     attempt = _find_unstarted(session, act)
     if attempt is None:
         return True
-    most = {WORKER: session.slots or session.limits.workers, VALIDATOR: session.limits.validators}.get(attempt.role, 1)
-    at_work = session.count_running(attempt.role) - len(_list_held_attempts(session, attempt.role))
-    return at_work + also < most
+    slots = {Duty.MAKE: session.slots or session.limits.workers, Duty.JUDGE: session.limits.validators}
+    at_work = session.count_running(attempt.duty) - len(_list_held_attempts(session, attempt.duty))
+    return at_work + also < slots.get(attempt.duty, 1)
 
 
-def _list_held_attempts(session: Session, role: str) -> tuple[EnvironmentFailed, ...]:
-    acts = (name_attempt_act(attempt) for attempt in session.live.values() if attempt.role == role)
+def _list_held_attempts(session: Session, duty: Duty) -> tuple[EnvironmentFailed, ...]:
+    acts = (name_attempt_act(attempt) for attempt in session.live.values() if attempt.duty is duty)
     return tuple(session.problems[act] for act in acts if is_held(session, act))
 
 
@@ -171,11 +171,12 @@ def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: 
 def is_attempt_wanted(session: Session, act: str) -> bool:
     """Whether the act is an attempt that will be tried again, although none is live."""
     role, _, subject = act.partition(" of ")
-    if role == PLANNER:
+    duty = find_usual_duty(role)
+    if duty is Duty.PLAN:
         return session.phase is Phase.PLANNING
-    if role == MERGER:
+    if duty is Duty.MERGE:
         return subject in session.merging and session.changesets[subject].state is ChangesetState.CONFLICTED
-    states = {WORKER: (TaskState.PENDING, TaskState.CLAIMED), VALIDATOR: (TaskState.DONE,)}.get(role, ())
+    states = {Duty.MAKE: (TaskState.PENDING, TaskState.CLAIMED), Duty.JUDGE: (TaskState.DONE,)}[duty]
     return subject in session.tasks and session.tasks[subject].state in states
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from blueflame.checks.postcheck import is_worded_wrongly
-from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Continuation, Ending
+from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Continuation, Ending
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
-from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.model.verdict import VerdictStatus
@@ -59,8 +58,7 @@ def must_start_over(ended: AttemptOutcome) -> bool:
 
 def find_continuation(session: Session, task: str) -> Continuation | None:
     """Return the earlier work that the next attempt at a task continues; None when it starts from its base."""
-    last = build_attempt_id(session.id, task, WORKER, session.attempts_on.get((task, WORKER), 0))
-    record = session.attempts.get(last)
+    record = session.find_last_work(task)
     if session.limits.retry_from != "continue" or session.tasks[task].scratch or record is None:
         return None
     ended = record.ended
@@ -69,7 +67,7 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
     base = ended.base or record.base
     if base is None or not (ended.unfinished or ended.tip):
         return record.attempt.continues  # it left nothing: what it continued itself is still the newest
-    return Continuation(attempt=last, base=base, tip=ended.tip or base, unfinished=ended.unfinished)
+    return Continuation(attempt=record.attempt.id, base=base, tip=ended.tip or base, unfinished=ended.unfinished)
 
 
 def build_history_entry(
@@ -82,8 +80,7 @@ def build_history_entry(
     rejection_reason: str = "",
 ) -> HistoryEntry:
     """Build the history entry for the task's current attempt, with what it cost."""
-    last = session.attempts_on.get((record.task.id, WORKER), 0)
-    attempt = session.attempts.get(build_attempt_id(session.id, record.task.id, WORKER, last))
+    attempt = session.find_last_work(record.task.id)
     spend = attempt.ended.spend if attempt is not None and attempt.ended is not None else NO_SPEND
     return HistoryEntry(
         attempt=record.attempts,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
+from blueflame.model.attempt import Attempt, AttemptRecord, Duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
@@ -92,11 +92,10 @@ class Session:
 
     attempts: dict[str, AttemptRecord] = field(default_factory=dict)
     live: dict[str, Attempt] = field(default_factory=dict)
-    live_by_role: dict[str, int] = field(default_factory=dict)
+    live_by_duty: dict[Duty, int] = field(default_factory=dict)
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
-    losses: dict[tuple[str, str], int] = field(
-        default_factory=dict
-    )  # (subject, role) -> how many of the last ones were lost
+    last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
+    losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many of the last were lost
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
@@ -147,8 +146,8 @@ class Session:
     def count_in_state(self, *states: TaskState) -> int:
         return sum(len(self.states[state]) for state in states)
 
-    def count_running(self, role: str) -> int:
-        return self.live_by_role.get(role, 0)
+    def count_running(self, duty: Duty) -> int:
+        return self.live_by_duty.get(duty, 0)
 
     def is_asking(self, kind: GateKind, subject: str | None = None) -> bool:
         """Whether a gate of this kind (and about this subject) is open."""
@@ -169,8 +168,8 @@ class Session:
         return self.phase is Phase.ENDED
 
     def count_lost(self, attempt: Attempt) -> int:
-        """Count the last attempts of the same role at the same subject that were lost, one after the other."""
-        return self.losses.get((attempt.subject, attempt.role), 0)
+        """Count the last attempts of the same duty at the same subject that were lost, one after the other."""
+        return self.losses.get((attempt.subject, attempt.duty), 0)
 
     def sum_spend_since(self, at: float) -> Spend:
         """Sum what attempts that have ended since then cost."""
@@ -186,8 +185,13 @@ class Session:
             return False
         return self.wave == stage or not self.workflow.barrier
 
-    def find_live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
-        return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
+    def find_live_attempt(self, subject: str, duty: Duty = Duty.MAKE) -> Attempt | None:
+        return next((a for a in self.live.values() if a.subject == subject and a.duty is duty), None)
+
+    def find_last_work(self, task: str) -> AttemptRecord | None:
+        """Return the newest attempt that makes the task."""
+        name = self.last_work.get(task)
+        return None if name is None else self.attempts[name]
 
 
 def list_stages_ahead(session: Session) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, MERGER, PLANNER, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (
     AttemptCancelled,
@@ -226,11 +226,11 @@ class Simulation:
         ended = AttemptOutcome(
             ending=ending, base=base, spend=self.outcomes.pick_spend(attempt), cause=self.outcomes.pick_cause(attempt)
         )
-        if attempt.role == PLANNER:
+        if attempt.duty is Duty.PLAN:
             return self._end_planner(attempt, ended)
-        if attempt.role == WORKER:
+        if attempt.duty is Duty.MAKE:
             return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
-        if attempt.role == MERGER:
+        if attempt.duty is Duty.MERGE:
             return self._end_merger(attempt, ended)
         reported = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._build_verdict(attempt))]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(reported if ending is Ending.PASSED else ())]
@@ -389,7 +389,7 @@ def _format_tip(attempt: Attempt) -> str:
 
 def _find_base(session: Session, attempt: Attempt) -> str:
     record = session.tasks.get(attempt.subject)
-    if attempt.role not in (PLANNER, WORKER) and record is not None and record.result is not None:
+    if attempt.duty not in (Duty.PLAN, Duty.MAKE) and record is not None and record.result is not None:
         return record.result.sha
     return session.base_sha
 

@@ -15,7 +15,7 @@ from blueflame.agents.programs import find_program
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.agents.structured_output import build_strict_schema, parse_object
 from blueflame.model.errors import Refused
-from blueflame.model.schemas import READ_ONLY_ROLE_SCHEMAS
+from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 
 GATEWAY = "http://127.0.0.1:61128"
 TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
@@ -80,20 +80,20 @@ def test_codex_has_everything_that_governs_it_in_its_arguments(program: Path, tm
 
 
 def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
-    launch = launched("codex", program, tmp_path, role="validator", schema=READ_ONLY_ROLE_SCHEMAS["validator"])
+    launch = launched("codex", program, tmp_path, role="validator", schema=VERDICT_SCHEMA)
 
     schema = Path(launch.argv[launch.argv.index("--output-schema") + 1])
     found = json.loads(schema.read_text())
     assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider allows no optional keys
-    assert found["properties"]["status"] == READ_ONLY_ROLE_SCHEMAS["validator"]["properties"]["status"]
+    assert found["properties"]["status"] == VERDICT_SCHEMA["properties"]["status"]
     assert found["properties"]["confidence"]["type"] == ["number", "null"]
     assert schema in launch.needs
 
 
 def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
-    task = build_strict_schema(READ_ONLY_ROLE_SCHEMAS["planner"])["properties"]["tasks"]["items"]
+    task = build_strict_schema(PLAN_SCHEMA)["properties"]["tasks"]["items"]
 
-    assert task["required"] == list(READ_ONLY_ROLE_SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
+    assert task["required"] == list(PLAN_SCHEMA["properties"]["tasks"]["items"]["properties"])
     assert task["properties"]["model"]["type"] == ["string", "null"]
     assert task["properties"]["id"]["type"] == "string"
     assert build_strict_schema({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})[

@@ -15,6 +15,7 @@ from blueflame.agents.scripted.behaviours import BEHAVIOURS
 from blueflame.agents.scripted.placeholders import PLACEHOLDERS, escape_placeholders, fill_placeholders
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, build_attempt_steps, load_script, parse_script
 from blueflame.agents.scripted.steps import STEP_READERS
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import ScriptError
 from blueflame.model.task import Task
 
@@ -336,10 +337,8 @@ def test_the_built_in_planner_makes_one_task_where_it_may(allowed: tuple[str, ..
     assert task["file_locks"] == [lock]
 
 
-def test_an_unknown_role_does_what_its_answer_asks_for() -> None:
-    verdict = {"type": "object", "properties": {"status": {}, "notes": {}}}
-
-    judged = build_attempt_steps(BUILT_IN_SCRIPT, replace(BRIEF, role="review-git", schema=verdict))
+def test_a_role_of_the_users_own_does_what_its_duty_is() -> None:
+    judged = build_attempt_steps(BUILT_IN_SCRIPT, replace(BRIEF, role="review-git", declared_duty=Duty.JUDGE))
     worked = build_attempt_steps(BUILT_IN_SCRIPT, replace(BRIEF, role="backend"))
 
     assert judged[0]["output"]["status"] == "pass"

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Ending
+from blueflame.model.attempt import Duty, Ending
 from blueflame.session.attempt_verdict import ENDING_BY_REASON, AttemptFacts, judge_attempt
 
 GOOD = {"reason": "exited", "exit_code": 0}
 
 
 def worker(**facts: object) -> Ending:
-    return judge_attempt(AttemptFacts(role=WORKER, **{**GOOD, **facts}))  # type: ignore[arg-type]  # a table of facts
+    return judge_attempt(AttemptFacts(duty=Duty.MAKE, **{**GOOD, **facts}))  # type: ignore[arg-type]  # a table of facts
 
 
 def test_commits_without_violations_pass() -> None:
@@ -38,18 +38,18 @@ def test_a_signal_is_a_crash() -> None:
 
 
 @pytest.mark.parametrize("reason", ENDING_BY_REASON)
-@pytest.mark.parametrize("role", [WORKER, PLANNER, VALIDATOR])
-def test_what_the_warden_saw_comes_before_all_else(reason: str, role: str) -> None:
-    facts = AttemptFacts(role=role, reason=reason, exit_code=0, commits=1, has_output=True)
+@pytest.mark.parametrize("duty", [Duty.MAKE, Duty.PLAN, Duty.JUDGE])
+def test_what_the_warden_saw_comes_before_all_else(reason: str, duty: Duty) -> None:
+    facts = AttemptFacts(duty=duty, reason=reason, exit_code=0, commits=1, has_output=True)
     assert judge_attempt(facts) is ENDING_BY_REASON[reason]
     assert judge_attempt(facts) is not Ending.PASSED
 
 
-@pytest.mark.parametrize("role", [PLANNER, VALIDATOR])
-def test_who_must_answer_passes_with_an_answer_only(role: str) -> None:
-    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=0, has_output=True)) is Ending.PASSED
-    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=0)) is Ending.BAD_OUTPUT
-    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
+@pytest.mark.parametrize("duty", [Duty.PLAN, Duty.JUDGE])
+def test_who_must_answer_passes_with_an_answer_only(duty: Duty) -> None:
+    assert judge_attempt(AttemptFacts(duty=duty, reason="exited", exit_code=0, has_output=True)) is Ending.PASSED
+    assert judge_attempt(AttemptFacts(duty=duty, reason="exited", exit_code=0)) is Ending.BAD_OUTPUT
+    assert judge_attempt(AttemptFacts(duty=duty, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
 
 
 def test_an_unknown_reason_is_never_a_pass() -> None:

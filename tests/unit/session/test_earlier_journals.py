@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from blueflame.journal.codec import decode_event
-from blueflame.model.attempt import Attempt, Ending
+from blueflame.model.attempt import Attempt, Duty, Ending
 from blueflame.model.event import JournalEntry, PlanProposed
 from blueflame.session.effects import DiagnoseTask
 from blueflame.session.replay import replay
@@ -69,3 +69,14 @@ def test_a_session_that_an_earlier_version_left_at_any_point_comes_to_the_same_e
     for length in known["transactions"]:
         resumed = Simulation(SameOutcomes(plan), journal[:length], agents=4).run()
         assert summarize(resumed.session) == known["end"], f"resumed after event {length}"
+
+
+def test_attempts_of_earlier_versions_have_the_duty_of_their_role() -> None:
+    session = replay(load(FILES[-1])[1])
+    duties = {record.attempt.role: record.attempt.duty for record in session.attempts.values()}
+    assert duties == {
+        "planner": Duty.PLAN,
+        "worker": Duty.MAKE,
+        "validator": Duty.JUDGE,
+        "merger": Duty.MERGE,
+    }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.attempt import WORKER, Duty, Ending
 from blueflame.model.event import (
     AttemptIntended,
     GateWithdrawn,
@@ -137,7 +137,7 @@ def test_while_a_runtime_is_parked_no_attempt_starts_and_the_session_waits() -> 
     while not session.parked:
         world.step()
     before = len(events(world, AttemptIntended))
-    while session.count_running(WORKER):
+    while session.count_running(Duty.MAKE):
         world.step()
     assert not next_events(session, Capacity(agents=9))
     assert effects_due(session) == (AwaitRuntime("scripted"),)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Duty
 from blueflame.model.event import AttemptEnded, AttemptIntended, JournalEntry, SessionEnded, StopRequested, TaskMoved
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
@@ -84,7 +84,7 @@ def test_no_more_agents_work_than_are_allowed_and_borne(workers: int, machine: i
     world = Simulation(outcomes, [build_opening(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
     most = 0
     for _ in iter(world.step, False):
-        most = max(most, world.session.count_running(WORKER))
+        most = max(most, world.session.count_running(Duty.MAKE))
     assert most <= at_once
     begins = [turn.begins for turn in world.schedule if turn.attempt.role == WORKER]
     assert begins.count(min(begins)) == at_once
@@ -110,7 +110,7 @@ def test_no_more_validators_than_allowed() -> None:
     world = begun(Outcomes(*(task(n) for n in range(1, 8))), limits=Limits(workers=7, validators=2))
     most = 0
     for _ in iter(world.step, False):
-        most = max(most, world.session.count_running(VALIDATOR))
+        most = max(most, world.session.count_running(Duty.JUDGE))
     assert most <= 2
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import WORKER, AttemptRecord, Ending
+from blueflame.model.attempt import WORKER, AttemptRecord, Duty, Ending
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
@@ -112,7 +112,7 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
         limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
         if next_events(session, CAPACITY) or not can_claim(session) or limited or session.parked:
             continue
-        assert not session.queue.pick(1) or session.count_running(WORKER) >= session.limits.workers
+        assert not session.queue.pick(1) or session.count_running(Duty.MAKE) >= session.limits.workers
 
 
 def a_task_starts_only_when_its_dependencies_are_verified(world: Simulation) -> None:

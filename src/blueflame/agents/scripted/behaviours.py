@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from blueflame.agents.runtime import AgentBrief
 from blueflame.agents.scripted.placeholders import escape_placeholders
-from blueflame.model.attempt import PLANNER, VALIDATOR
+from blueflame.model.attempt import Duty
 
 Step: TypeAlias = Mapping[str, Any]
 """One step for the player: `do` names it, the other keys are its arguments."""
@@ -17,24 +17,16 @@ NOTE_FILE = "blueflame-note.md"
 MAX_TITLE = 60  # characters of a title that go into a commit's subject
 
 
-def classify_role(brief: AgentBrief) -> str:
-    """Return planner, validator or worker: by the role's name, else by its schema."""
-    asked: Mapping[str, Any] = (brief.schema or {}).get("properties", {})
-    if brief.role == PLANNER or "tasks" in asked:
-        return PLANNER
-    return VALIDATOR if brief.role == VALIDATOR or "status" in asked else "worker"
-
-
 def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
     """Build the smallest result that is accepted: a plan of one task, a note and a commit, or a pass."""
-    match classify_role(brief):
-        case "planner":
+    match brief.duty:
+        case Duty.PLAN:
             return (
                 {"do": "say", "text": "One task will do."},
                 {"do": "answer", "output": {"tasks": [_build_only_task(brief)]}},
                 _build_usage(input_tokens=2400, output_tokens=350, cost_usd=0.02),
             )
-        case "validator":
+        case Duty.JUDGE | Duty.MERGE:
             used = _build_usage(input_tokens=1800, output_tokens=120, cost_usd=0.01)
             return (_build_verdict("pass", "does what the task asks"), used)
     return (

@@ -114,9 +114,10 @@ def _load_policy(
 ) -> tuple[Policy, LocalWorld]:
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
+    from blueflame.model.attempt import COMMITTING, find_usual_duty
     from blueflame.paths.locks import BadLock
     from blueflame.policy.access import prepare_policy
-    from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
+    from blueflame.policy.compile import compile_policy
     from blueflame.session.from_settings import list_role_skills
     from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
@@ -132,7 +133,7 @@ def _load_policy(
             role_settings=settings.roles.get(role),
             worktree=root,
             scope=[_relative_to_root(path, root) for path in scope] or None,
-            schema=role in SCHEMA_ROLES,
+            schema=find_usual_duty(role) not in COMMITTING,
             scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
             skills=list_role_skills(settings, role),

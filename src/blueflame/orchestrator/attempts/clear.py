@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from blueflame.git.checkouts import list_checkouts
 from blueflame.git.results import delete_refs
-from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.ids import build_base_ref
 from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.context import SessionContext
@@ -22,7 +22,7 @@ def get_base_ref(attempt: Attempt) -> str:
 
 def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
     """The checkout of a failed worker is kept for inspection."""
-    return attempt.role == WORKER and ended.ending is not Ending.PASSED
+    return attempt.duty is Duty.MAKE and ended.ending is not Ending.PASSED
 
 
 def clear_attempt(context: SessionContext, attempt: Attempt) -> None:

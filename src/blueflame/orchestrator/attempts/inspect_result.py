@@ -28,7 +28,7 @@ from blueflame.git.secret_scan import scan_result
 from blueflame.git.trees import list_tree_files
 from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.git.untrusted.status import parse_status
-from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.errors import BlueFlameError, GitFailed, UsageError, WorldError
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
@@ -147,7 +147,7 @@ def judge_finished(
     finished: FinishedAttempt, gaps: Sequence[str], *, violations: Sequence[Violation], commits: int = 0
 ) -> Ending:
     facts = AttemptFacts(
-        role=finished.attempt.role,
+        duty=finished.attempt.duty,
         reason=finished.outcome.reason.value,
         exit_code=finished.outcome.exit_code,
         signal=finished.outcome.signal,
@@ -201,8 +201,7 @@ def format_gaps(gaps: Sequence[str]) -> str:
 
 def summarize_audit(context: SessionContext, session: Session, task: str) -> str:
     """Summarize for the reviewer the calls of the worker whose result is reviewed."""
-    n = session.attempts_on.get((task, WORKER), 0)
-    record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
+    record = session.find_last_work(task)
     if record is None:
         return ""
     return format_summary(read_audit(context.paths.audit(record.attempt.agent_id)).lines)
@@ -291,7 +290,7 @@ def find_violations(
         commit_pattern=policy.commit_pattern,
         naming_style=policy.naming_style,
         naming_globs=policy.naming_globs.written,
-        require_tests=policy.require_tests and finished.attempt.role == WORKER,
+        require_tests=policy.require_tests and finished.attempt.duty is Duty.MAKE,
         source_patterns=policy.source_patterns.written,
         test_patterns=policy.test_patterns.written,
         expected_binaries=policy.expected_binaries.written,

@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from blueflame.agents.runtime import AgentBrief, ResumingRuntime
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.attempt import COMMITTING, Attempt, Duty
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
@@ -31,11 +31,10 @@ from blueflame.system.environment import build_worktree_variables
 from blueflame.system.machine import FIRST_PORT, PORT_CEILING, find_port_block
 
 PROMPT_BUILDERS = {
-    PLANNER: build_planner_prompt,
-    VALIDATOR: build_validator_prompt,
-    MERGER: build_merger_prompt,
+    Duty.PLAN: build_planner_prompt,
+    Duty.JUDGE: build_validator_prompt,
+    Duty.MERGE: build_merger_prompt,
 }
-WRITING_ROLES = (WORKER, MERGER)
 BLOCKS_PER_SLOT = 5
 MAX_SLOTS = 9  # 8 workers at most; with large blocks each has fewer of them, but no two share one
 # What setup leaves is not the agent's work: `git add -A` must not commit it.
@@ -100,7 +99,7 @@ def build_spec(context: SessionContext, session: Session, attempt: Attempt, chec
         walls=walls.keys,
         cwd=str(checkout),
         prompt=launch.stdin,
-        setup=_build_setup(context) if attempt.role in WRITING_ROLES else (),
+        setup=_build_setup(context) if attempt.duty in COMMITTING else (),
         timeout=attempt.timeout if timed_as_planned else session.limits.get_timeout(attempt.role),
         silence=limits.stall_timeout if ends_silent else 0.0,
         grace=limits.kill_grace,
@@ -123,10 +122,10 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
     context: SessionContext, session: Session, attempt: Attempt, inside: str, base: str, ports: range | None
 ) -> AgentBrief:
     record, talks = session.tasks.get(attempt.subject), is_interactive(context, attempt)
-    if attempt.role == WORKER:
+    if attempt.duty is Duty.MAKE:
         prompt = build_worker_prompt(context, session, attempt, base, ports)
     else:
-        prompt = PROMPT_BUILDERS[attempt.role](context, session, attempt, base)
+        prompt = PROMPT_BUILDERS[attempt.duty](context, session, attempt, base)
     system = build_system_prompt(
         attempt.role, attempt.agent_id, interactive=talks, timeout=attempt.timeout, budget=attempt.budget
     )
@@ -134,13 +133,14 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         attempt=attempt.id,
         agent_id=attempt.agent_id,
         role=attempt.role,
+        declared_duty=attempt.duty,
         subject=attempt.subject,
         n=attempt.n,
         session=session.id,
         worktree=inside,
         prompt=_word_request(session.request) if talks else prompt,
         model=attempt.model,
-        schema=OUTPUT_SCHEMAS.get(attempt.role),
+        schema=OUTPUT_SCHEMAS.get(attempt.duty),
         base=base,
         branch=attempt.branch or "",
         request=session.request,
@@ -178,7 +178,7 @@ def _word_request(request: str) -> str:
 def _reserve_ports(context: SessionContext, attempt: Attempt) -> range | None:
     """Each slot has its own range of blocks; take the first block on whose ports no process listens."""
     size = context.settings.worktree.ports_per_worktree
-    if not size or attempt.role not in WRITING_ROLES:
+    if not size or attempt.duty not in COMMITTING:
         return None
     blocks = (PORT_CEILING - FIRST_PORT) // size
     region = max(1, min(BLOCKS_PER_SLOT, blocks // MAX_SLOTS))

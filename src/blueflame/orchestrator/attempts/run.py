@@ -17,14 +17,12 @@ from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
-    MERGER,
-    PLANNER,
+    COMMITTING,
     UNAVAILABLE,
-    VALIDATOR,
-    WORKER,
     Attempt,
     AttemptOutcome,
     AttemptRecord,
+    Duty,
     Ending,
 )
 from blueflame.model.errors import BlueFlameError, NoStartingPoint, WorldError
@@ -36,7 +34,7 @@ from blueflame.orchestrator.attempts.check_commit import install_dependencies
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
-from blueflame.orchestrator.attempts.launch import WRITING_ROLES, build_spec
+from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
@@ -61,7 +59,12 @@ from blueflame.session.state import Session
 from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
 
-RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
+RESULT_READERS = {
+    Duty.PLAN: read_planner,
+    Duty.MAKE: read_worker,
+    Duty.JUDGE: read_validator,
+    Duty.MERGE: read_merger,
+}
 SPOILT_BY_MACHINE = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.SETUP})
 FULL_BELOW_BYTES = 1 << 20
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
@@ -91,9 +94,9 @@ async def _run_to_end(context: SessionContext, session: Session, record: Attempt
     except (BlueFlameError, OSError) as error:
         await _roll_back(context, attempt)
         if isinstance(error, NoStartingPoint):
-            return [_build_ended(record, Ending.SETUP if attempt.role == MERGER else Ending.CONFLICT, str(error))]
+            return [_build_ended(record, Ending.SETUP if attempt.duty is Duty.MERGE else Ending.CONFLICT, str(error))]
         # mergers are not part of the preflight: without one the task goes back
-        if attempt.role != MERGER or isinstance(error, WorldError | OSError):
+        if attempt.duty is not Duty.MERGE or isinstance(error, WorldError | OSError):
             raise
         return [_build_ended(record, Ending.SETUP, str(error))]
     return await _collect_result(context, session, attempt, base, outcome)
@@ -144,7 +147,7 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
         await asyncio.to_thread(_check_room, context)
-        if attempt.role in WRITING_ROLES:
+        if attempt.duty in COMMITTING:
             await install_dependencies(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
@@ -189,7 +192,7 @@ def _prepare_checkout(
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
-    if attempt.role != PLANNER:
+    if attempt.duty is not Duty.PLAN:
         restore_kept(context, checkout, context.engine.stage(attempt.id) / "home", start.tree)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
     save_fingerprint(context, attempt)
@@ -197,11 +200,11 @@ def _prepare_checkout(
 
 
 def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> str:
-    if attempt.role == VALIDATOR:
+    if attempt.duty is Duty.JUDGE:
         result = session.tasks[attempt.subject].result
         assert result is not None, f"{attempt.subject} is reviewed without a result"
         return result.sha
-    if attempt.role == MERGER:
+    if attempt.duty is Duty.MERGE:
         return prepare_merge(context.repo, session, attempt.subject)
     found = combine_foundations(context.repo, session, attempt)
     if isinstance(found, MergeConflict):
@@ -236,7 +239,7 @@ async def _collect_result(
     finished = FinishedAttempt(
         attempt=attempt, base=base, outcome=outcome, gathered=gathered, reports_end=runtime.reports_end
     )
-    ended, more = await RESULT_READERS[attempt.role](context, session, finished)
+    ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)

@@ -14,12 +14,12 @@ from blueflame.agents.runtime import AgentLaunch
 from blueflame.git.checkouts import get_home_path
 from blueflame.git.trees import list_tree_files
 from blueflame.git.untrusted.status import build_status_argv
-from blueflame.model.attempt import MERGER, WORKER, Attempt
+from blueflame.model.attempt import COMMITTING, Attempt, Duty
 from blueflame.model.policy import Policy
 from blueflame.model.registries import list_registry_hosts
 from blueflame.model.runtime_support import can_take_messages
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
-from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
+from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
@@ -56,9 +56,9 @@ def build_agent_walls(
         folder=folder,
         variables={**variables, **launch.env, **_choose_author(context, attempt, launch), HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
-        frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
+        frozen=tuple(_list_frozen(context, base, checkout)) if attempt.duty in COMMITTING else (),
         watched=True,
-        registries=_list_registries(context) if attempt.role in (WORKER, MERGER) else (),
+        registries=_list_registries(context) if attempt.duty in COMMITTING else (),
     )
     spec = build_sandbox(_build_site(context), request)
     prepared = prepare_sandbox(spec, folder)
@@ -128,8 +128,8 @@ def build_policy(context: SessionContext, session: Session, attempt: Attempt, sp
         worktree=spec.cwd,
         scope=_find_scope(session, attempt),
         agent_id=attempt.agent_id,
-        schema=attempt.role in READ_ONLY_ROLE_SCHEMAS,
-        answers=attempt.role in OUTPUT_SCHEMAS,
+        schema=attempt.duty not in COMMITTING,
+        answers=attempt.duty in OUTPUT_SCHEMAS,
         scratch=_list_scratch(spec),
         readable=tuple(
             mount.target for mount in spec.mounts if mount.kind is MountKind.RO and mount.target != spec.cwd
@@ -147,13 +147,13 @@ def describe_allowed_commands(settings: Settings) -> tuple[str, ...]:
 
 
 def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
-    """A worker has its task's locks, a merger the files in conflict; no other role writes."""
-    if attempt.role == MERGER:
+    """Who works has the task's locks, a merger the files in conflict; no other writes."""
+    if attempt.duty is Duty.MERGE:
         conflict = session.changesets[attempt.subject].conflict
         assert conflict is not None, f"{attempt.subject} has a merger and no conflict"
         return conflict.paths
     record = session.tasks.get(attempt.subject)
-    return record.task.file_locks if record and attempt.role == WORKER else None
+    return record.task.file_locks if record and attempt.duty is Duty.MAKE else None
 
 
 def _list_scratch(spec: SandboxSpec) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from blueflame.git.batch import read_objects
 from blueflame.git.blobs import read_blob_sizes
 from blueflame.git.untrusted.live_changes import MAX_FILE_BYTES, IgnoreCache, LiveChange, LiveCheckout
-from blueflame.model.attempt import WORKER
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.context import Emit, SessionContext
@@ -61,7 +61,8 @@ class OverlapMonitor:
     def _list_workers(self) -> dict[str, tuple[Path, str]]:
         """Started workers, with their checkouts and the commits these were made from."""
         session = self._session
-        records = {name: session.attempts[name] for name, attempt in session.live.items() if attempt.role == WORKER}
+        makers = (name for name, attempt in session.live.items() if attempt.duty is Duty.MAKE)
+        records = {name: session.attempts[name] for name in makers}
         self._checkouts = {name: seen for name, seen in self._checkouts.items() if name in records}
         self._unreadable &= set(records)
         return {

@@ -16,7 +16,7 @@ from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
 from blueflame.memory.provider import NO_MEMORY, JournalMark
 from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records, clean_note
-from blueflame.model.attempt import WORKER
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import InternalError, JournalError, WorldError
 from blueflame.model.event import (
     CycleEnded,
@@ -150,7 +150,7 @@ Evidence = dict[str, tuple[tuple[str, str], tuple[str, ...]]]
 def _collect_evidence(session: Session) -> Evidence:
     agents: dict[str, list[str]] = {}
     for record in session.attempts.values():
-        if record.attempt.role == WORKER:
+        if record.attempt.duty is Duty.MAKE:
             agents.setdefault(record.attempt.subject, []).append(record.attempt.agent_id)
     return {
         name: ((record.result.base, record.result.sha) if record.result else ("", ""), tuple(agents.get(name, ())))

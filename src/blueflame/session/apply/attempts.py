@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, VALIDATOR, WORKER, AttemptRecord, Ending, SentMessage
+from blueflame.model.attempt import BLAMELESS, AttemptRecord, Duty, Ending, SentMessage
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -41,15 +41,16 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     attempt = event.attempt
     session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=at)
     session.live[attempt.id] = attempt
-    session.live_by_role[attempt.role] = session.count_running(attempt.role) + 1
+    session.live_by_duty[attempt.duty] = session.count_running(attempt.duty) + 1
     session.attempts_on[attempt.subject, attempt.role] = attempt.n
     session.reserved = session.reserved + compute_reservation(attempt)
-    if attempt.role == WORKER:
+    if attempt.duty is Duty.MAKE:
         record = session.tasks[attempt.subject]
+        session.last_work[attempt.subject] = attempt.id
         session.tasks[attempt.subject] = replace(
             record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch, scratch=False
         )
-    elif attempt.role == VALIDATOR:
+    elif attempt.duty is Duty.JUDGE:
         session.to_review.pop(attempt.subject, None)
 
 
@@ -63,7 +64,7 @@ def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -
         inside=event.inside,
         warden_pid=event.warden_pid,
     )
-    if record.attempt.role == WORKER and record.live:
+    if record.attempt.duty is Duty.MAKE and record.live:
         task = session.tasks[record.attempt.subject]
         session.tasks[record.attempt.subject] = replace(task, worktree=event.worktree)
 
@@ -105,7 +106,7 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
     attempt, spend = record.attempt, event.ended.spend
     session.attempts[event.attempt] = replace(record, ended=event.ended, ended_at=at)
     del session.live[event.attempt]
-    session.live_by_role[attempt.role] -= 1
+    session.live_by_duty[attempt.duty] -= 1
     session.overlaps = {pair: paths for pair, paths in session.overlaps.items() if attempt.id not in pair}
     session.reserved = session.reserved - compute_reservation(attempt)
     session.spend = session.spend + spend
@@ -113,7 +114,7 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
     session.spent_by.append((max(at, last), session.spend))  # sorted even if the clock was set back
     session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NO_SPEND) + spend
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NO_SPEND) + spend
-    if attempt.role == VALIDATOR:
+    if attempt.duty is Duty.JUDGE:
         task = session.tasks[attempt.subject]
         passed = event.ended.ending is Ending.PASSED
         failed = not (passed or is_blameless(attempt, event.ended))
@@ -121,10 +122,10 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
         # the verdict is the next event; if a crash loses it, the task is reviewed again
         update_review_queues(session, session.tasks[attempt.subject])
     if event.ended.ending is Ending.LOST:
-        session.losses[attempt.subject, attempt.role] = session.count_lost(attempt) + 1
+        session.losses[attempt.subject, attempt.duty] = session.count_lost(attempt) + 1
     else:
-        session.losses.pop((attempt.subject, attempt.role), None)
-    if event.ended.ending is Ending.CONFLICT and attempt.role == WORKER:
+        session.losses.pop((attempt.subject, attempt.duty), None)
+    if event.ended.ending is Ending.CONFLICT and attempt.duty is Duty.MAKE:
         hold_task(session, attempt.subject, attempt.built_on)
     if event.ended.ending not in MODEL_UNKNOWN_AFTER:
         session.outages.pop(attempt.runtime, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from blueflame.model.attempt import VALIDATOR
+from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
 from blueflame.session.changesets.groups import order_groups
@@ -89,9 +89,9 @@ def update_review_queues(session: Session, record: TaskRecord) -> None:
 
 
 def _is_under_review(session: Session, record: TaskRecord) -> bool:
-    """Whether a validator is running, or a person is asked because validators failed too often."""
+    """Whether a reviewer is running, or a person is asked because validators failed too often."""
     name = record.task.id
-    return session.is_asking(GateKind.VALIDATOR, name) or session.find_live_attempt(name, VALIDATOR) is not None
+    return session.is_asking(GateKind.VALIDATOR, name) or session.find_live_attempt(name, Duty.JUDGE) is not None
 
 
 def schedule_hook(session: Session, name: str, key: str, subject: str = "") -> None:

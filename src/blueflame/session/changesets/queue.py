@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from blueflame.model.attempt import MERGER
+from blueflame.model.attempt import MERGER, Duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState, Conflict
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Event
 from blueflame.model.gate import GateKind
@@ -51,7 +51,7 @@ def list_unresolved(session: Session) -> Iterator[str]:
     """List the changesets in conflict for which no merger is running."""
     for name in session.merging:
         conflicted = session.changesets[name].state is ChangesetState.CONFLICTED
-        if conflicted and session.find_live_attempt(name, MERGER) is None:
+        if conflicted and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import MERGER, UNAVAILABLE, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import UNAVAILABLE, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptCancelled,
@@ -92,13 +92,13 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
     yield from report_lost(session, attempt, event.ended, now)
     if event.ended.ending in UNAVAILABLE:
         yield from park_after_outage(session, attempt, event.ended, now)
-    if attempt.role == WORKER:
+    if attempt.duty is Duty.MAKE:
         yield from _handle_worker_ended(session, attempt, event.ended, now)
-    elif attempt.role == MERGER:
+    elif attempt.duty is Duty.MERGE:
         yield from _handle_merger_ended(session, attempt, event.ended)
     elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended):
         return
-    elif attempt.role == VALIDATOR:
+    elif attempt.duty is Duty.JUDGE:
         record = session.tasks[attempt.subject]
         if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
             yield open_validator_gate(session, record, describe_ending(event.ended))

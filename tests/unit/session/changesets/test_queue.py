@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blueflame.model.attempt import MERGER, Attempt, Ending
+from blueflame.model.attempt import MERGER, Attempt, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Landed
 from blueflame.model.limits import Limits
@@ -98,6 +98,6 @@ def test_mergers_are_not_asked_for_ever() -> None:
 def test_without_a_merger_in_the_configuration_the_task_goes_back_at_once() -> None:
     limits = Limits(on_conflict="requeue", max_cycles=1)
     world = simulate_session(Clash(tasks("a", "a", "a"), "task-002"), workflow=FLOW, limits=limits)
-    assert world.session.count_running(MERGER) == 0
+    assert world.session.count_running(Duty.MERGE) == 0
     assert world.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
     assert landings(world) == ["cs-001"]
