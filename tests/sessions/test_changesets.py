@@ -31,7 +31,9 @@ def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Sta
     assert reported.session.outcome == "completed"
     refs = stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame/").split()
     for n in (1, 2):
-        assert f"refs/blueflame/attempts/{reported.session.id}/task-001/{n}" in refs, "every result stays reachable"
+        assert f"refs/blueflame/attempts/{reported.session.id}/task-001/worker/{n}" in refs, (
+            "every result stays reachable"
+        )
         assert f"refs/blueflame/changesets/{reported.session.id}/cs-00{n}" in refs
 
 

@@ -32,7 +32,7 @@ def endings(reported: SessionRun, subject: str = "task-001") -> list[AttemptOutc
 
 def kept(stage: Stage, reported: SessionRun, n: int = 1, subject: str = "task-001") -> str:
     """The commit under which an attempt's work can be found."""
-    return stage.git("rev-parse", f"refs/blueflame/attempts/{reported.session.id}/{subject}/{n}").strip()
+    return stage.git("rev-parse", f"refs/blueflame/attempts/{reported.session.id}/{subject}/worker/{n}").strip()
 
 
 @pytest.mark.verification(20)

@@ -136,10 +136,10 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: 
     said = [{"run": "git rev-parse --abbrev-ref HEAD > src/1.txt"}, {"commit": "feat({task}): branch"}]
     stage.play(task(1), workers={1: {"1": "liar", "*": said}})
     first = stage.run()
-    assert stage.read("src/1.txt").strip() == f"blueflame/{first.session.id}/task-001/2"
+    assert stage.read("src/1.txt").strip() == f"blueflame/{first.session.id}/task-001/worker/2"
     second = stage.run()
     assert second.session.id != first.session.id
-    assert stage.read("src/1.txt").strip() == f"blueflame/{second.session.id}/task-001/2"
+    assert stage.read("src/1.txt").strip() == f"blueflame/{second.session.id}/task-001/worker/2"
     assert set(second.states.values()) == {"merged"}
     assert stage.git("branch", "--list", "blueflame/*") == "", "the person's branches are left alone"
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError, meta
 
 from blueflame.git.instructions import InstructionFile, Instructions
+from blueflame.model.attempt import Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
@@ -27,8 +28,10 @@ from blueflame.orchestrator.prompts import (
     PromptBrief,
     ValidatorBrief,
     WorkerBrief,
+    build_system_prompt,
     clip_lines,
     render_merger,
+    render_persona,
     render_planner,
     render_validator,
     render_worker,
@@ -102,6 +105,9 @@ WORKER = WorkerBrief(
     naming_globs=("src/**/*.py",),
     ports=range(23000, 23010),
     minutes=5,
+    role="worker",
+    stages=("backend", "worker"),
+    made_before="+server\n",
 )
 VALIDATOR = ValidatorBrief(
     project="проект",
@@ -187,6 +193,13 @@ def least(brief: PromptBrief) -> PromptBrief:
         if field.default is dataclasses.MISSING
     }
     return type(brief)(**required)
+
+
+def test_a_persona_is_filled_in_and_added_to_the_rules() -> None:
+    words = render_persona("You are $role. It costs $$5.", {"role": "poet", "task": "task-001"})
+    prompt = build_system_prompt("poet", "poet-0a1b2c3d", duty=Duty.JUDGE, persona=words)
+    assert prompt.endswith("\n\n# Your role\n\nYou are poet. It costs $5.")
+    assert "Change no file" in prompt
 
 
 def test_there_is_one_template_for_each_role() -> None:

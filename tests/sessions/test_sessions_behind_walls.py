@@ -121,7 +121,9 @@ def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Sta
     ended = last(reported)
     assert ended.ending is Ending.POSTCHECK
     assert [(found.rule, found.path) for found in ended.violations] == [("outside_file_scope", "src/other.txt")]
-    assert walled.read("src/other.txt", f"refs/blueflame/failed/{reported.session.id}/task-001/1") == "not mine\n"
+    assert (
+        walled.read("src/other.txt", f"refs/blueflame/failed/{reported.session.id}/task-001/worker/1") == "not mine\n"
+    )
     assert "src/other.txt" not in walled.files()
 
 

@@ -13,15 +13,15 @@ from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
-from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
-from blueflame.model.workflow import Workflow
+from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskRecord, TaskState
+from blueflame.model.workflow import Workflow, build_stages
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.budget import compute_reservation
 from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.edits import build_edit_payload
-from blueflame.session.state import ACTIVE_STATES, HookDue, Session
+from blueflame.session.state import ACTIVE_STATES, HookDue, Session, list_judged
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening
 
@@ -78,7 +78,18 @@ def bounds(draw: st.DrawFn) -> Limits:
     )
 
 
-workflows = st.builds(Workflow, stages=st.sampled_from(STAGES), barrier=st.booleans())
+ROLES = {"backend": Duty.MAKE, "frontend": Duty.MAKE, "review-git": Duty.JUDGE, "qa": Duty.JUDGE}
+BETWEEN = st.lists(st.sampled_from(("work", "check", "validate", *ROLES)), max_size=5)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> Workflow:
+    """Up to eight stages in any order that a configuration may have."""
+    names = ("plan", draw(st.sampled_from(("work", "backend"))), *draw(BETWEEN), "merge")
+    return Workflow(name="mine", stages=names, barrier=draw(st.booleans()), steps=build_stages(names, ROLES))
+
+
+workflows = st.one_of(st.builds(Workflow, stages=st.sampled_from(STAGES), barrier=st.booleans()), pipelines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,20 +282,40 @@ def _index_faults(session: Session) -> Iterator[str]:
 
 
 def _stuck_faults(session: Session) -> Iterator[str]:
-    """A task that is done waits for exactly one thing."""
-    for name in session.list_in_state(TaskState.DONE):
+    """A task that is done, in whole or in part, waits for exactly one thing."""
+    for name in session.list_in_state(TaskState.DONE, TaskState.PARTIAL):
         waits = [
             name in session.to_check,
             name in session.to_review,
+            name in session.to_continue,
             session.find_live_attempt(name, Duty.JUDGE) is not None,
             session.is_asking(GateKind.VALIDATION, name),
             session.is_asking(GateKind.VALIDATOR, name),
         ]
         if sum(waits) != 1:
-            yield f"{name} is done and waits for {sum(waits)} things: {waits}"
+            yield f"{name} is {session.tasks[name].state} and waits for {sum(waits)} things: {waits}"
     for name in (*session.to_check, *session.to_review):
-        if session.tasks[name].state is not TaskState.DONE:
+        if name not in list_judged(session):
             yield f"{name} is {session.tasks[name].state} and stands in line"
+    for name, record in session.tasks.items():
+        yield from (f"{name}: {fault}" for fault in _stage_faults(session, record))
+
+
+def _stage_faults(session: Session, record: TaskRecord) -> Iterator[str]:
+    """Where a task is agrees with what was made of it."""
+    stage, made = session.find_stage(record.task.id), session.workflow.is_made(record.stage)
+    if record.state in (TaskState.PENDING, TaskState.CLAIMED) and stage.duty is not Duty.MAKE:
+        yield f"{record.state} in a stage with duty {stage.duty}"
+    if record.state is TaskState.PENDING and (record.stage or record.start):
+        yield f"pending in stage {record.stage} with {record.start}"
+    if record.state is TaskState.PARTIAL and (
+        (made != (stage.duty is Duty.MAKE) and made) or not (record.start or record.result)
+    ):
+        yield f"made in part in stage {record.stage} with {record.start} and {record.result}"
+    if record.state is TaskState.DONE and not made:
+        yield f"done in stage {record.stage}, and more is to be made"
+    if record.result is not None and record.start is not None and record.result.base != record.start.base:
+        yield f"its result is from {record.result.base}, what it started from is from {record.start.base}"
     for name in session.list_in_state(TaskState.PENDING):
         lost = [n for n in session.tasks[name].task.dependencies if session.tasks[n].state is TaskState.DROPPED]
         if lost:

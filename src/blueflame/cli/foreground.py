@@ -154,7 +154,7 @@ def can_planner_talk(project: Project, options: RunOptions, *, workflow: str | N
     flow = build_workflow(settings, workflow)
     if (
         planned
-        or not flow.has_stage("plan")
+        or not flow.is_planned
         or not is_planner_interactive(settings, flow.name, scripted=options.script is not None)
     ):
         return False

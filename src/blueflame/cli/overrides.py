@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from blueflame.model.attempt import WORKER
 from blueflame.model.errors import UsageError
 from blueflame.model.suggestions import suggest
 
@@ -21,7 +20,7 @@ OVERRIDE_OPTIONS = (
         "models",
         multiple=True,
         metavar="[ROLE=]NAME",
-        help="Model of the workers, or of the role; repeatable.",
+        help="Model of the roles that commit, or of the role; repeatable.",
     ),
     click.option("--budget", type=float, metavar="USD", help="What the session may cost in dollars."),
     click.option("--base", metavar="BRANCH", help="Branch to start from and to land on."),
@@ -68,11 +67,12 @@ def list_overrides(given: Overrides, settings: Settings, workflow: str | None) -
 
 
 def _list_models(models: tuple[str, ...], settings: Settings, workflow: str | None) -> Iterator[tuple[str, str]]:
-    chosen = settings.workflows.get(workflow or settings.planning.workflow)
+    from blueflame.session.from_settings import list_making_roles  # late: it loads the settings' validators
+
     for word in models:
-        role, _, model = word.rpartition("=")
-        role = role or (chosen.role if chosen is not None else None) or WORKER
-        if role not in settings.roles:
-            hint = suggest(role, settings.roles) or f"the roles are {', '.join(settings.roles)}"
-            raise UsageError(f"--model: there is no role {role!r}; {hint}")
-        yield f"roles.{role}.model", model
+        named, _, model = word.rpartition("=")
+        if named and named not in settings.roles:
+            hint = suggest(named, settings.roles) or f"the roles are {', '.join(settings.roles)}"
+            raise UsageError(f"--model: there is no role {named!r}; {hint}")
+        for role in [named] if named else list_making_roles(settings, workflow):
+            yield f"roles.{role}.model", model

@@ -41,7 +41,7 @@ from blueflame.git.steps import (
 from blueflame.git.untrusted.branches import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
-from blueflame.model.ids import is_session_id, is_task_id
+from blueflame.model.ids import ROLE_NAME, build_attempt_path, is_session_id, is_task_id
 from blueflame.system.files import build_file_error
 
 AUTHOR_HEADER = re.compile(r"(?m)^author (.*>)")
@@ -152,11 +152,11 @@ def set_ref(repo: Repository, ref: str, sha: str) -> None:
     change_refs(repo, (f"update {ref}\0{sha}\0\0",))
 
 
-def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
+def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str, *, key: str = "") -> str:
     """Keep the commits of a failed attempt for people to inspect, and return the ref. Idempotent."""
-    if not (is_session_id(session) and is_task_id(task)):
-        raise ValueError(f"{session!r} and {task!r} are not valid ids for a ref")
-    ref = f"refs/blueflame/failed/{session}/{task}/{n}"
+    if not (is_session_id(session) and is_task_id(task) and ROLE_NAME.fullmatch(key or "worker")):
+        raise ValueError(f"{session!r}, {task!r} and {key!r} are not valid ids for a ref")
+    ref = f"refs/blueflame/failed/{session}/{build_attempt_path(task, n, key)}"
     set_ref(repo, ref, sha)
     return ref
 

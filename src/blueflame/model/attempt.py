@@ -103,10 +103,17 @@ class Attempt:
     interactive: bool = False  # it talks with the person in their terminal
     continues: Continuation | None = None  # None: it starts from its base
     declared_duty: Duty | None = None  # None in journals of earlier versions, which had only the built-in roles
+    stage: int | None = None  # the position in `Workflow.task_stages`; None for a plan or a conflict
+    key: str = ""  # of its stage, in names of branches and refs; "" as above
 
     @property
     def duty(self) -> Duty:
         return self.declared_duty or find_usual_duty(self.role)
+
+    @property
+    def label(self) -> str:
+        """Its name in ids: that of its stage, or its role."""
+        return self.key or self.role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,7 @@ class CycleStarted:
 class WaveStarted:
     cycle: int
     stage: str
+    position: int | None = None  # in `Workflow.task_stages`; None in journals of earlier versions: by the name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,7 @@ class TaskMoved:
     result: Result | None = None
     history: HistoryEntry | None = None
     scratch: bool = False  # the next attempt starts from the base, without the earlier work
+    stage: int | None = None  # of a task that is sent back: the position where it starts again; None: the first
     keeps_retries: bool = False  # a new cycle gives it another attempt, but not all of its retries again
 
 
@@ -229,6 +231,8 @@ class VerdictGiven:
     task: str
     sha: str
     verdict: Verdict
+    attempt: str = ""  # of the agent that judged; "" for checks, hooks and people
+    stage: str = ""  # where; "" in journals of earlier versions
 
 
 # --- attempts and their runtimes

@@ -30,28 +30,33 @@ def build_session_id(now: float, taken: Container[str]) -> str:
     return name
 
 
-def build_attempt_id(session: str, subject: str, role: str, n: int) -> str:
-    """The key under which an attempt of a role at a subject is started at most once."""
-    return f"{session}.{subject}.{role}.{n}"
+def build_attempt_id(session: str, subject: str, key: str, n: int) -> str:
+    """The name under which an attempt at a subject is started at most once. `key`: of its stage, or its role."""
+    return f"{session}.{subject}.{key}.{n}"
 
 
-def build_agent_id(role: str, attempt: str) -> str:
+def build_agent_id(key: str, attempt: str) -> str:
     """<role>-<8 hex>, derived from the attempt, so that it is the same after a crash."""
-    return f"{role}-{sha256(attempt.encode()).hexdigest()[:8]}"
+    return f"{key}-{sha256(attempt.encode()).hexdigest()[:8]}"
 
 
-def build_branch_name(session: str, subject: str, n: int) -> str:
-    return f"blueflame/{session}/{subject}/{n}"
+def build_branch_name(session: str, subject: str, n: int, key: str = "") -> str:
+    return f"blueflame/{session}/{build_attempt_path(subject, n, key)}"
 
 
-def build_attempt_ref(session: str, subject: str, n: int) -> str:
+def build_attempt_path(subject: str, n: int, key: str = "") -> str:
+    """`task-001/backend/1`; without the stage for a merger, and for all attempts of earlier versions."""
+    return f"{subject}/{key}/{n}" if key else f"{subject}/{n}"
+
+
+def build_attempt_ref(session: str, subject: str, n: int, key: str = "") -> str:
     """Keeps an attempt's commits in the repository until `blueflame cleanup`."""
-    return f"refs/blueflame/attempts/{session}/{subject}/{n}"
+    return f"refs/blueflame/attempts/{session}/{build_attempt_path(subject, n, key)}"
 
 
-def build_base_ref(session: str, subject: str, n: int) -> str:
+def build_base_ref(session: str, subject: str, n: int, key: str) -> str:
     """Keeps the commit that an attempt started from, against garbage collection."""
-    return f"refs/blueflame/bases/{session}/{subject}/{n}"
+    return f"refs/blueflame/bases/{session}/{build_attempt_path(subject, n, key)}"
 
 
 def build_changeset_ref(session: str, changeset: str) -> str:

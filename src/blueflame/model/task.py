@@ -12,6 +12,7 @@ DEFAULT_GROUP = "main"  # of a journal without groups; a plan gives a task witho
 class TaskState(StrEnum):
     PENDING = "pending"  # waits for dependencies, locks or a slot
     CLAIMED = "claimed"  # an attempt is under way
+    PARTIAL = "partial"  # made in part: it is judged, or waits for its next making stage
     DONE = "done"  # an attempt ended well and its result passed the postcheck
     VALIDATED = "validated"  # checks and reviewer passed it: it may be put into a changeset
     MERGED = "merged"  # landed on the base branch
@@ -27,6 +28,7 @@ class Cause(StrEnum):
 
     CLAIM = "claim"
     COMPLETE = "complete"
+    HAND_OVER = "hand_over"  # it has passed a stage, and the next one has it
     FAIL = "fail"
     RELEASE = "release"  # unclaimed without blame: spawn failed, cancelled, lost
     RETRY = "retry"
@@ -136,4 +138,6 @@ class TaskRecord:
     worktree: str | None = None
     verdict: str | None = None
     verdict_notes: str = ""
+    stage: int = 0  # the position in `Workflow.task_stages`
+    start: Result | None = None  # what its earlier making stages made: the present one starts from it
     scratch: bool = False  # the next attempt starts from the base

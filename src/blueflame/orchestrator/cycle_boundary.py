@@ -37,7 +37,7 @@ async def cross_boundary(
     if edit is not None:
         return [edit]
     if effect.stage:
-        return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
+        return [WaveStarted(cycle=effect.cycle, stage=effect.stage, position=effect.position)]
     base = await asyncio.to_thread(read_base, context.repo, session)
     return [base if isinstance(base, BaseLost) else CycleStarted(cycle=effect.cycle, base_sha=base)]
 
@@ -86,10 +86,11 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
         return _report_unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
+    changes = list_differences(context.settings, loaded.settings)
+    if not changes:
+        return None  # a newer version has more settings, with their defaults
     save_settings(context.paths, session.id, loaded.settings)
-    return ConfigDrifted(
-        digest=loaded.digest, changes=list_differences(context.settings, loaded.settings), limits=limits
-    )
+    return ConfigDrifted(digest=loaded.digest, changes=changes, limits=limits)
 
 
 def _report_unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from blueflame.git.batch import find_missing_commits
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_refs, set_ref
-from blueflame.model.attempt import MERGER, WORKER
+from blueflame.model.attempt import WORKER, Duty
 from blueflame.model.errors import JournalError
 from blueflame.model.ids import build_attempt_id, build_attempt_ref
-from blueflame.session.missing_work import list_needed_commits, list_needed_foundations
+from blueflame.session.missing_work import find_own_work, list_needed_commits, list_needed_foundations
 from blueflame.session.state import Session
 
 STATE_REFS = "refs/blueflame/"
@@ -25,8 +25,8 @@ def refuse_lost_events(repo: Repository, session: Session, journal: Path) -> Non
     An attempt is recorded before it starts, so this means that the newest events are gone.
     """
     names = (name.split("/")[2:] for name in list_refs(repo, STATE_REFS))
-    found = [name[1:] for name in names if name[0] in RESULT_KINDS and name[1] == session.id and len(name) == 4]
-    unknown = sorted({f"{subject} (attempt {n})" for _, subject, n in found if not _is_known(session, subject, n)})
+    found = [name[2:] for name in names if name[0] in RESULT_KINDS and name[1] == session.id and len(name) in (4, 5)]
+    unknown = sorted({f"{name[0]} (attempt {name[-1]})" for name in found if not _is_known(session, *name)})
     if unknown:
         raise JournalError(
             f"the journal {journal} has lost events of {session.id}: git has the commits of {', '.join(unknown)}, "
@@ -36,8 +36,11 @@ def refuse_lost_events(repo: Repository, session: Session, journal: Path) -> Non
         )
 
 
-def _is_known(session: Session, subject: str, n: str) -> bool:
-    return any(build_attempt_id(session.id, subject, role, int(n)) in session.attempts for role in (WORKER, MERGER))
+def _is_known(session: Session, subject: str, *stage_and_n: str) -> bool:
+    """Whether the journal has the attempt. A merger, and attempts of earlier versions, have no stage in their ref."""
+    *stage, n = stage_and_n
+    keys = stage or (WORKER, session.workflow.find_role(Duty.MERGE))
+    return any(build_attempt_id(session.id, subject, key, int(n)) in session.attempts for key in keys)
 
 
 def find_unknown_sessions(repo: Repository, known: Container[str]) -> tuple[str, ...]:
@@ -52,10 +55,10 @@ def find_missing_work(repo: Repository, session: Session) -> tuple[str, ...]:
     gone = find_missing_commits(repo, (*needed.values(), *chain.from_iterable(foundations.values())))
     refs = list_refs(repo, STATE_REFS) if needed else {}
     for name, sha in needed.items():
-        result = session.tasks[name].result if name in session.tasks else None
+        result = find_own_work(session.tasks[name]) if name in session.tasks else None
         if result is not None and sha not in gone:
             attempt = session.attempts[result.attempt].attempt
-            ref = build_attempt_ref(session.id, attempt.subject, attempt.n)
+            ref = build_attempt_ref(session.id, attempt.subject, attempt.n, attempt.key)
             if ref not in refs:
                 set_ref(repo, ref, sha)
     unfounded = [name for name, shas in foundations.items() if not gone.isdisjoint(shas)]

@@ -13,7 +13,7 @@ from blueflame.agents.runtime import AgentBrief, Runtime
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import build_attempt_steps
 from blueflame.documents.plans import parse_tasks
-from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
+from blueflame.model.attempt import PLAN_SUBJECT, Duty
 from blueflame.model.errors import Refused
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
@@ -22,10 +22,10 @@ from blueflame.model.workflow import Workflow
 from blueflame.session.decide import build_single_task
 from blueflame.session.from_settings import (
     build_session_limits,
+    build_workflow,
     choose_runtime,
     find_runtime_kind,
     list_required_roles,
-    list_stages,
 )
 from blueflame.session.unsupported_settings import find_unsupported_settings
 
@@ -79,25 +79,24 @@ class RuntimeSet:
 
     def build_default(self) -> Mapping[str, Runtime | None]:
         """The runtimes of the default workflow; None for one that this version lacks."""
-        name = self.settings.planning.workflow
-        names = sorted(
-            set(self._choose_runtimes(Workflow(name=name, stages=list_stages(self.settings, name))).values())
-        )
+        names = sorted(set(self._choose_runtimes(build_workflow(self.settings)).values()))
         known = {each for each in names if find_runtime_kind(self.settings, each) in RUNTIMES}
         return {**dict.fromkeys(names), **self._build(known)}
 
     def find_known_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
         """The plan, if it is known without running a planner: a scripted one always answers the same."""
         paths = self.settings.permissions.allowed_paths
-        if not workflow.has_stage("plan"):
+        if not workflow.is_planned:
             return (build_single_task(request, paths),)
-        planner = self.build_runtimes().get(self._choose_runtimes(workflow)[PLANNER])
+        role = workflow.find_role(Duty.PLAN)
+        planner = self.build_runtimes().get(self._choose_runtimes(workflow)[role])
         if not isinstance(planner, ScriptedRuntime):
             return None
         brief = AgentBrief(
             attempt="dry-run",
-            agent_id="planner",
-            role=PLANNER,
+            agent_id=role,
+            role=role,
+            declared_duty=Duty.PLAN,
             subject=PLAN_SUBJECT,
             n=1,
             session="dry-run",

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.event import Event, HookRan
-from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
 from blueflame.session import user_hooks as hooks
 from blueflame.session.effects import RunHook
-from blueflame.session.state import HookDue, Session
+from blueflame.session.state import HookDue, Session, list_judged
 
 HOOK_OUTPUT_BYTES = 4000
 
@@ -54,7 +53,7 @@ def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
 
 
 def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
-    names = (due.subject,) if due.subject else session.list_in_state(TaskState.DONE)
+    names = (due.subject,) if due.subject else list_judged(session)
     return hooks.build_pre_validation_payload(_build_hook_context(session), [session.tasks[name] for name in names])
 
 

@@ -89,7 +89,7 @@ def list_tools(permissions: PermissionSettings, role: RoleSettings | None) -> tu
 
 
 def _filter_tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[str, ...]:
-    own = None if role is None else role.tools
+    own = None if role is None else role.offered_tools
     return allowed if own is None else tuple(tool for tool in allowed if tool in own)
 
 

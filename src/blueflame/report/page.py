@@ -54,6 +54,7 @@ LEGEND = (
 TASK_TONES: Mapping[TaskState, str] = {
     TaskState.MERGED: "good",
     TaskState.VALIDATED: "live",
+    TaskState.PARTIAL: "live",
     TaskState.DONE: "live",
     TaskState.CLAIMED: "live",
     TaskState.FAILED: "bad",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending, find_usual_duty
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Budget, Ceiling, Spend, Unit
 from blueflame.session.state import Session
@@ -97,10 +97,10 @@ def _limit_share(shared: SharedBudget, own: Budget, count_competitors: Callable[
 
 def _count_competitors(session: Session, role: str, capacity: Capacity) -> int:
     """Count the attempts of the role that could start now, including the one in question."""
-    duty = find_usual_duty(role)
+    duty = session.workflow.find_duty(role)
     if duty is Duty.MAKE:
-        free = min(session.limits.workers, capacity.agents) - session.count_running(Duty.MAKE)
-        return max(1, len(session.queue.pick(max(free, 1))))
+        free = max(min(session.limits.workers, capacity.agents) - session.count_running(Duty.MAKE), 1)
+        return max(1, min(free, len(session.to_continue) + len(session.queue.pick(free))))
     if duty is Duty.JUDGE:
         return max(1, min(session.limits.validators - session.count_running(Duty.JUDGE), len(session.to_review)))
     return 1

@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from blueflame.model.attempt import (
-    COMMITTING,
-    MERGER,
-    PLAN_SUBJECT,
-    PLANNER,
-    VALIDATOR,
-    WORKER,
-    Attempt,
-    Duty,
-    find_usual_duty,
-)
+from blueflame.model.attempt import COMMITTING, PLAN_SUBJECT, Attempt, Duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptIntended,
@@ -36,6 +26,7 @@ from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_agent_id, build_attempt_id, build_branch_name
 from blueflame.model.limits import Capacity
 from blueflame.model.task import Cause, Task
+from blueflame.model.workflow import Stage
 from blueflame.session.budget import (
     DAY,
     TASK,
@@ -53,7 +44,7 @@ from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
 from blueflame.session.environment import count_taken_slots, is_attempt_wanted
-from blueflame.session.foundations import find_foundations
+from blueflame.session.foundations import are_foundations_valid, find_start_foundations
 from blueflame.session.gates.questions import (
     open_budget_gate,
     open_changeset_gate,
@@ -62,7 +53,7 @@ from blueflame.session.gates.questions import (
     open_unpaid_review_gate,
 )
 from blueflame.session.retries import find_continuation
-from blueflame.session.stages import can_claim, is_cycle_over, list_tasks_to_land
+from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
 
 MAX_PLAN_FAILURES = 2
@@ -113,9 +104,9 @@ def _ask_for_budget(session: Session, name: str, capacity: Capacity) -> Iterator
 
 def _has_paid_work(session: Session) -> bool:
     """Whether a worker, merger or validator could start now; landing costs nothing."""
-    claims = session.is_stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
-    conflicts = session.is_stage_open("merge") and next(list_unresolved(session), None) is not None
-    return claims or conflicts or (session.is_stage_open("validate") and bool(session.to_review))
+    claims = not session.proceeding and session.cycle_open and bool(list_claimable(session, 1))
+    conflicts = session.is_merge_open() and next(list_unresolved(session), None) is not None
+    return claims or conflicts or next(_list_reviewable(session), None) is not None
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -123,10 +114,10 @@ def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
-    elif not session.workflow.has_stage("plan"):
+    elif not session.workflow.is_planned:
         yield PlanApproved(tasks=(build_single_task(session.request, session.limits.allowed_paths),))
     else:
-        yield from _intend_attempt(session, PLANNER, PLAN_SUBJECT, capacity)
+        yield from _intend_attempt(session, session.workflow.steps[0], PLAN_SUBJECT, capacity)
 
 
 def build_single_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
@@ -144,39 +135,42 @@ def _find_lock_for_glob(glob: str) -> str:
 
 
 def _intend_attempt(
-    session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
+    session: Session, stage: Stage, subject: str, capacity: Capacity, *, model: str | None = None
 ) -> Iterator[Event]:
     """Intend a new attempt, if its model is available and its budget allows it."""
-    if session.limits.get_runtime(role) in session.parked:
+    if session.limits.get_runtime(stage.role) in session.parked:
         return
-    granted = grant_budget(session, role, subject, capacity)
+    granted = grant_budget(session, stage.role, subject, capacity)
     if isinstance(granted, BudgetRefusal):
-        yield from _handle_budget_refusal(session, role, subject, granted, capacity)
+        yield from _handle_budget_refusal(session, stage.duty, subject, granted, capacity)
         return
-    if find_usual_duty(role) is Duty.MAKE:
+    if stage.duty is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-    yield AttemptIntended(attempt=_build_attempt(session, role, subject, granted, model))
+    yield AttemptIntended(attempt=_build_attempt(session, stage, subject, granted, model))
 
 
 def _handle_budget_refusal(
-    session: Session, role: str, subject: str, refusal: BudgetRefusal, capacity: Capacity
+    session: Session, duty: Duty, subject: str, refusal: BudgetRefusal, capacity: Capacity
 ) -> Iterator[Event]:
     """Ask for a higher limit when no running attempt can free any; a task whose own budget is used up is blocked."""
     if refusal.by != TASK:
         if refusal.final:
             yield from _ask_for_budget(session, refusal.by, capacity)
-    elif find_usual_duty(role) is Duty.MAKE:
+    elif duty is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=describe_task_budget(session, subject))
         yield from block_dependants(session, subject, f"dependency {subject} is blocked")
     else:
         yield open_unpaid_review_gate(session, session.tasks[subject])
 
 
-def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None) -> Attempt:
-    n = session.find_next_try(subject, role)
-    name = build_attempt_id(session.id, subject, role, n)
-    duty = find_usual_duty(role)
-    interactive = duty is Duty.PLAN and session.limits.interactive_planning
+def _build_attempt(session: Session, stage: Stage, subject: str, granted: BudgetGrant, model: str | None) -> Attempt:
+    """Build an attempt; one that makes starts from what the task builds on, or from what was made of it so far."""
+    role, record = stage.role, session.tasks.get(subject)
+    key = stage.key if record is not None else ""
+    n = session.find_next_try(subject, key or role)
+    name = build_attempt_id(session.id, subject, key or role, n)
+    makes = record if stage.duty is Duty.MAKE else None
+    interactive = stage.duty is Duty.PLAN and session.limits.interactive_planning
     taken = {attempt.slot for attempt in session.live.values()}
     return Attempt(
         id=name,
@@ -184,19 +178,21 @@ def _build_attempt(session: Session, role: str, subject: str, granted: BudgetGra
         subject=subject,
         role=role,
         n=n,
-        agent_id=build_agent_id(role, name),
+        agent_id=build_agent_id(key or role, name),
         cycle=session.cycle,
         slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
-        branch=build_branch_name(session.id, subject, n) if duty in COMMITTING else None,
-        built_on=find_foundations(session, session.tasks[subject].task) if duty is Duty.MAKE else (),
+        branch=build_branch_name(session.id, subject, n, key) if stage.duty in COMMITTING else None,
+        built_on=find_start_foundations(session, makes) if makes else (),
         model=model or session.limits.get_model(role),
         runtime=session.limits.get_runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
         timeout=0.0 if interactive else session.limits.get_timeout(role),  # a person may take their time
         interactive=interactive,
-        continues=find_continuation(session, subject) if duty is Duty.MAKE else None,
-        declared_duty=duty,
+        continues=find_continuation(session, subject) if makes else None,
+        declared_duty=stage.duty,
+        stage=record.stage if record is not None else None,
+        key=key,
     )
 
 
@@ -204,18 +200,27 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
     slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, Duty.MAKE)
-    for name in session.queue.pick(min(slots, 1)):
-        yield from _intend_attempt(session, WORKER, name, capacity, model=session.tasks[name].task.model)
+    for name in list_claimable(session, min(slots, 1)):
+        start, model = session.tasks[name].start, session.tasks[name].task.model
+        if start is not None and not are_foundations_valid(session, start.built_on):
+            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="what it was built on is being redone")
+            return
+        yield from _intend_attempt(session, session.find_stage(name), name, capacity, model=model)
 
 
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if not session.is_stage_open("validate") or session.is_asking(GateKind.BUDGET) or not session.to_review:
+    if session.is_asking(GateKind.BUDGET) or count_taken_slots(session, Duty.JUDGE) >= session.limits.validators:
         return
-    name = min(session.to_review, key=session.to_review.__getitem__)
-    if count_taken_slots(session, Duty.JUDGE) < session.limits.validators and not is_held_by_hook(session, name):
+    names = (name for name in _list_reviewable(session) if not session.is_parked(name))
+    name = min(names, key=session.to_review.__getitem__, default=None)
+    if name is not None and not is_held_by_hook(session, name):
         task = session.tasks[name].task
         model = task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
-        yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
+        yield from _intend_attempt(session, session.find_stage(name), name, capacity, model=model)
+
+
+def _list_reviewable(session: Session) -> Iterator[str]:
+    return (name for name in session.to_review if session.is_stage_open(session.tasks[name].stage))
 
 
 def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
@@ -225,10 +230,10 @@ def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
     """Start a merger, one at a time: its resolution may make the next conflict easier."""
-    if not session.is_stage_open("merge") or session.is_asking(GateKind.BUDGET) or session.count_running(Duty.MERGE):
+    if not session.is_merge_open() or session.is_asking(GateKind.BUDGET) or session.count_running(Duty.MERGE):
         return
     for name in islice(list_unresolved(session), 1):
-        yield from _intend_attempt(session, MERGER, name, capacity)
+        yield from _intend_attempt(session, session.workflow.task_stages[-1], name, capacity)
 
 
 def _present_changeset(session: Session, _capacity: Capacity) -> Iterator[Event]:

@@ -38,6 +38,7 @@ class CrossBoundary:
 
     cycle: int
     stage: str
+    position: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +166,14 @@ def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
         if not session.is_asking(GateKind.SESSION):
             yield CrossBoundary(session.cycle + 1, "")
     elif session.workflow.barrier:
-        stage = find_next_wave(session)
-        if stage is not None and stage != OVER:
-            yield CrossBoundary(session.cycle, stage)
+        position = find_next_wave(session)
+        if position is not None and position != OVER:
+            yield CrossBoundary(session.cycle, session.workflow.task_stages[position].name, position)
 
 
 def _list_diagnoses(session: Session) -> Iterator[Effect]:
-    if not (session.is_stage_open("validate") or session.is_stage_open("check")):
-        return
-    for name in nsmallest(session.limits.validators, session.to_check, key=session.to_check.__getitem__):
+    waiting = (name for name in session.to_check if session.is_stage_open(session.tasks[name].stage))
+    for name in nsmallest(session.limits.validators, waiting, key=session.to_check.__getitem__):
         result = session.tasks[name].result
         if result is not None and not is_held_by_hook(session, name):
             yield DiagnoseTask(name, result.sha)

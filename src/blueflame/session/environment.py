@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending, find_usual_duty
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
 from blueflame.model.task import TaskState
@@ -171,13 +171,18 @@ def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: 
 def is_attempt_wanted(session: Session, act: str) -> bool:
     """Whether the act is an attempt that will be tried again, although none is live."""
     role, _, subject = act.partition(" of ")
-    duty = find_usual_duty(role)
+    duty = session.workflow.find_duty(role)
     if duty is Duty.PLAN:
         return session.phase is Phase.PLANNING
     if duty is Duty.MERGE:
         return subject in session.merging and session.changesets[subject].state is ChangesetState.CONFLICTED
-    states = {Duty.MAKE: (TaskState.PENDING, TaskState.CLAIMED), Duty.JUDGE: (TaskState.DONE,)}[duty]
-    return subject in session.tasks and session.tasks[subject].state in states
+    return subject in session.tasks and session.tasks[subject].state in WANTED_IN[duty]
+
+
+WANTED_IN = {
+    Duty.MAKE: (TaskState.PENDING, TaskState.CLAIMED, TaskState.PARTIAL),
+    Duty.JUDGE: (TaskState.DONE, TaskState.PARTIAL),
+}
 
 
 def describe_problem(problem: EnvironmentFailed) -> str:

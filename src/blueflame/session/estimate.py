@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blueflame.billing.prices import build_listed_rows
-from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER
+from blueflame.model.attempt import PLAN_SUBJECT, USUAL_ROLES, Duty
 from blueflame.model.limits import AttemptCostRange, Limits
 from blueflame.model.memory import MemoryRecord, SessionSummary
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
@@ -27,17 +28,15 @@ def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]
 
 
 REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
-    PLANNER: AttemptCostRange(0.20, 0.40),
-    WORKER: AttemptCostRange(0.20, 0.75),
-    VALIDATOR: AttemptCostRange(0.05, 0.25),
-    MERGER: AttemptCostRange(0.20, 0.50),
+    USUAL_ROLES[Duty.PLAN]: AttemptCostRange(0.20, 0.40),
+    USUAL_ROLES[Duty.MAKE]: AttemptCostRange(0.20, 0.75),
+    USUAL_ROLES[Duty.JUDGE]: AttemptCostRange(0.05, 0.25),
+    USUAL_ROLES[Duty.MERGE]: AttemptCostRange(0.20, 0.50),
 }
-"""Dollars per attempt, used until enough attempts are recorded."""
+"""Dollars per attempt of a role, or of others with its duty; used until enough attempts are recorded."""
 
 MIN_ATTEMPTS = 3  # fewer are not representative
 MAX_ATTEMPTS = 50  # only the newest: models and prices change
-
-STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR, "merge": MERGER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +112,10 @@ def estimate_cost(
     """
     planned = tuple(tasks)
     figures = {**figures, **limits.figures}
+    stages = [stage for stage in (workflow or Workflow()).steps if not (is_planned and stage.duty is Duty.PLAN)]
+    counts = Counter((stage.role, stage.duty) for stage in stages if stage.role)
     roles = tuple(
-        _estimate_role_cost(STAGE_ROLES[stage], planned, limits, figures)
-        for stage in (workflow or Workflow()).stages
-        if stage in STAGE_ROLES and not (is_planned and STAGE_ROLES[stage] == PLANNER)
+        _estimate_role_cost(role, duty, planned * times, limits, figures) for (role, duty), times in counts.items()
     )
     low, high = sum(role.low for role in roles), sum(role.high for role in roles)
     return CostRange(
@@ -125,28 +124,28 @@ def estimate_cost(
 
 
 def is_planned_by_hand(session: Session) -> bool:
-    return (PLAN_SUBJECT, PLANNER) not in session.attempts_on
+    return (PLAN_SUBJECT, session.workflow.find_role(Duty.PLAN)) not in session.attempts_on
 
 
 def _estimate_role_cost(
-    role: str, tasks: Sequence[Task], limits: Limits, figures: Mapping[str, AttemptCostRange]
+    role: str, duty: Duty, tasks: Sequence[Task], limits: Limits, figures: Mapping[str, AttemptCostRange]
 ) -> EstimatedRoleCost:
-    """Estimate one role: planner and merger run once, a worker and a validator for each task, with retries."""
-    tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
-    figure, budget = figures[role], limits.get_budget(role)
+    """Estimate one role: planner and merger run once, who makes and who judges for each task, with retries."""
+    tries = {Duty.MAKE: 1 + limits.max_retries, Duty.JUDGE: 1 + limits.validator_retries}.get(duty, 1)
+    figure, budget = figures.get(role) or figures[USUAL_ROLES[duty]], limits.get_budget(role)
     low = high = 0
-    for factor in _list_price_factors(role, tasks, limits):
+    for factor in _list_price_factors(role, duty, tasks, limits):
         low += _cap_amount(to_micro_usd(figure.low * factor), budget)
         high += tries * _cap_amount(to_micro_usd(figure.high * factor), budget)
     return EstimatedRoleCost(role=role, low=low, high=high, learned_from=figure.attempts)
 
 
-def _list_price_factors(role: str, tasks: Sequence[Task], limits: Limits) -> list[float]:
+def _list_price_factors(role: str, duty: Duty, tasks: Sequence[Task], limits: Limits) -> list[float]:
     """For each attempt, how much dearer its model is than that of its role: a task may name its own."""
     usual = limits.get_model(role)
-    if role == WORKER:
+    if duty is Duty.MAKE:
         return [_compare_prices(task.model or usual, usual) for task in tasks]
-    if role == VALIDATOR:
+    if duty is Duty.JUDGE:
         by_group = limits.group_validator_models
         named = (task.validator_model or by_group.get(task.cohesion_group) for task in tasks)
         return [_compare_prices(model or usual, usual) for model in named]

@@ -13,6 +13,11 @@ from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.state import Session
 
 
+def find_start_foundations(session: Session, record: TaskRecord) -> tuple[TaskCommit, ...]:
+    """Return the commits that the next attempt builds on; a task made in part has them in what was made."""
+    return find_foundations(session, record.task) if record.start is None else record.start.built_on
+
+
 def find_foundations(session: Session, task: Task) -> tuple[TaskCommit, ...]:
     """Return the commits to build on, in id order. Landed work is in the base already; a pull request is not."""
     needed = {

@@ -6,15 +6,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
+from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.settings import Settings
-from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
+from blueflame.model.settings.roles import RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
-from blueflame.model.workflow import Workflow
+from blueflame.model.workflow import STAGE_DUTIES, Workflow, build_stages
 from blueflame.session.user_hooks import Hook
 
 INHERITED_FROM = "default"
@@ -28,8 +28,7 @@ def build_session_limits(
 
     `interactive`: there is a terminal where the planner can talk with a person.
     """
-    chosen = _find_workflow(settings, workflow)
-    roles = _list_roles(settings, chosen)
+    chosen, roles = _find_workflow(settings, workflow), settings.roles
     diagnostics = settings.validation.validator_diagnostics
     return Limits(
         workers=settings.concurrency.development,
@@ -56,7 +55,7 @@ def build_session_limits(
         retry_from=settings.limits.retry_from,
         on_validation_failed=settings.gates.on_validation_failed,
         on_conflict=settings.merging.on_conflict,
-        dependents=settings.schedule.dependents or _choose_dependents(chosen),
+        dependents=settings.schedule.dependents or _choose_dependents(settings, workflow),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         allowed_paths=settings.permissions.allowed_paths,
@@ -64,14 +63,20 @@ def build_session_limits(
     )
 
 
-def _choose_dependents(workflow: WorkflowSettings) -> str:
-    """With a barrier, reviews follow at once; without one, a dependent would wait where others move on."""
-    return REVIEWED if workflow.barrier and "validate" in workflow.stages else PASSED
+def _choose_dependents(settings: Settings, name: str | None) -> str:
+    """With a barrier, reviews follow at once; without one, a dependent would wait where others move on.
+
+    A task that is made in several stages has passed all of them before others build on it.
+    """
+    workflow = _build_workflow(settings, name or settings.planning.workflow)
+    made = sum(stage.duty is Duty.MAKE for stage in workflow.steps)
+    return REVIEWED if workflow.has_reviewer() and (workflow.barrier or made > 1) else PASSED
 
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
     """Whether the planner should talk with a person, if there is a terminal."""
-    planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER, RoleSettings())
+    name = workflow or settings.planning.workflow
+    planner = settings.roles[_build_workflow(settings, name).find_role(Duty.PLAN)]
     runtime = choose_runtime(settings, planner, scripted=scripted)
     can_talk = find_enforcement(find_runtime_kind(settings, runtime), "interactive") is not Enforcement.IMPOSSIBLE
     return settings.planning.interactive and can_talk
@@ -93,23 +98,28 @@ def find_runtime_kind(settings: Settings, name: str) -> str:
     return (own.kind if own is not None and own.kind else None) or name
 
 
-ROLE_SKILLS: Mapping[str, tuple[str, ...]] = {
-    "planner": ("brainstorming", "writing-plans"),
-    "validator": ("requesting-code-review",),
+DUTY_SKILLS: Mapping[Duty, tuple[str, ...]] = {
+    Duty.PLAN: ("brainstorming", "writing-plans"),
+    Duty.JUDGE: ("requesting-code-review",),
 }
-"""Which of the general skills these roles get; all other roles get the rest."""
+"""Which of the general skills roles with these duties get; all other roles get the rest."""
 
 
 def list_role_skills(settings: Settings, role: str) -> tuple[str, ...]:
     """Return the skills of a role: its general ones, if enabled and their plugin is set, then those it names itself."""
     own = settings.roles[role].skills if role in settings.roles else ()
     general = settings.superpowers.skills if settings.superpowers.enabled and settings.superpowers.plugin else ()
-    if role in ROLE_SKILLS:
-        chosen = [skill for skill in general if skill in ROLE_SKILLS[role]]
+    duty = find_role_duty(settings, role)
+    if duty in DUTY_SKILLS:
+        chosen = [skill for skill in general if skill in DUTY_SKILLS[duty]]
     else:
-        assigned = {skill for skills in ROLE_SKILLS.values() for skill in skills}
+        assigned = {skill for skills in DUTY_SKILLS.values() for skill in skills}
         chosen = [skill for skill in general if skill not in assigned]
     return tuple(dict.fromkeys((*chosen, *own)))
+
+
+def find_role_duty(settings: Settings, role: str) -> Duty:
+    return Duty(settings.roles[role].duty) if role in settings.roles else find_usual_duty(role)
 
 
 def build_budget(usd: float, tokens: int) -> Budget:
@@ -122,19 +132,31 @@ def build_budget(usd: float, tokens: int) -> Budget:
 
 def build_workflow(settings: Settings, name: str | None = None) -> Workflow:
     """Build the workflow of that name, by default that of `planning.workflow`; refuse one that cannot run."""
-    name = name or settings.planning.workflow
-    stages = list_stages(settings, name)
-    _check_workflow_runs(name, stages)
-    return Workflow(name=name, stages=stages, barrier=_find_workflow(settings, name).barrier)
+    workflow = _build_workflow(settings, name or settings.planning.workflow)
+    _check_workflow_runs(workflow)
+    return workflow
+
+
+def _build_workflow(settings: Settings, name: str) -> Workflow:
+    chosen, stages = _find_workflow(settings, name), _list_stages(settings, name)
+    duties = {role: Duty(each.duty) for role, each in settings.roles.items()}
+    if {**duties, **STAGE_DUTIES}[stages[-1]] is not Duty.MERGE:
+        stages = (*stages, "merge")
+    steps = build_stages(stages, duties, maker=chosen.role or "")
+    return Workflow(name=name, stages=stages, barrier=chosen.barrier, steps=steps)
 
 
 def list_required_roles(workflow: Workflow) -> tuple[str, ...]:
-    """Return the roles that every session of this workflow needs."""
-    roles = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
-    return tuple(role for stage, role in roles if workflow.has_stage(stage))
+    """Return the roles that every session of this workflow needs; a merger only if there is a conflict."""
+    return tuple(dict.fromkeys(stage.role for stage in workflow.steps if stage.role and stage.duty is not Duty.MERGE))
 
 
-def list_stages(settings: Settings, name: str) -> tuple[str, ...]:
+def list_making_roles(settings: Settings, workflow: str | None) -> tuple[str, ...]:
+    steps = _build_workflow(settings, workflow or settings.planning.workflow).steps
+    return tuple(dict.fromkeys(stage.role for stage in steps if stage.duty is Duty.MAKE))
+
+
+def _list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     """Return a workflow's stages; with `database_first` a database stage goes before the first backend stage."""
     workflow = _find_workflow(settings, name)
     stages = workflow.stages
@@ -153,7 +175,7 @@ def list_differences(old: Settings, new: Settings) -> tuple[str, ...]:
 
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Return settings that are allowed but probably not intended: where, and why."""
-    return (*_check_diagnostics(settings), *_check_patterns(settings), *_check_stages(settings))
+    return (*_check_diagnostics(settings), *_check_patterns(settings))
 
 
 def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
@@ -165,26 +187,19 @@ def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
     raise UsageError(f"there is no workflow {name!r}: {hint} The configuration has {known}".replace(":  ", ": "))
 
 
-def _check_workflow_runs(name: str, stages: tuple[str, ...]) -> None:
-    foreign = [stage for stage in stages if stage not in STAGES]
-    if foreign:
+def _check_workflow_runs(workflow: Workflow) -> None:
+    judged = workflow.find_next(workflow.find_making_stage(len(workflow.stages)))
+    if judged is None or judged.duty is not Duty.JUDGE:
         raise UsageError(
-            f"workflow {name!r} cannot run in this version: {', '.join(dict.fromkeys(foreign))} "
-            f"{'is a stage' if len(set(foreign)) == 1 else 'are stages'} for a separate role, and this version "
-            f"runs only {', '.join(STAGES)}; choose another workflow with --workflow or planning.workflow"
-        )
-    missing = [stage for stage in ("work", "merge") if stage not in stages]
-    if missing or not {"check", "validate"} & set(stages):
-        lacks = missing or ["check (or validate)"]
-        raise UsageError(
-            f"workflow {name!r} cannot run: it has no stage {' and no stage '.join(lacks)}, and nothing lands "
-            "that was not worked on and checked; add it to workflows.{name}.stages".replace("{name}", name)
+            f"workflow {workflow.name!r} cannot run: no stage judges what its last making stage made, and nothing "
+            f"lands that was not checked; add check, validate or a role with duty judge after it, in "
+            f"workflows.{workflow.name}.stages"
         )
 
 
-def _find_inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | bool | None:
+def _find_inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | None:
     """Return a value of the workflow; one that it does not set is taken from workflow `default`, if there is one."""
-    own: float | bool | None = getattr(workflow, key)
+    own: float | None = getattr(workflow, key)
     if own is None and INHERITED_FROM in settings.workflows:
         own = getattr(settings.workflows[INHERITED_FROM], key)
     return own
@@ -195,17 +210,9 @@ def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
     return settings.limits.max_retries if found is None else int(found)
 
 
-def _list_roles(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, RoleSettings]:
-    """Return the settings of every role; the worker gets those of the workflow's `role`."""
-    named = [stage for each in settings.workflows.values() for stage in each.stages if stage not in STAGES]
-    named += [each.role for each in settings.workflows.values() if each.role]
-    roles = {name: RoleSettings() for name in named} | dict(settings.roles)
-    return roles | {WORKER: roles[workflow.role]} if workflow.role else roles
-
-
 def _find_default_timeout(settings: Settings, role: str) -> float:
     longest = settings.limits.agent_timeout
-    return min(longest, MAX_DEFAULT_REVIEW_SECONDS) if role == VALIDATOR else longest
+    return min(longest, MAX_DEFAULT_REVIEW_SECONDS) if find_role_duty(settings, role) is Duty.JUDGE else longest
 
 
 def _flatten_settings(settings: Settings) -> dict[str, str]:
@@ -238,10 +245,3 @@ def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
     if re.search(commits.pattern, "feat(task-001): x") and not re.search(commits.pattern, "feat(task-001,task-002): x"):
         place = ("validation", "commit_format", "pattern")
         yield place, r"it accepts one task id only; a merge of several needs \(task-\d+(,\s*task-\d+)*\)"
-
-
-def _check_stages(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    for name, workflow in settings.workflows.items():
-        for stage in dict.fromkeys(workflow.stages):
-            if stage not in STAGES and stage not in settings.roles:
-                yield ("workflows", name, "stages"), f"{stage} is not under roles: it gets a worker's defaults"

@@ -6,19 +6,24 @@ from collections.abc import Collection, Iterator
 
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn, TaskMoved
-from blueflame.model.task import FINISHED, Cause, HistoryResult
+from blueflame.model.task import FINISHED, Cause, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.session.cascade import defer_tasks_built_on
 from blueflame.session.changesets.queue import trim_changeset
 from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Session
 
 
+def find_own_work(record: TaskRecord) -> Result | None:
+    """Return the newest work of a task that is kept: its result, or what was made of it so far."""
+    return record.result or (record.start if record.state is TaskState.PARTIAL else None)
+
+
 def list_needed_commits(session: Session) -> dict[str, str]:
     """The commits that the session needs, by the task or the changeset that they belong to."""
     results = {
-        name: record.result.sha
+        name: result.sha
         for name, record in session.tasks.items()
-        if record.result is not None and record.state not in FINISHED
+        if (result := find_own_work(record)) is not None and record.state not in FINISHED
     }
     builds = {name: session.changesets[name].build for name in session.merging}
     return results | {name: build.commit for name, build in builds.items() if build is not None}

@@ -9,6 +9,7 @@ from blueflame.checks.postcheck import is_worded_wrongly
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Continuation, Ending
 from blueflame.model.event import Event, TaskMoved
 from blueflame.model.gate import GateKind
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.model.verdict import VerdictStatus
@@ -65,9 +66,21 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
     if ended is None or must_start_over(ended):
         return None
     base = ended.base or record.base
+    stage = session.workflow.find_making_stage(session.tasks[task].stage)
+    if stage and record.attempt.stage != stage:
+        return None  # an earlier stage made it: it is what this one starts from
+    if not stage and record.attempt.stage:
+        base = _find_first_base(session, task)  # it starts again: all stages before made the work
     if base is None or not (ended.unfinished or ended.tip):
         return record.attempt.continues  # it left nothing: what it continued itself is still the newest
     return Continuation(attempt=record.attempt.id, base=base, tip=ended.tip or base, unfinished=ended.unfinished)
+
+
+def _find_first_base(session: Session, task: str) -> str | None:
+    """Return the commit that the newest attempt at the first stage of a task started from."""
+    key = session.workflow.task_stages[0].key
+    first = session.attempts.get(build_attempt_id(session.id, task, key, session.attempts_on.get((task, key), 0)))
+    return first.base if first is not None else None
 
 
 def build_history_entry(
@@ -118,7 +131,10 @@ def send_task_back(
     """Requeue a task that did not pass validation, and defer the work that was built on it."""
     name = record.task.id
     entry = build_history_entry(session, record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
-    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch)
+    stage = session.workflow.find_making_stage(record.stage)
+    yield TaskMoved(
+        task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch, stage=stage
+    )
     yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
 

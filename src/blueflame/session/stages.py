@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
+from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
 from blueflame.session.changesets.form import find_landable_tasks
 from blueflame.session.state import Session, list_stages_ahead
 
-OVER = "over"
+OVER = -1
 """What `find_next_wave` returns when no stage of the cycle has anything left to do."""
 
 
 def can_claim(session: Session) -> bool:
-    return session.is_stage_open("work") and not session.proceeding and not session.is_asking(GateKind.BUDGET)
+    """Whether tasks may be claimed: with a barrier only in a wave that makes."""
+    is_open = session.cycle_open and any(
+        stage.duty is Duty.MAKE and session.is_stage_open(n) for n, stage in enumerate(session.workflow.task_stages)
+    )
+    return is_open and not session.proceeding and not session.is_asking(GateKind.BUDGET)
 
 
-def has_work(session: Session, stage: str) -> bool:
-    if stage == "work":
-        return bool(session.states[TaskState.CLAIMED]) or bool(session.queue.pick(1))
-    if stage == "check" and session.workflow.has_stage("validate"):
-        return bool(session.to_check)
-    if stage in ("validate", "check"):
-        return bool(session.states[TaskState.DONE])
-    return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
+def list_claimable(session: Session, slots: int) -> tuple[str, ...]:
+    """Return the tasks to claim now: first those that are made in part, so that what was begun is finished."""
+    begun = (name for name in session.to_continue if session.is_stage_open(session.tasks[name].stage))
+    ranked = sorted(begun, key=session.to_continue.__getitem__)
+    free = (name for name in ranked if session.queue.can_continue(name) and not session.is_parked(name))
+    ready = tuple(islice(free, max(slots, 0)))
+    fresh = session.queue.pick(slots - len(ready)) if session.is_stage_open(0) else ()
+    return (*ready, *fresh)
 
 
-def find_next_wave(session: Session) -> str | None:
-    """Return the stage to start now, OVER when none is left in the cycle, None while the current one continues."""
-    if session.wave and not session.proceeding and has_work(session, session.wave):
+def has_work(session: Session, position: int) -> bool:
+    stage = session.workflow.task_stages[position]
+    if stage.duty is Duty.MERGE:
+        return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
+    if stage.duty is Duty.MAKE:
+        begun = chain(session.states[TaskState.CLAIMED], session.to_continue)
+        if any(session.tasks[name].stage == position for name in begun):
+            return True
+        return position == 0 and bool(session.queue.pick(1))
+    after = session.workflow.find_next(position)
+    if not stage.role and after is not None and after.duty is Duty.JUDGE:
+        return any(session.tasks[name].stage == position for name in session.to_check)
+    results = chain(session.states[TaskState.DONE], session.states[TaskState.PARTIAL])
+    return any(session.tasks[name].stage == position for name in results)
+
+
+def find_next_wave(session: Session) -> int | None:
+    """Return the position to start now, OVER when none is left in the cycle, None while the current one continues."""
+    if session.position >= 0 and not session.proceeding and has_work(session, session.position):
         return None
-    return next((stage for stage in list_stages_ahead(session) if has_work(session, stage)), OVER)
+    return next((position for position in list_stages_ahead(session) if has_work(session, position)), OVER)
 
 
 def is_quiet(session: Session) -> bool:
     """Whether, without a barrier, nothing is running and nothing can start before the next cycle."""
-    claimable = bool(session.queue.pick(1)) and not session.proceeding
-    return not (session.live or claimable or session.states[TaskState.DONE])
+    claimable = bool(session.queue.pick(1) or session.to_continue) and not session.proceeding
+    judged = session.states[TaskState.DONE] or len(session.states[TaskState.PARTIAL]) > len(session.to_continue)
+    return not (session.live or claimable or judged)
 
 
 def list_tasks_to_land(session: Session) -> tuple[str, ...]:
     """Return the tasks of the next changesets; none while earlier changesets are still landing."""
-    if not session.is_stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
+    if not session.is_merge_open() or session.merging or not session.states[TaskState.VALIDATED]:
         return ()
     return find_landable_tasks(session, settled=session.workflow.barrier or is_quiet(session))
 

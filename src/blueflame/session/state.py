@@ -6,24 +6,22 @@ Only `session/replay.apply_event` changes it; everything else reads it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from blueflame.model.attempt import Attempt, AttemptRecord, Duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked
+from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked, VerdictGiven
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
-from blueflame.model.workflow import Workflow
+from blueflame.model.workflow import Stage, Workflow
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
-
-VERDICT_STAGES = frozenset({"check", "validate"})
 
 
 class Phase(StrEnum):
@@ -77,9 +75,10 @@ class Session:
     cycle: int = 0
     cycle_open: bool = False
     wave: str = ""
+    position: int = -1  # of the wave, in `Workflow.task_stages`; -1 before the first
     proceeding: bool = False
     proceeded: bool = False  # a person asked for it in this cycle: no further tasks are started in it
-    work_waves: int = 0  # of this cycle
+    work_waves: int = 0  # waves of this cycle in which agents made something
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
@@ -93,14 +92,15 @@ class Session:
     attempts: dict[str, AttemptRecord] = field(default_factory=dict)
     live: dict[str, Attempt] = field(default_factory=dict)
     live_by_duty: dict[Duty, int] = field(default_factory=dict)
-    attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
+    attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, stage or role) -> how many so far
     last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
-    losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many of the last were lost
+    losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
     to_check: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # task -> its rank; the smallest goes first
     to_review: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    to_continue: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # made in part, and to be made further
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
     merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
@@ -176,14 +176,24 @@ class Session:
         n = bisect_left(self.spent_by, at, key=lambda entry: entry[0])
         return self.spend - self.spent_by[n - 1][1] if n else self.spend
 
-    def find_next_try(self, subject: str, role: str) -> int:
-        return self.attempts_on.get((subject, role), 0) + 1
+    def find_next_try(self, subject: str, key: str) -> int:
+        return self.attempts_on.get((subject, key), 0) + 1
 
-    def is_stage_open(self, stage: str) -> bool:
+    def find_stage(self, task: str) -> Stage:
+        """Return the stage that a task is in, or waits for."""
+        return self.workflow.task_stages[self.tasks[task].stage]
+
+    def is_parked(self, task: str) -> bool:
+        """Whether the model is unavailable for the next attempt at a task; it does not hold up others."""
+        return self.limits.get_runtime(self.find_stage(task).role) in self.parked
+
+    def is_stage_open(self, position: int) -> bool:
         """Whether tasks may enter the stage: with a barrier one stage at a time is open, without it all of them."""
-        if not self.cycle_open or not self.workflow.has_stage(stage):
-            return False
-        return self.wave == stage or not self.workflow.barrier
+        return self.cycle_open and (self.position == position or not self.workflow.barrier)
+
+    def is_merge_open(self) -> bool:
+        stages = self.workflow.task_stages
+        return stages[-1].duty is Duty.MERGE and self.is_stage_open(len(stages) - 1)
 
     def find_live_attempt(self, subject: str, duty: Duty = Duty.MAKE) -> Attempt | None:
         return next((a for a in self.live.values() if a.subject == subject and a.duty is duty), None)
@@ -194,17 +204,40 @@ class Session:
         return None if name is None else self.attempts[name]
 
 
-def list_stages_ahead(session: Session) -> tuple[str, ...]:
-    """Return the stages of the workflow after the current wave; all of them before the first wave.
+def is_judged(session: Session, record: TaskRecord) -> bool:
+    """Whether the task is in a judging stage."""
+    begun = record.state in (TaskState.DONE, TaskState.PARTIAL)
+    return begun and session.workflow.task_stages[record.stage].duty is Duty.JUDGE
 
-    Where dependents wait for a verdict, it can let more tasks start: work comes again after the last verdicts.
+
+def is_about_result(session: Session, event: VerdictGiven) -> bool:
+    """Whether a verdict is about the present result of a task, in its present stage."""
+    record = session.tasks[event.task]
+    same = record.result is not None and record.result.sha == event.sha
+    return same and is_judged(session, record) and event.stage in ("", session.find_stage(event.task).key)
+
+
+def list_judged(session: Session) -> tuple[str, ...]:
+    """Return the tasks in a judging stage, in id order."""
+    names = session.list_in_state(TaskState.DONE, TaskState.PARTIAL)
+    return tuple(name for name in names if is_judged(session, session.tasks[name]))
+
+
+def list_stages_ahead(session: Session) -> Sequence[int]:
+    """Return the positions after the current wave; all of them before the first wave.
+
+    Where dependents wait for a verdict, it can let more tasks start: work comes again after the last verdicts. So it
+    does where a task is made in several stages: others waited for its locks until the last of them.
     """
-    stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
-    if session.wave not in stages:
-        return stages
-    ahead = stages[stages.index(session.wave) + 1 :]
-    again = session.limits.dependents == REVIEWED and not session.proceeded and session.wave in VERDICT_STAGES
-    return stages if again and VERDICT_STAGES.isdisjoint(ahead) else ahead
+    stages = session.workflow.task_stages
+    every = range(len(stages))
+    if session.position < 0:
+        return every
+    ahead = every[session.position + 1 :]
+    waits = session.limits.dependents == REVIEWED and stages[session.position].duty is Duty.JUDGE
+    several = not session.workflow.is_made(0)
+    is_last = all(stages[n].duty is Duty.MERGE for n in ahead)
+    return every if is_last and (waits or several) and not session.proceeded else ahead
 
 
 def build_validation_key(session: Session) -> str:

@@ -9,19 +9,27 @@ from blueflame.model.task import Cause, TaskState
 
 _S, _C = TaskState, Cause
 
-MOVES: Mapping[tuple[TaskState, Cause], TaskState] = {
+MOVES: Mapping[tuple[TaskState, Cause], TaskState] = {  # to PENDING: a task made in part is PARTIAL again
     (_S.PENDING, _C.CLAIM): _S.CLAIMED,
     (_S.PENDING, _C.BLOCK): _S.BLOCKED,
     (_S.PENDING, _C.DROP): _S.DROPPED,
     (_S.CLAIMED, _C.COMPLETE): _S.DONE,
+    (_S.CLAIMED, _C.HAND_OVER): _S.PARTIAL,
     (_S.CLAIMED, _C.FAIL): _S.FAILED,
     (_S.CLAIMED, _C.RELEASE): _S.PENDING,
     (_S.CLAIMED, _C.REQUEUE): _S.REQUEUED,
+    (_S.PARTIAL, _C.CLAIM): _S.CLAIMED,
+    (_S.PARTIAL, _C.HAND_OVER): _S.PARTIAL,
+    (_S.PARTIAL, _C.FAIL): _S.FAILED,
+    (_S.PARTIAL, _C.REQUEUE): _S.REQUEUED,
+    (_S.PARTIAL, _C.BLOCK): _S.BLOCKED,
+    (_S.PARTIAL, _C.DROP): _S.DROPPED,
     (_S.FAILED, _C.RETRY): _S.PENDING,
     (_S.FAILED, _C.RENEW): _S.PENDING,
     (_S.FAILED, _C.DROP): _S.DROPPED,
     (_S.BLOCKED, _C.UNBLOCK): _S.PENDING,
     (_S.BLOCKED, _C.DROP): _S.DROPPED,
+    (_S.DONE, _C.HAND_OVER): _S.DONE,
     (_S.DONE, _C.VALIDATE): _S.VALIDATED,
     (_S.DONE, _C.FAIL): _S.FAILED,
     (_S.DONE, _C.REQUEUE): _S.REQUEUED,

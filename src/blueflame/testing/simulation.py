@@ -232,7 +232,15 @@ class Simulation:
             return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
         if attempt.duty is Duty.MERGE:
             return self._end_merger(attempt, ended)
-        reported = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._build_verdict(attempt))]
+        reported = [
+            VerdictGiven(
+                task=attempt.subject,
+                sha=base or "",
+                verdict=self._build_verdict(attempt),
+                attempt=attempt.id,
+                stage=attempt.key,
+            )
+        ]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(reported if ending is Ending.PASSED else ())]
 
     def _end_merger(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
@@ -263,7 +271,7 @@ class Simulation:
         if drift is not None:
             return [drift]
         if effect.stage:
-            return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
+            return [WaveStarted(cycle=effect.cycle, stage=effect.stage, position=effect.position)]
         return [CycleStarted(cycle=effect.cycle, base_sha=self.head)]
 
     def _run_checks(self, effect: DiagnoseTask) -> Sequence[Event]:
@@ -384,14 +392,13 @@ def report_stalls(session: Session) -> Sequence[Event]:
 
 
 def _format_tip(attempt: Attempt) -> str:
-    return f"{attempt.subject}@{attempt.n}"
+    return f"{attempt.subject}@{attempt.n}" if not attempt.stage else f"{attempt.subject}@{attempt.key}.{attempt.n}"
 
 
 def _find_base(session: Session, attempt: Attempt) -> str:
     record = session.tasks.get(attempt.subject)
-    if attempt.duty not in (Duty.PLAN, Duty.MAKE) and record is not None and record.result is not None:
-        return record.result.sha
-    return session.base_sha
+    kept = record and (record.start if attempt.duty is Duty.MAKE else record.result)
+    return kept.sha if kept else session.base_sha
 
 
 def _find_head(journal: Sequence[JournalEntry]) -> str:

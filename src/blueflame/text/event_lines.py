@@ -113,6 +113,7 @@ def _format_utc_until(at: float | None) -> str:
 MOVED: Mapping[Cause, str] = {
     Cause.CLAIM: "was claimed",
     Cause.COMPLETE: "is done",
+    Cause.HAND_OVER: "has passed a stage",
     Cause.FAIL: "failed",
     Cause.RELEASE: "was released, no retry counted",
     Cause.RETRY: "is tried again",

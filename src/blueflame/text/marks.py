@@ -12,6 +12,7 @@ OK, BAD, NOTE, DOT = "✓", "✗", "!", "·"
 MARKS: Mapping[TaskState, tuple[str, str]] = {
     TaskState.PENDING: (DOT, "quiet"),
     TaskState.CLAIMED: ("▸", "id"),
+    TaskState.PARTIAL: ("◐", ""),
     TaskState.DONE: ("○", ""),
     TaskState.VALIDATED: ("●", ""),
     TaskState.MERGED: (OK, "good"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
+from blueflame.model.attempt import Duty
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task, dump_task
@@ -15,8 +16,6 @@ from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_h
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
-
-STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +130,17 @@ def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...
 
 def _list_planned_agents(tasks: int | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
     """`tasks` is None before there is a plan: then as many at once as there may be."""
-    counts = {PLANNER: (1, 1), WORKER: (tasks, limits.workers), VALIDATOR: (tasks, limits.validators)}
+    most = {Duty.PLAN: 1, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
+    stages = Counter((stage.role, stage.duty) for stage in flow.steps if stage.role and stage.duty in most)
     return [
         PlannedAgents(
             role=role,
-            agents=counts[role][0] or 0,
-            at_once=counts[role][1] if counts[role][0] is None else min(counts[role][1], max(counts[role][0] or 0, 1)),
+            agents=times if duty is Duty.PLAN else times * (tasks or 0),
+            at_once=most[duty] if tasks is None else min(most[duty], max(tasks, 1)),
             runtime=limits.get_runtime(role),
             model=limits.get_model(role),
         )
-        for role in (STAGE_ROLES[stage] for stage in flow.stages if stage in STAGE_ROLES)
+        for (role, duty), times in stages.items()
     ]
 
 

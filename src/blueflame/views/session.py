@@ -311,6 +311,8 @@ def list_held_locks(session: Session) -> list[HeldLock]:
 def find_wait_reason(session: Session, task: str) -> str:
     """Empty for a task that waits for nothing, or whose session is over."""
     reason = "" if session.ended else session.queue.explain_waiting(task)
+    if task in session.to_continue and not session.ended:
+        reason = f"waits for {session.find_stage(task).name}"
     return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason
 
 

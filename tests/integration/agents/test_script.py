@@ -69,7 +69,8 @@ tasks:
     assert said("task-008", 1) == "first of eight"
     assert said("task-008", 2) == "any other of eight"
     assert said("task-009", 9) == "by default"
-    assert said("task-007", 1, role="backend") == "Working on Add a light."
+    assert said("task-007", 1, role="backend") == "first", "it makes, as a worker does"
+    assert said("task-007", 1, role="validator") is None
 
 
 def test_every_step_is_read_in_its_short_and_its_long_form() -> None:
@@ -343,6 +344,13 @@ def test_a_role_of_the_users_own_does_what_its_duty_is() -> None:
 
     assert judged[0]["output"]["status"] == "pass"
     assert [step["do"] for step in worked] == ["say", "note", "commit", "usage"]
+
+
+def test_a_role_without_steps_of_its_own_plays_those_of_its_duty() -> None:
+    script = parse_script("defaults: {worker: [{say: w}], validator: [{say: v}], qa: [{say: q}]}", source="x")
+    roles = {"backend": Duty.MAKE, "review-git": Duty.JUDGE, "qa": Duty.JUDGE}
+    briefs = (replace(BRIEF, role=role, declared_duty=duty) for role, duty in roles.items())
+    assert [build_attempt_steps(script, brief)[0]["text"] for brief in briefs] == ["w", "v", "q"]
 
 
 @pytest.mark.parametrize("character", BEHAVIOURS)

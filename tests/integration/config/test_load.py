@@ -66,6 +66,34 @@ def test_a_problem_names_file_line_key_value_and_what_would_be_right() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "workflows:\n  mine:\n    stages: [backend, audit]\n",
+            'blueflame.yaml:6: workflows.mine.stages[1]: is neither a stage nor a role (got "audit"); '
+            "Add it under roles, with its duty: plan, make, judge, merge",
+        ),
+        (
+            "workflows:\n  mine:\n    stages: [review-git, backend]\n",
+            'blueflame.yaml:6: workflows.mine.stages[0]: judges, but nothing is made before it (got "review-git"); '
+            "put work, or a role with duty make, before it",
+        ),
+        (
+            "workflows:\n  mine:\n    stages: [work, check]\n    review_threshold: 1.5\n",
+            "blueflame.yaml:7: workflows.mine.review_threshold: is too large (got 1.5); write at most 1",
+        ),
+        (
+            "roles:\n  poet:\n    persona: Rhyme about $topic.\n",
+            'blueflame.yaml:6: roles.poet.persona: uses $topic, which has no value (got "Rhyme about $topic."); '
+            "use $role, $task, $session, $project, $base_branch, or write $$ for a dollar sign",
+        ),
+    ],
+)
+def test_a_workflow_or_role_that_cannot_run_is_refused_with_its_line(text: str, problem: str) -> None:
+    assert one_problem(MINIMAL + text) == problem
+
+
 def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
     found = problems(
         """schema_version: 2
@@ -97,7 +125,7 @@ gates: !foo bar
         ":8: roles.worker.budget_tokens: a limit in dollars and a limit in tokens are both set",
         ":8: roles.worker.runtime: unknown runtime",
         ":10: workflows.mine.pipeline: unknown key; did you mean stages?",
-        ":10: workflows.mine.stages[1]: is neither a stage nor a role, but nearly work",
+        ':10: workflows.mine.stages[1]: is neither a stage nor a role (got "wrok"); did you mean work?',
         ":11: planning.workflow: is not a workflow of this file",
         ":12: permissions.blocked_paths[0]: climbs out",
         ":12: permissions.blocked_paths[1]: has a [",

@@ -113,7 +113,8 @@ def test_any_mapping_can_be_written() -> None:
 
 
 def test_bodies_are_compact_json() -> None:
-    assert encode_event(WaveStarted(cycle=1, stage="work")) == ("WaveStarted", '{"cycle":1,"stage":"work"}')
+    wave = WaveStarted(cycle=1, stage="work", position=0)
+    assert encode_event(wave) == ("WaveStarted", '{"cycle":1,"stage":"work","position":0}')
     assert json.loads(encode_event(CycleEnded(cycle=3))[1]) == {"cycle": 3}
 
 

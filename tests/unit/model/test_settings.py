@@ -105,8 +105,34 @@ def test_one_key_of_a_built_in_role_leaves_its_others() -> None:
 
 
 def test_a_role_of_ones_own_has_a_workers_defaults() -> None:
-    found = settings(roles={"review-git": None}).roles["review-git"]
-    assert (found.model, found.budget_usd) == ("sonnet", 5)
+    found = settings(roles={"poet": None}).roles["poet"]
+    assert (found.duty, found.model, found.budget_usd, found.offered_tools) == ("make", "sonnet", 5, None)
+
+
+@pytest.mark.parametrize("duty", ["plan", "judge"])
+def test_a_role_that_only_reads_is_offered_tools_that_read(duty: str) -> None:
+    assert settings(roles={"poet": {"duty": duty}}).roles["poet"].offered_tools == ("Read", "Glob", "Grep", "Bash")
+    assert settings(roles={"poet": {"duty": duty, "tools": ["Read"]}}).roles["poet"].offered_tools == ("Read",)
+
+
+def test_the_duty_of_a_role_that_stages_rely_on_stays() -> None:
+    with pytest.raises(ValidationError, match="is not the duty of validator; write judge"):
+        settings(roles={"validator": {"duty": "make"}})
+    assert settings(roles={"qa": {"duty": "make"}}).roles["qa"].duty == "make"
+
+
+@pytest.mark.parametrize(
+    ("persona", "wrong"),
+    [
+        ("Look at $tusk.", "uses \\$tusk, which has no value; use \\$role"),
+        ("It costs 5$ each.", r"has a \$ without a name; write \$\$"),
+        (" ", "is empty"),
+        ("x" * 10_001, "too long"),
+    ],
+)
+def test_a_persona_that_cannot_be_filled_in_is_refused(persona: str, wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        settings(roles={"poet": {"persona": persona}})
 
 
 @pytest.mark.verification(51, 52)
@@ -286,8 +312,11 @@ def test_wrong_values_are_refused(section: str, key: str, value: object) -> None
     "stages",
     [
         [],
-        ["work", "work"],
+        ["plan", "plan", "work"],
         ["merge", "work"],
+        ["review-git", "backend"],
+        ["validate"],
+        ["poet"],
         ["check"],
         ["plan"],
         ["plan", "merge"],
@@ -302,6 +331,13 @@ def test_wrong_values_are_refused(section: str, key: str, value: object) -> None
 def test_workflows_that_make_no_sense_are_refused(stages: list[Any]) -> None:
     with pytest.raises(ValidationError):
         settings(workflows={"mine": {"stages": stages}})
+
+
+def test_a_role_that_judges_cannot_do_the_work_stage() -> None:
+    with pytest.raises(
+        ValidationError, match="has the duty judge, and the work stage commits; name a role with duty make"
+    ):
+        settings(workflows={"mine": {"stages": ["work", "check"], "role": "qa"}})
 
 
 def test_the_pipelines_of_the_seeds_can_be_written_down() -> None:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import UsageError
+from blueflame.model.limits import PASSED, REVIEWED
 from blueflame.model.settings import Settings
 from blueflame.model.spend import UNLIMITED, Budget, Unit
 from blueflame.session.from_settings import (
@@ -16,7 +18,6 @@ from blueflame.session.from_settings import (
     build_workflow,
     find_doubtful_settings,
     list_differences,
-    list_stages,
 )
 
 
@@ -88,8 +89,8 @@ def test_a_workflow_lends_its_role_to_the_work_and_its_retries_to_the_tasks() ->
     given_settings = settings(
         roles={"lead": {"model": "opus", "timeout": "1h"}}, workflows={"single": {"max_retries": 0}}
     )
-    assert build_session_limits(given_settings, "direct").get_model("worker") == "opus"
-    assert build_session_limits(given_settings, "direct").get_timeout("worker") == 3600
+    assert build_session_limits(given_settings, "direct").get_model("lead") == "opus"
+    assert build_session_limits(given_settings, "direct").get_timeout("lead") == 3600
     assert build_session_limits(given_settings).get_model("worker") == "sonnet"
     assert build_session_limits(given_settings, "single").max_retries == 0
 
@@ -128,9 +129,36 @@ def test_an_unknown_workflow_is_refused_with_a_suggestion() -> None:
         build_workflow(settings(), "wave")
 
 
-def test_a_workflow_of_roles_is_refused_in_this_version() -> None:
-    with pytest.raises(UsageError, match="'default' cannot run in this version: backend, review-git, qa"):
-        build_workflow(settings(workflows=PIPELINES), "default")
+def test_a_workflow_of_roles_has_a_stage_for_each_and_lands() -> None:
+    workflow = build_workflow(settings(workflows=PIPELINES), "default")
+    assert [(stage.role, stage.duty) for stage in workflow.steps] == [
+        ("backend", Duty.MAKE),
+        ("review-git", Duty.JUDGE),
+        ("qa", Duty.JUDGE),
+        ("merger", Duty.MERGE),
+    ]
+
+
+def test_what_the_last_making_stage_made_must_be_judged() -> None:
+    with pytest.raises(UsageError, match=r"'full_stack' cannot run: no stage judges what its last making stage made"):
+        build_workflow(settings(workflows=PIPELINES), "full_stack")
+
+
+def test_a_role_that_occurs_twice_has_two_names_in_ids() -> None:
+    twice = {"mine": {"stages": ["backend", "review-git", "frontend", "review-git"]}}
+    workflow = build_workflow(settings(workflows=twice), "mine")
+    assert [stage.key for stage in workflow.steps] == ["backend", "review-git", "frontend", "review-git-2", "merger"]
+
+
+def test_the_role_of_a_workflow_does_its_work_stage() -> None:
+    assert build_workflow(settings(), "direct").find_role(Duty.MAKE) == "lead"
+
+
+def test_others_build_on_a_task_of_several_making_stages_when_it_has_passed_all() -> None:
+    several = {"mine": {"stages": ["backend", "frontend", "qa"]}}
+    assert build_session_limits(settings(workflows=several), "mine").dependents == REVIEWED
+    assert build_session_limits(settings(), "flow").dependents == PASSED
+    assert build_session_limits(settings(), "waves").dependents == REVIEWED
 
 
 def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
@@ -139,7 +167,8 @@ def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
 
 
 def test_database_first_puts_a_database_stage_before_backend() -> None:
-    assert list_stages(settings(workflows=PIPELINES), "full_stack") == ("database", "backend", "frontend")
+    full = {"mine": {"stages": ["backend", "frontend", "qa"], "database_first": True}}
+    assert build_workflow(settings(workflows=full), "mine").stages == ("database", "backend", "frontend", "qa", "merge")
 
 
 def test_no_differences_between_the_same() -> None:
@@ -159,8 +188,8 @@ def test_differences_are_sorted_and_written_as_in_the_file() -> None:
 
 def test_a_new_role_is_a_difference() -> None:
     assert any(
-        line.startswith("roles.qa.model: (not set) ->")
-        for line in list_differences(settings(), settings(roles={"qa": {}}))
+        line.startswith("roles.tester.model: (not set) ->")
+        for line in list_differences(settings(), settings(roles={"tester": {}}))
     )
 
 
@@ -168,23 +197,16 @@ def test_doubts_name_the_place() -> None:
     found = settings(
         permissions={"allowed_paths": [], "bash_rules": {"blocked_patterns": ["curl|"]}},
         validation={"commit_format": {"pattern": r"^feat\(task-\d+\): .+"}},
-        workflows={"mine": {"stages": ["backend"]}},
     )
     assert [".".join(place) for place, _ in find_doubtful_settings(found)] == [
         "validation.validator_diagnostics.commands",
         "permissions.allowed_paths",
         "permissions.bash_rules.blocked_patterns",
         "validation.commit_format.pattern",
-        "workflows.mine.stages",
     ]
 
 
-@pytest.mark.parametrize(
-    ("stages", "lacking"),
-    [(["plan", "work"], "merge"), (["work", "merge"], "check"), (["plan", "work", "check"], "merge")],
-)
-def test_a_workflow_that_would_land_nothing_or_unchecked_work_is_refused(stages: list[str], lacking: str) -> None:
-    settings = Settings.model_validate({"project": {"name": "x"}, "workflows": {"odd": {"stages": stages}}})
-
-    with pytest.raises(UsageError, match=f"no stage .*{lacking}"):
-        build_workflow(settings, "odd")
+@pytest.mark.parametrize("stages", [["plan", "work"], ["work", "merge"], ["work", "check", "docs", "merge"]])
+def test_a_workflow_that_would_land_unchecked_work_is_refused(stages: list[str]) -> None:
+    with pytest.raises(UsageError, match="add check, validate or a role with duty judge after it"):
+        build_workflow(settings(workflows={"odd": {"stages": stages}}), "odd")

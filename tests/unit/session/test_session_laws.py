@@ -11,7 +11,7 @@ from functools import partial
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import WORKER, AttemptRecord, Duty, Ending
+from blueflame.model.attempt import AttemptRecord, Duty, Ending
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
@@ -44,7 +44,7 @@ from blueflame.session.requests.tasks import (
     find_retry_problem,
     retry_task,
 )
-from blueflame.session.stages import can_claim
+from blueflame.session.stages import can_claim, list_claimable
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import (
@@ -112,7 +112,7 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
         limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
         if next_events(session, CAPACITY) or not can_claim(session) or limited or session.parked:
             continue
-        assert not session.queue.pick(1) or session.count_running(Duty.MAKE) >= session.limits.workers
+        assert not list_claimable(session, 1) or session.count_running(Duty.MAKE) >= session.limits.workers
 
 
 def a_task_starts_only_when_its_dependencies_are_verified(world: Simulation) -> None:
@@ -162,7 +162,8 @@ def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
     outages = Counter(r.attempt.subject for r in world.session.attempts.values() if _was_let_down(r))
     for name, record in world.session.tasks.items():
         assert len(record.history) <= limits.max_history
-        assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles + outages[name]
+        for stage in world.session.workflow.task_stages:
+            assert world.session.attempts_on.get((name, stage.key), 0) <= per_cycle * cycles + outages[name]
 
 
 def no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: Simulation) -> None:

@@ -8,8 +8,9 @@ from blueflame.session.task_states import MOVES, find_next_state
 
 LEGAL = """
 pending    claim->claimed block->blocked drop->dropped
-claimed    complete->done fail->failed release->pending requeue->requeued
-done       validate->validated fail->failed requeue->requeued defer->deferred drop->dropped
+claimed    complete->done hand_over->partial fail->failed release->pending requeue->requeued
+partial    claim->claimed hand_over->partial fail->failed requeue->requeued block->blocked drop->dropped
+done       hand_over->done validate->validated fail->failed requeue->requeued defer->deferred drop->dropped
 validated  land->merged requeue->requeued defer->deferred drop->dropped
 merged
 failed     retry->pending renew->pending drop->dropped

@@ -12,7 +12,7 @@ from blueflame.agents.scripted.behaviours import BEHAVIOURS, MAX_TITLE, Step, bu
 from blueflame.agents.scripted.placeholders import fill_placeholders
 from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step
 from blueflame.documents.yaml import Document, KeyPath, read_document
-from blueflame.model.attempt import PLANNER
+from blueflame.model.attempt import PLANNER, USUAL_ROLES
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.model.ids import ROLE_NAME, is_task_id
 from blueflame.model.suggestions import suggest
@@ -63,8 +63,10 @@ def build_attempt_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
 
 
 def _choose_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
-    parts = (script.tasks.get(brief.subject, {}).get(brief.role, {}), script.defaults.get(brief.role, {}))
-    for part in parts:
+    """By its role, else by the built-in role of its duty: `worker` is also what a `backend` does."""
+    roles = dict.fromkeys((brief.role, USUAL_ROLES[brief.duty]))
+    sections = (script.tasks.get(brief.subject, {}), script.defaults)
+    for part in (section.get(role, {}) for section in sections for role in roles):
         for attempt in (str(brief.n), ANY_ATTEMPT):
             if attempt in part:
                 return part[attempt]

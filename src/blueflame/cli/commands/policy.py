@@ -114,11 +114,11 @@ def _load_policy(
 ) -> tuple[Policy, LocalWorld]:
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
-    from blueflame.model.attempt import COMMITTING, find_usual_duty
+    from blueflame.model.attempt import COMMITTING
     from blueflame.paths.locks import BadLock
     from blueflame.policy.access import prepare_policy
     from blueflame.policy.compile import compile_policy
-    from blueflame.session.from_settings import list_role_skills
+    from blueflame.session.from_settings import find_role_duty, list_role_skills
     from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
 
@@ -133,7 +133,7 @@ def _load_policy(
             role_settings=settings.roles.get(role),
             worktree=root,
             scope=[_relative_to_root(path, root) for path in scope] or None,
-            schema=find_usual_duty(role) not in COMMITTING,
+            schema=find_role_duty(settings, role) not in COMMITTING,
             scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
             skills=list_role_skills(settings, role),
@@ -148,10 +148,9 @@ def _load_policy(
 def _check_role(role: str, settings: Settings) -> str:
     from blueflame.model.suggestions import suggest
 
-    known = {*settings.roles, *(stage for workflow in settings.workflows.values() for stage in workflow.stages)}
-    if role in known:
+    if role in settings.roles:
         return role
-    hint = suggest(role, known) or f"the roles are {', '.join(settings.roles)}"
+    hint = suggest(role, settings.roles) or f"the roles are {', '.join(settings.roles)}"
     raise UsageError(f"--role: unknown role {role!r}; {hint}")
 
 

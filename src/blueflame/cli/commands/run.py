@@ -240,7 +240,7 @@ def _show_dry_run(project: Project, request: Request, workflow: str | None, opti
     limits = build_limits(project, flow.name, scripted=options.script is not None)
     if tasks is None:
         tasks = build_runtime_set(project, script=options.script).find_known_plan(request.text, flow)
-    is_plan = tasks is not None and (request.tasks is not None or flow.has_stage("plan"))
+    is_plan = tasks is not None and (request.tasks is not None or flow.is_planned)
     by_hand = request.tasks is not None
     view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan, is_planned=by_hand)
     if options.as_json:

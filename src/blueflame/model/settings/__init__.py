@@ -36,8 +36,9 @@ from blueflame.model.settings.roles import (
     add_built_in_roles,
     add_built_in_workflows,
     drop_default_usd_limit,
+    refuse_bad_stages,
     refuse_both_units,
-    refuse_misspelt_stages,
+    refuse_changed_duties,
     refuse_unknown_runtimes,
 )
 from blueflame.model.suggestions import suggest
@@ -298,7 +299,7 @@ class Settings(Section):
     roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(add_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
-    """The agents: planner, worker, validator, merger and lead are built in; others get a worker's defaults."""
+    """The agents: planner, worker, validator, merger and lead are built in; add your own by name, with their duty."""
     workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(add_built_in_workflows)] = Field(
         default_factory=dict, validate_default=True
     )
@@ -348,16 +349,17 @@ class Settings(Section):
         own = info.data.get("runtimes")
         if own is not None:
             refuse_unknown_runtimes(roles, (*RUNTIMES, *(name for name in own if name not in RUNTIMES)))
+        refuse_changed_duties(roles)
         return roles
 
     @field_validator("workflows")
     @classmethod
-    def _stages_are_spelt_right(
+    def _stages_can_run(
         cls, workflows: Mapping[str, WorkflowSettings], info: ValidationInfo
     ) -> Mapping[str, WorkflowSettings]:
         roles = info.data.get("roles")
         if roles is not None:
-            refuse_misspelt_stages(workflows, tuple(roles))
+            refuse_bad_stages(workflows, roles)
         return workflows
 
     @field_validator("planning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from string import Template
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
@@ -127,6 +128,26 @@ def _read_null_as_empty(value: object) -> object:
     return "" if value is None else value
 
 
+PERSONA_VALUES = ("role", "task", "session", "project", "base_branch")
+MAX_PERSONA_CHARS = 10_000
+
+
+def _check_persona(text: str) -> str:
+    if not text.strip() or "\0" in text or len(text) > MAX_PERSONA_CHARS:
+        raise InvalidValue(
+            "is empty, too long, or has a NUL character", f"write some text of at most {MAX_PERSONA_CHARS} characters"
+        )
+    known = ", ".join(f"${name}" for name in PERSONA_VALUES)
+    template = Template(text)
+    if not template.is_valid():
+        raise InvalidValue("has a $ without a name", f"write $$ for a dollar sign, or one of {known}")
+    unknown = [name for name in template.get_identifiers() if name not in PERSONA_VALUES]
+    if unknown:
+        named = ", ".join(f"${name}" for name in unknown)
+        raise InvalidValue(f"uses {named}, which has no value", f"use {known}, or write $$ for a dollar sign")
+    return text
+
+
 def _check_role_name(text: str) -> str:
     if not ROLE_NAME.fullmatch(text):
         raise InvalidValue("is not a name", "use small letters, digits and single dashes, such as review-git")
@@ -169,6 +190,7 @@ def _check_registry(value: str) -> str:
 Text = Annotated[str, AfterValidator(_check_one_line)]
 Command = Annotated[str, AfterValidator(_check_command)]
 HookCommand = Annotated[str, AfterValidator(_check_hook), BeforeValidator(_read_null_as_empty)]
+Persona = Annotated[str, AfterValidator(_check_persona)]
 RoleName = Annotated[str, AfterValidator(_check_role_name)]
 Label = Annotated[str, AfterValidator(_check_label)]
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]

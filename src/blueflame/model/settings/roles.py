@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.model.attempt import COMMITTING, MERGER, PLANNER, USUAL_ROLES, VALIDATOR, WORKER, Duty
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
     Command,
     Duration,
     InvalidValue,
     InvalidValues,
+    Persona,
     RoleName,
     Section,
     Text,
@@ -21,26 +22,30 @@ from blueflame.model.settings.fields import (
     build_tuple_field,
 )
 from blueflame.model.settings.notifications import URL_HINT, find_url_problem
-from blueflame.model.suggestions import find_closest, suggest
+from blueflame.model.suggestions import suggest
+from blueflame.model.workflow import STAGE_DUTIES
 
 LEAD = "lead"
-STAGES = ("plan", "work", "check", "validate", "merge")
-NEEDS_WORK = ("check", "validate", "merge")
+STAGES = tuple(STAGE_DUTIES)
 
 if TYPE_CHECKING:
     SelectableRuntime: TypeAlias = str
 else:  # a Literal made of the table's names: mypy takes only literal ones
     SelectableRuntime = Literal[*(name for name in RUNTIMES if name != "scripted")]
 
+MAKER = "work, or a role with duty make,"
 READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
 
 BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
-    PLANNER: {"model": "sonnet", "budget_usd": 2.00, "tools": list(READ_ONLY_TOOLS)},
-    WORKER: {"model": "sonnet", "budget_usd": 5.00},
-    VALIDATOR: {"model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
-    MERGER: {"model": "sonnet", "budget_usd": 2.00},
-    LEAD: {"model": "sonnet", "budget_usd": 5.00},
+    PLANNER: {"duty": "plan", "model": "sonnet", "budget_usd": 2.00, "tools": list(READ_ONLY_TOOLS)},
+    WORKER: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
+    VALIDATOR: {"duty": "judge", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
+    MERGER: {"duty": "merge", "model": "sonnet", "budget_usd": 2.00},
+    LEAD: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
+    **{name: {"duty": "make", "budget_usd": 5.00} for name in ("backend", "frontend", "database", "docs")},
+    **{name: {"duty": "judge", "budget_usd": 1.00} for name in ("review-git", "qa", "security")},
 }
+CORE_ROLES = (*USUAL_ROLES.values(), LEAD)
 
 BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
     "waves": {"stages": ["plan", "work", "validate", "merge"], "barrier": True},
@@ -80,6 +85,12 @@ class RuntimeSettings(Section):
 
 
 class RoleSettings(Section):
+    duty: Literal["plan", "make", "judge", "merge"] = "make"
+    """What the role is for: `plan` answers with a plan, `make` commits, `judge` answers with a verdict on a commit,
+    `merge` resolves a conflict."""
+    persona: Persona | None = None
+    """Who the agent is and what it looks at, in your words, added to its instructions. $role, $task, $session, $project
+    and $base_branch stand for their values; $$ is a dollar sign."""
     runtime: Text | None = None
     """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`;
     left out, scripted when there is a script, else claude."""
@@ -87,7 +98,7 @@ class RoleSettings(Section):
     """The model, in the runtime's own words."""
     timeout: Duration | None = None
     """Wall-clock limit of one attempt; left out, `limits.agent_timeout`, but 10 minutes at most
-    for a validator. An interactive planner has none."""
+    for a role that judges. An interactive planner has none."""
     budget_usd: float = Field(default=5.00, ge=0, le=1_000_000)
     """What one attempt may cost in dollars; 0 = unlimited. Setting only budget_tokens switches this off."""
     budget_tokens: int = Field(default=0, ge=0, le=10**12)
@@ -95,7 +106,14 @@ class RoleSettings(Section):
     skills: tuple[Text, ...] = build_tuple_field()
     """Skills for this role besides `superpowers.skills`."""
     tools: tuple[Text, ...] | None = Field(default=None, strict=False)
-    """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those."""
+    """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those, but for a role that plans or
+    judges Read, Glob, Grep and Bash."""
+
+    @property
+    def offered_tools(self) -> tuple[str, ...] | None:
+        """The tools that it names, or those of its duty; None for all that are allowed."""
+        only_reads = Duty(self.duty) not in COMMITTING
+        return READ_ONLY_TOOLS if self.tools is None and only_reads else self.tools
 
     @model_validator(mode="before")
     @classmethod
@@ -110,7 +128,8 @@ class RoleSettings(Section):
 
 class WorkflowSettings(Section):
     stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
-    """In order: plan, work, check, validate, merge. The name of a role (qa, ...) is read, but cannot run yet."""
+    """In order: plan, work, check, validate, merge, or the name of a role for what its duty says. A role may occur more
+    than once. Without merge at the end it is added: what has passed all stages lands."""
     barrier: bool = False
     """true: every task waits at the end of a stage for all others. false: a task moves on as soon as it may."""
     role: RoleName | None = None
@@ -122,25 +141,7 @@ class WorkflowSettings(Section):
     retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)
     """No effect yet: milliseconds before the first retry, doubled for each further one; left out, as in `default`."""
     database_first: bool | None = None
-    """No effect yet: true puts a `database` stage before `backend`; left out, as in workflow `default`."""
-
-    @field_validator("stages")
-    @classmethod
-    def _in_a_sensible_order(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
-        twice = [stage for n, stage in enumerate(stages) if stage in STAGES and stage in stages[:n]]
-        if twice:
-            raise InvalidValue(
-                f"has {twice[0]} twice", "name each of plan, work, check, validate and merge at most once"
-            )
-        if "plan" in stages[1:]:
-            raise InvalidValue("does not begin with plan", "put plan first: the other stages work on its tasks")
-        if "merge" in stages[:-1]:
-            raise InvalidValue("has stages after merge", "put merge last: it lands what the other stages made")
-        if stages[0] in NEEDS_WORK:
-            raise InvalidValue(f"begins with {stages[0]}, when there is no result yet", "put work or a role before it")
-        if stages[0] == "plan" and (len(stages) == 1 or stages[1] in NEEDS_WORK):
-            raise InvalidValue("has no stage that works on the plan", "put work or a role after plan")
-        return stages
+    """true puts a `database` stage before the first `backend`; left out, as in workflow `default`."""
 
 
 def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
@@ -203,23 +204,67 @@ def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str,
         raise InvalidValues(wrongs)
 
 
-def refuse_misspelt_stages(workflows: Mapping[str, WorkflowSettings], roles: tuple[str, ...]) -> None:
-    """Any name may be a role; one that is nearly a stage or an existing role is a typo."""
+def refuse_changed_duties(roles: Mapping[str, RoleSettings]) -> None:
+    """What is decided about plan, work, validate and merge relies on the duties of the built-in roles."""
     wrongs = tuple(
-        InvalidValue(f"is neither a stage nor a role, but nearly {near}", f"did you mean {near}?", at=place, got=name)
-        for place, name in _list_named_roles(workflows)
-        if name not in roles and (near := find_closest(name, (*roles, *STAGES), cutoff=0.75))
+        InvalidValue(f"is not the duty of {name}", f"write {usual}, or give another role that duty", at=place, got=duty)
+        for name, usual, place in ((name, BUILT_IN_ROLES[name]["duty"], (name, "duty")) for name in CORE_ROLES)
+        if name in roles and (duty := roles[name].duty) != usual
     )
     if wrongs:
         raise InvalidValues(wrongs)
 
 
-def _list_named_roles(workflows: Mapping[str, WorkflowSettings]) -> tuple[tuple[tuple[str | int, ...], str], ...]:
-    stages = [
-        ((name, "stages", n), stage)
-        for name, workflow in workflows.items()
-        for n, stage in enumerate(workflow.stages)
-        if stage not in STAGES
-    ]
-    workers = [((name, "role"), workflow.role) for name, workflow in workflows.items() if workflow.role]
-    return (*stages, *workers)
+def refuse_bad_stages(workflows: Mapping[str, WorkflowSettings], roles: Mapping[str, RoleSettings]) -> None:
+    wrongs = tuple(wrong for name, workflow in workflows.items() for wrong in _list_wrong_stages(name, workflow, roles))
+    if wrongs:
+        raise InvalidValues(wrongs)
+
+
+def _list_wrong_stages(
+    name: str, workflow: WorkflowSettings, roles: Mapping[str, RoleSettings]
+) -> Iterator[InvalidValue]:
+    duties = {**{role: Duty(each.duty) for role, each in roles.items()}, **STAGE_DUTIES}
+    unknown = [(place, each) for place, each in _list_named_roles(name, workflow) if each not in duties]
+    for place, each in unknown:
+        hint = suggest(each, (*roles, *STAGES)) or f"Add it under roles, with its duty: {', '.join(Duty)}"
+        yield InvalidValue("is neither a stage nor a role", hint, at=place, got=each)
+    if workflow.role in duties and duties[workflow.role] is not Duty.MAKE:
+        wrong = f"has the duty {duties[workflow.role]}, and the work stage commits"
+        yield InvalidValue(wrong, "name a role with duty make", at=(name, "role"), got=workflow.role)
+    if not unknown:
+        yield from _check_order(name, workflow.stages, [duties[stage] for stage in workflow.stages])
+
+
+def _check_order(name: str, stages: Sequence[str], duties: Sequence[Duty]) -> Iterator[InvalidValue]:
+    """A plan comes first and a merge last; what is judged must have been made before."""
+    begun = False
+    for n, (stage, duty) in enumerate(zip(stages, duties, strict=True)):
+        place = (name, "stages", n)
+        if duty is Duty.PLAN and n:
+            yield InvalidValue(
+                "plans, but is not the first stage", "put it first: the others work on its tasks", at=place
+            )
+        if duty is Duty.MERGE and n < len(stages) - 1:
+            yield InvalidValue("merges, but is not the last stage", "put it last: it lands what others made", at=place)
+        if duty is Duty.JUDGE and not begun:
+            yield InvalidValue(
+                "judges, but nothing is made before it",
+                "put work, or a role with duty make, before it",
+                at=place,
+                got=stage,
+            )
+        begun = begun or duty is Duty.MAKE
+    if not begun and Duty.JUDGE not in duties:
+        yield InvalidValue(
+            "has no stage that makes anything",
+            "add work, or a role with duty make",
+            at=(name, "stages"),
+            got=list(stages),
+        )
+
+
+def _list_named_roles(name: str, workflow: WorkflowSettings) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    yield from (((name, "stages", n), stage) for n, stage in enumerate(workflow.stages))
+    if workflow.role:
+        yield (name, "role"), workflow.role

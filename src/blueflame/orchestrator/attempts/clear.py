@@ -17,7 +17,7 @@ from blueflame.session.state import Session
 
 
 def get_base_ref(attempt: Attempt) -> str:
-    return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
+    return build_base_ref(attempt.session, attempt.subject, attempt.n, attempt.label)
 
 
 def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:

@@ -126,7 +126,7 @@ def _reword_commits(
 
 
 def _get_result_ref(attempt: Attempt) -> str:
-    return build_attempt_ref(attempt.session, attempt.subject, attempt.n)
+    return build_attempt_ref(attempt.session, attempt.subject, attempt.n, attempt.key)
 
 
 def judge_output(

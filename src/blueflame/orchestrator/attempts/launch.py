@@ -21,7 +21,7 @@ from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, 
 from blueflame.orchestrator.attempts.worker import build_worker_prompt, find_start
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
-from blueflame.orchestrator.prompts import build_system_prompt
+from blueflame.orchestrator.prompts import build_system_prompt, render_persona
 from blueflame.policy.compile import list_tools
 from blueflame.sandbox.environment import list_online_variables
 from blueflame.session.from_settings import list_role_skills
@@ -127,7 +127,13 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
     else:
         prompt = PROMPT_BUILDERS[attempt.duty](context, session, attempt, base)
     system = build_system_prompt(
-        attempt.role, attempt.agent_id, interactive=talks, timeout=attempt.timeout, budget=attempt.budget
+        attempt.role,
+        attempt.agent_id,
+        duty=attempt.duty,
+        interactive=talks,
+        timeout=attempt.timeout,
+        budget=attempt.budget,
+        persona=_fill_persona(context, session, attempt),
     )
     return AgentBrief(
         attempt=attempt.id,
@@ -156,11 +162,25 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
     )
 
 
+def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:
+    role = context.settings.roles.get(attempt.role)
+    if role is None or role.persona is None:
+        return ""
+    values = {
+        "role": attempt.role,
+        "task": attempt.subject,
+        "session": session.id,
+        "project": session.project,
+        "base_branch": session.base_branch,
+    }
+    return render_persona(role.persona, values)
+
+
 def _find_conversation(
     context: SessionContext, session: Session, attempt: Attempt, base: str
 ) -> tuple[Mapping[str, Any], ...]:
     """The conversation of the attempt before, when its work is continued and the same runtime can continue both."""
-    before = session.attempts.get(build_attempt_id(session.id, attempt.subject, attempt.role, attempt.n - 1))
+    before = session.attempts.get(build_attempt_id(session.id, attempt.subject, attempt.label, attempt.n - 1))
     runtime = context.runtimes[attempt.runtime]
     if before is None or before.attempt.runtime != attempt.runtime or not isinstance(runtime, ResumingRuntime):
         return ()

@@ -189,7 +189,7 @@ def _prepare_checkout(
     if base is None:
         base = _find_base(context, session, attempt)
         set_ref(context.repo, get_base_ref(attempt), base)
-    branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
+    branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.label}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
     if attempt.duty is not Duty.PLAN:
@@ -206,6 +206,9 @@ def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> s
         return result.sha
     if attempt.duty is Duty.MERGE:
         return prepare_merge(context.repo, session, attempt.subject)
+    started = session.tasks[attempt.subject].start if attempt.duty is Duty.MAKE else None
+    if started is not None:
+        return started.sha
     found = combine_foundations(context.repo, session, attempt)
     if isinstance(found, MergeConflict):
         names = ", ".join(foundation.task for foundation in attempt.built_on)

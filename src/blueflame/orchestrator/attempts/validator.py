@@ -79,7 +79,7 @@ async def read_validator(
         verdict = parse_verdict(ended.output, by=attempt.agent_id)
     except VerdictError as error:
         return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
-    return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
+    return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict, attempt=attempt.id, stage=attempt.key)]
 
 
 def _find_reviewer_changes(context: SessionContext, finished: FinishedAttempt) -> tuple[Violation, ...]:

@@ -15,7 +15,7 @@ from blueflame.git.rebase import CannotRebase, rebase_onto
 from blueflame.git.repository import Repository
 from blueflame.git.results import keep_failed_result, read_diff
 from blueflame.git.untrusted.unfinished import commit_unfinished
-from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
@@ -67,7 +67,8 @@ def build_worker_prompt(
 ) -> str:
     record, settings = session.tasks[attempt.subject], context.settings
     start = find_start(context.repo, attempt, base)
-    rules = settings.validation
+    rules, begun = settings.validation, record.start
+    stages = tuple(stage.role for stage in session.workflow.task_stages if stage.duty is Duty.MAKE)
     brief = WorkerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -91,6 +92,9 @@ def build_worker_prompt(
         instructions=gather_instructions(context, session, parse_task_locks(record.task)),
         earlier_diff=read_diff(context.repo, base, start.tree, MAX_EARLIER_DIFF_BYTES) if start.tree != base else "",
         unfinished=start.tree != start.head,
+        role=attempt.role,
+        stages=stages if len(stages) > 1 else (),
+        made_before=read_diff(context.repo, begun.base, begun.sha, MAX_EARLIER_DIFF_BYTES) if begun else "",
         ports=ports,
         minutes=round(attempt.timeout / 60) or None,
     )
@@ -107,7 +111,8 @@ async def read_worker(
     if not must_start_over(ended):
         ended = replace(ended, unfinished=await asyncio.to_thread(_keep_unfinished, context, finished, ended.tip))
     if kept := ended.unfinished or ended.tip:
-        await asyncio.to_thread(keep_failed_result, context.repo, attempt.session, attempt.subject, attempt.n, kept)
+        place = (attempt.session, attempt.subject, attempt.n)
+        await asyncio.to_thread(keep_failed_result, context.repo, *place, kept, key=attempt.key)
     return ended, []
 
 

@@ -27,11 +27,10 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.spend import NO_SPEND
-from blueflame.model.task import TaskState
-from blueflame.session.apply.indexes import hold_task, update_review_queues
+from blueflame.session.apply.indexes import hold_task, update_stage_queues
 from blueflame.session.budget import compute_reservation
 from blueflame.session.retries import is_blameless
-from blueflame.session.state import Session
+from blueflame.session.state import Session, is_judged
 
 MODEL_UNKNOWN_AFTER = BLAMELESS | {Ending.SETUP}
 """After any other ending the model was available, so the count of outages in a row starts again."""
@@ -42,7 +41,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=at)
     session.live[attempt.id] = attempt
     session.live_by_duty[attempt.duty] = session.count_running(attempt.duty) + 1
-    session.attempts_on[attempt.subject, attempt.role] = attempt.n
+    session.attempts_on[attempt.subject, attempt.label] = attempt.n
     session.reserved = session.reserved + compute_reservation(attempt)
     if attempt.duty is Duty.MAKE:
         record = session.tasks[attempt.subject]
@@ -120,7 +119,7 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
         failed = not (passed or is_blameless(attempt, event.ended))
         session.tasks[attempt.subject] = replace(task, validator_failures=task.validator_failures + failed)
         # the verdict is the next event; if a crash loses it, the task is reviewed again
-        update_review_queues(session, session.tasks[attempt.subject])
+        update_stage_queues(session, session.tasks[attempt.subject])
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.duty] = session.count_lost(attempt) + 1
     else:
@@ -168,9 +167,15 @@ def _apply_environment_recovered(session: Session, event: EnvironmentRecovered, 
 
 def _apply_checked(session: Session, event: Checked, _at: float) -> None:
     record = session.tasks[event.task]
-    if record.state is TaskState.DONE and record.result is not None and record.result.sha == event.sha:
-        session.checks[event.task] = event.checks
-        update_review_queues(session, record)
+    if record.result is None or record.result.sha != event.sha or not is_judged(session, record):
+        return
+    session.checks[event.task] = event.checks
+    after = session.workflow.find_next(record.stage)
+    only_checks = not session.find_stage(event.task).role
+    if only_checks and after and after.duty is Duty.JUDGE and all(check.is_acceptable for check in event.checks):
+        record = replace(record, stage=session.workflow.find_next_position(record.stage))
+    session.tasks[event.task] = record
+    update_stage_queues(session, record)
 
 
 def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
@@ -179,7 +184,7 @@ def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> N
         return
     record = replace(record, verdict=event.verdict.status.value, verdict_notes=event.verdict.notes)
     session.tasks[event.task] = record
-    update_review_queues(session, record)
+    update_stage_queues(session, record)
 
 
 ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {

@@ -9,7 +9,7 @@ from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
 from blueflame.session.changesets.groups import order_groups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
-from blueflame.session.state import HookDue, Session
+from blueflame.session.state import HookDue, Session, is_judged
 
 
 def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
@@ -40,7 +40,7 @@ def put_task(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
-    update_review_queues(session, record)
+    update_stage_queues(session, record)
     _update_unmerged(session, record, old.state if old else None)
     if state not in VERIFIED_NOT_LANDED:
         free_tasks(session, [name])
@@ -76,13 +76,16 @@ def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | N
         session.unmerged.remove(record.task.id)
 
 
-def update_review_queues(session: Session, record: TaskRecord) -> None:
+def update_stage_queues(session: Session, record: TaskRecord) -> None:
     name = record.task.id
-    session.to_check.pop(name, None)
-    session.to_review.pop(name, None)
-    if record.state is TaskState.DONE and record.verdict is None and not _is_under_review(session, record):
+    for queue in (session.to_check, session.to_review, session.to_continue):
+        queue.pop(name, None)
+    if record.state is TaskState.PARTIAL and not is_judged(session, record):
+        session.to_continue[name] = session.task_ranks[name]
+    if is_judged(session, record) and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
-            session.to_review[name] = session.task_ranks[name]
+            if session.workflow.task_stages[record.stage].role:
+                session.to_review[name] = session.task_ranks[name]
         else:
             # without a barrier in order of completion: a later task must not overtake one whose checks are running
             session.to_check[name] = session.task_ranks[name] if session.workflow.barrier else (session.seq, name)

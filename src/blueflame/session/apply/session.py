@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from blueflame.model.attempt import Duty
 from blueflame.model.event import (
     BudgetRaised,
     BudgetWarned,
@@ -36,7 +37,7 @@ from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, move_base, schedule_hook
-from blueflame.session.state import VERDICT_STAGES, Phase, Session, build_validation_key, list_stages_ahead
+from blueflame.session.state import Phase, Session, build_validation_key, list_stages_ahead
 
 
 def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
@@ -66,7 +67,7 @@ def _apply_replan_requested(session: Session, event: ReplanRequested, _at: float
     session.phase, session.plan = Phase.PLANNING, None
     session.plan_failures = ()
     session.replan_notes = (*session.replan_notes, event.notes)
-    session.cycle_open, session.wave = False, ""
+    session.cycle_open, session.wave, session.position = False, "", -1
 
 
 def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> None:
@@ -97,17 +98,21 @@ def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> N
         return  # outdated: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
     move_base(session, event.base_sha)
-    session.wave, session.proceeding = "", False
+    session.wave, session.position, session.proceeding = "", -1, False
     session.proceeded, session.work_waves = False, 0
 
 
 def _apply_wave_started(session: Session, event: WaveStarted, _at: float) -> None:
-    if not session.cycle_open or event.cycle != session.cycle or event.stage not in list_stages_ahead(session):
+    stages = session.workflow.task_stages
+    position = event.position
+    if position is None:
+        position = [stage.name for stage in stages].index(event.stage)
+    if not session.cycle_open or event.cycle != session.cycle or position not in list_stages_ahead(session):
         return
-    session.wave, session.proceeding = event.stage, False
-    session.work_waves += event.stage == "work"
+    session.wave, session.position, session.proceeding = event.stage, position, False
+    session.work_waves += stages[position].duty is Duty.MAKE
     key = build_validation_key(session)
-    if event.stage in VERDICT_STAGES and key not in session.hooks_ran:
+    if stages[position].duty is Duty.JUDGE and key not in session.hooks_ran:
         schedule_hook(session, "pre_validation", key)
 
 
@@ -116,7 +121,7 @@ def _apply_proceed_requested(session: Session, _event: ProceedRequested, _at: fl
 
 
 def _apply_cycle_ended(session: Session, _event: CycleEnded, _at: float) -> None:
-    session.cycle_open, session.wave, session.proceeding = False, "", False
+    session.cycle_open, session.wave, session.position, session.proceeding = False, "", -1, False
 
 
 def _apply_config_drifted(session: Session, event: ConfigDrifted, _at: float) -> None:

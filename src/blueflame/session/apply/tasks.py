@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from blueflame.model.attempt import Duty
 from blueflame.model.event import EditDismissed, TaskEdited, TaskMoved, TasksImported
-from blueflame.model.task import Cause, TaskRecord
+from blueflame.model.task import Cause, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
+from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.retries import limit_history
 from blueflame.session.state import Session
 from blueflame.session.task_states import find_next_state
@@ -21,18 +23,43 @@ def _apply_task_moved(session: Session, event: TaskMoved, _at: float) -> None:
         record = replace(record, history=limit_history((*record.history, event.history), session.limits.max_history))
     if event.cause in CHANGES_BY_CAUSE:
         record = CHANGES_BY_CAUSE[event.cause](session, record, event)
-    if event.cause in CLEARS_CHECKS:
+    if event.cause in CLEARS_CHECKS or event.result is not None:
         session.checks.pop(event.task, None)
+    if record.state is TaskState.PENDING and record.start is not None:
+        record = _continue_or_restart(session, record)
     put_task(session, record)
+
+
+def _continue_or_restart(session: Session, record: TaskRecord) -> TaskRecord:
+    """Keep what earlier stages made, unless it was built on work that is being redone."""
+    assert record.start is not None, "only a task that was made in part can be continued"
+    if are_foundations_valid(session, record.start.built_on):
+        return replace(record, state=TaskState.PARTIAL)
+    return replace(record, stage=0, start=None)
 
 
 def _complete_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     assert event.result is not None, "a task is completed by a result"
     for foundation in event.result.built_on:
         session.built_upon.setdefault(foundation.task, {})[event.task] = None
-    if not session.workflow.barrier:
+    return _hand_over_task(session, record, event)
+
+
+def _hand_over_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
+    """Put the task into its next stage; if that makes, it starts from what was made so far."""
+    record = replace(
+        record,
+        stage=session.workflow.find_next_position(record.stage),
+        result=event.result or record.result,
+        validator_failures=0,
+        verdict=None,
+        verdict_notes="",
+    )
+    if session.workflow.task_stages[record.stage].duty is Duty.MAKE:
+        return replace(record, start=record.result, result=None, agent_id=None, worktree=None)
+    if event.result is not None and not session.workflow.barrier:
         schedule_hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
-    return replace(record, result=event.result, validator_failures=0, verdict=None, verdict_notes="")
+    return record
 
 
 def _fail_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
@@ -43,7 +70,17 @@ def _fail_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRe
 def _requeue_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     for foundation in record.result.built_on if record.result else ():
         session.built_upon.get(foundation.task, {}).pop(record.task.id, None)
-    return replace(record, result=None, verdict=None, agent_id=None, worktree=None, scratch=event.scratch)
+    stage = event.stage or 0
+    return replace(
+        record,
+        result=None,
+        verdict=None,
+        agent_id=None,
+        worktree=None,
+        scratch=event.scratch,
+        stage=stage,
+        start=record.start if stage else None,
+    )
 
 
 def _build_failure_key(record: TaskRecord) -> str:
@@ -65,6 +102,7 @@ def _renew_task(_session: Session, record: TaskRecord, event: TaskMoved) -> Task
 
 CHANGES_BY_CAUSE: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRecord]] = {
     Cause.COMPLETE: _complete_task,
+    Cause.HAND_OVER: _hand_over_task,
     Cause.FAIL: _fail_task,
     Cause.RETRY: _retry_task,
     Cause.RELEASE: _release_task,

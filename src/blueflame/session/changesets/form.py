@@ -12,7 +12,7 @@ from blueflame.session.changesets.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 
-MAY_MOVE = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
+MAY_MOVE = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.PARTIAL, TaskState.DONE})
 POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 

@@ -57,7 +57,7 @@ def list_unresolved(session: Session) -> Iterator[str]:
 
 def handle_conflict(session: Session, changeset: str, conflict: Conflict) -> Event:
     """Ask for a merger agent, if the configuration has one and it was not tried too often; else send the task back."""
-    tries = session.attempts_on.get((changeset, MERGER), 0)
+    tries = session.attempts_on.get((changeset, session.workflow.find_role(Duty.MERGE)), 0)
     most = max(MIN_MERGER_TRIES, len(session.changesets[changeset].changeset.tasks))
     if session.limits.on_conflict == MERGER and tries < most:
         return ChangesetConflicted(changeset=changeset, conflict=conflict)

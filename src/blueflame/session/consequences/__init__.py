@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blueflame.model.attempt import PLAN_SUBJECT, PLANNER, UNAVAILABLE, Ending
+from blueflame.model.attempt import PLAN_SUBJECT, UNAVAILABLE, Duty, Ending
 from blueflame.model.changeset import ChangesetState
-from blueflame.model.event import ChangesetEvicted, ChangesetTrimmed, ConflictResolved, Event, PlanFailed, TaskMoved
+from blueflame.model.event import (
+    ChangesetEvicted,
+    ChangesetTrimmed,
+    ConflictResolved,
+    Event,
+    PlanFailed,
+    TaskMoved,
+)
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import is_stopped_by_shared_budget
@@ -58,7 +65,8 @@ def _is_about_old_changeset(session: Session, event: Event) -> bool:
 
 def _is_planner_blameless(session: Session, round_: int) -> bool:
     """Whether the planner of this round ended for no fault of its own: then it is started again."""
-    record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
+    planner = session.workflow.find_role(Duty.PLAN)
+    record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, planner, round_))
     if record is None or record.ended is None:
         return False
     unstarted = record.ended.ending is Ending.ENVIRONMENT

@@ -34,7 +34,7 @@ from blueflame.session.gates.questions import open_overlap_gate, open_stall_gate
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage
 from blueflame.session.retries import KILL, build_history_entry, is_blameless, truncate_text
-from blueflame.session.state import Session
+from blueflame.session.state import Session, is_judged
 
 
 def _handle_attempt_started(session: Session, event: AttemptStarted, _now: float) -> Iterator[Event]:
@@ -100,7 +100,7 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
         return
     elif attempt.duty is Duty.JUDGE:
         record = session.tasks[attempt.subject]
-        if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
+        if is_judged(session, record) and record.validator_failures >= session.limits.validator_retries:
             yield open_validator_gate(session, record, describe_ending(event.ended))
 
 
@@ -127,7 +127,8 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
             yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
             yield from _block_if_dependency_failed(session, attempt.subject)
         else:
-            yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
+            stage = record.stage
+            yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry, stage=stage)
     elif is_blameless(attempt, ended):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
         yield from _block_if_dependency_failed(session, attempt.subject)
@@ -138,11 +139,16 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
 def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
     assert ended.tip is not None, f"{attempt.id} passed without a commit"
     assert ended.base is not None, f"{attempt.id} passed without a base"
-    result = Result(
-        sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject
-    )
+    record = session.tasks[attempt.subject]
+    base = record.start.base if record.start is not None else ended.base  # of all that its stages made
+    result = Result(sha=ended.tip, base=base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject)
+    after = session.workflow.find_next(record.stage)
+    if after is not None and not session.workflow.is_made(record.stage):
+        reason = f"{after.name} is next"
+        yield TaskMoved(task=attempt.subject, cause=Cause.HAND_OVER, reason=reason, result=result)
+        return
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
-    if not (session.workflow.has_stage("check") or session.workflow.has_stage("validate")):
+    if after is None or after.duty is not Duty.JUDGE:
         verdict = Verdict(status=VerdictStatus.PASS, notes="the workflow has no stage that judges it", by="workflow")
         yield VerdictGiven(task=attempt.subject, sha=ended.tip, verdict=verdict)
         yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
@@ -158,7 +164,7 @@ def _fail_task(
     if exhausted:
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
     entry = _build_failure_entry(session, attempt, ended, reason, now)
-    yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
+    yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry, stage=record.stage)
     if record.retries < session.limits.max_retries and not exhausted:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
         yield from _block_if_dependency_failed(session, attempt.subject)

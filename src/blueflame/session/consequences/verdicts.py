@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from blueflame.model.attempt import Duty
 from blueflame.model.event import Checked, Event, HookRan, TaskMoved, VerdictGiven
-from blueflame.model.task import Cause, TaskState
+from blueflame.model.task import Cause
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.cascade import drop_task
 from blueflame.session.gates.questions import open_validation_gate
 from blueflame.session.retries import MAX_NOTE_CHARS, send_task_back, truncate_text
-from blueflame.session.state import Session
+from blueflame.session.state import Session, is_about_result, is_judged, list_judged
 from blueflame.session.user_hooks import Hook, has_vetoed
 
 
 def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
     record = session.tasks[event.task]
-    if record.result is None or record.result.sha != event.sha or record.state is not TaskState.DONE:
+    if record.result is None or record.result.sha != event.sha or not is_judged(session, record):
         return
+    stage, after = session.find_stage(event.task), session.workflow.find_next(record.stage)
     red = [check for check in event.checks if not check.is_acceptable]
     if red:
-        yield VerdictGiven(task=event.task, sha=event.sha, verdict=build_failed_verdict(red))
-    elif not session.workflow.has_stage("validate"):
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=build_failed_verdict(red), stage=stage.key)
+    elif not stage.role and (after is None or after.duty is not Duty.JUDGE):
         verdict = Verdict(status=VerdictStatus.PASS, notes=_describe_passed(event.checks), by="checks")
-        yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict)
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict, stage=stage.key)
 
 
 def _describe_passed(checks: Sequence[Check]) -> str:
@@ -55,10 +57,14 @@ def build_failed_verdict(red: list[Check]) -> Verdict:
 
 def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
     record = session.tasks[event.task]
-    if record.state is not TaskState.DONE or record.result is None or record.result.sha != event.sha:
+    if not is_about_result(session, event):
         return
     if event.verdict.passed:
-        yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
+        after = session.workflow.find_next(record.stage)
+        if after is None or after.duty is Duty.MERGE:
+            yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
+        else:
+            yield TaskMoved(task=event.task, cause=Cause.HAND_OVER, reason=f"{after.name} is next")
     elif session.limits.on_validation_failed == "requeue":
         yield from send_task_back(session, record, event.verdict.notes, now)
     elif session.limits.on_validation_failed == "drop":
@@ -78,10 +84,11 @@ def _handle_hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[
         issues=("vetoed by the pre_validation hook",),
         by="pre_validation hook",
     )
-    for name in [due.subject] if due.subject else session.list_in_state(TaskState.DONE):
+    for name in [due.subject] if due.subject else list_judged(session):
         record = session.tasks[name]
         if record.result is not None and record.verdict is None:
-            yield VerdictGiven(task=name, sha=record.result.sha, verdict=verdict)
+            stage = session.find_stage(name).key
+            yield VerdictGiven(task=name, sha=record.result.sha, verdict=verdict, stage=stage)
 
 
 VERDICT_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {

@@ -106,7 +106,7 @@ def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> I
     result = session.tasks[gate.subject].result
     assert result is not None, f"{gate.subject} is to be accepted without a result"
     verdict = Verdict(status=VerdictStatus.PASS, notes=answer.note or "reviewed by a person", by=answer.by)
-    yield VerdictGiven(task=gate.subject, sha=result.sha, verdict=verdict)
+    yield VerdictGiven(task=gate.subject, sha=result.sha, verdict=verdict, stage=session.find_stage(gate.subject).key)
 
 
 def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -118,7 +118,8 @@ def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
     name, reason = gate.subject, "validator_failed_exhausted"
     notes = f"{reason}: {answer.note}" if answer.note else reason
     entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, now, notes=notes)
-    yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
+    stage = session.workflow.find_making_stage(session.tasks[name].stage)
+    yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry, stage=stage)
     yield from defer_tasks_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")
 

@@ -160,7 +160,7 @@ def open_session_gate(session: Session, cycle: int) -> GateOpened:
     left = len(session.unfinished)
     title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Continue?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": format_session_budget(session)}
-    without = set() if session.workflow.has_stage("plan") else {"replan"}
+    without = set() if session.workflow.is_planned else {"replan"}
     return _open_gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
 
 

@@ -16,6 +16,7 @@ from blueflame.session.state import Phase, Session
 WHY_NOT_RETRIED: Mapping[TaskState, str] = {
     TaskState.PENDING: "has not been started yet",
     TaskState.CLAIMED: "is being worked on: end its agent with 'blueflame kill', and it starts again",
+    TaskState.PARTIAL: "is made in part, and goes on by itself",
     TaskState.DONE: "has a result that is being checked: answer its gate to send it back",
     TaskState.VALIDATED: "has a result that waits for its changeset: reject that to send it back",
     TaskState.DEFERRED: "has a result that is shown again in the next cycle",

@@ -22,7 +22,14 @@ MAX_PASSED_OVER = 16
 """Claims of lower rank that may overtake a ready task: four rounds of four workers. Much fewer make plans slower."""
 
 
-WAITED_FOR = {TaskState.PENDING: "{}", TaskState.CLAIMED: "{}", TaskState.DONE: "the review of {}"}
+HOLDING = frozenset({TaskState.CLAIMED, TaskState.PARTIAL})
+"""Between two stages a task keeps its locks: others would not build on what it has made so far."""
+WAITED_FOR = {
+    TaskState.PENDING: "{}",
+    TaskState.CLAIMED: "{}",
+    TaskState.PARTIAL: "{}",
+    TaskState.DONE: "the review of {}",
+}
 DEPENDENCY_STATES = {PASSED: VERIFIED, REVIEWED: VERIFIED - {TaskState.DONE}}
 """By `schedule.dependents`: the states of a dependency whose dependents may start."""
 
@@ -56,7 +63,7 @@ class ReadyQueue:
         }
         ready = (entry for entry in self._entries.values() if not entry.unverified)
         self._ready = sorted(ready, key=_get_rank)
-        self._claimed: dict[str, _QueuedTask] = {}
+        self._holding: dict[str, _QueuedTask] = {}
         self._held: dict[str, str] = {}  # task -> why it cannot start now
         self._picked: list[str] = []  # the beginning of the answer, until the next change
         self._scan = self._scan_ready()
@@ -68,9 +75,10 @@ class ReadyQueue:
         if before is state:
             return
         self._update(entry, state, entry.unverified)
-        self._claimed.pop(task_id, None)
-        if state is TaskState.CLAIMED:
-            self._claimed[task_id] = entry
+        self._holding.pop(task_id, None)
+        if state in HOLDING:
+            self._holding[task_id] = entry
+        if state is TaskState.CLAIMED and before is not TaskState.PARTIAL:
             for waiting in self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]:
                 waiting.passed_over += 1
         if change := (before in self._enough) - (state in self._enough):
@@ -106,8 +114,13 @@ class ReadyQueue:
             self._picked.append(name)
         return tuple(self._picked[: max(slots, 0)])
 
+    def can_continue(self, task_id: str) -> bool:
+        """Whether no running task has a lock of this one, which has begun: others may have begun while it was out."""
+        running = (entry for entry in self._holding.values() if entry.state is TaskState.CLAIMED)
+        return HeldLocks(path for entry in running for path in entry.locks).are_free(self._entries[task_id].locks)
+
     def _scan_ready(self) -> Iterator[str]:
-        held = HeldLocks(path for entry in self._claimed.values() for path in entry.locks)
+        held = HeldLocks(path for entry in self._holding.values() for path in entry.locks)
         for entry in self._ready:
             if entry.task.id in self._held:
                 continue
@@ -128,9 +141,9 @@ class ReadyQueue:
             return f"waits: {self._held[task_id]}"
         before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
         reserved = [each for each in before if each.passed_over >= self._patience and each.task.id not in self._held]
-        for other in (*sorted(self._claimed.values(), key=lambda each: each.task.id), *reserved):
+        for other in (*sorted(self._holding.values(), key=lambda each: each.task.id), *reserved):
             if (lock := _find_contested_lock(entry.task, other.task)) is not None:
-                how = "held by" if other.state is TaskState.CLAIMED else "reserved for"
+                how = "held by" if other.state in HOLDING else "reserved for"
                 return f"waits for the lock {lock} {how} {other.task.id}"
         return "waits for a slot"
 

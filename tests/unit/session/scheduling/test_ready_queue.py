@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from blueflame.model.task import VERIFIED, Task, TaskState
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.scheduling.ranking import compute_ranks
-from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.ready_queue import HOLDING, ReadyQueue
 
 CLAIMED, DONE, FAILED, PENDING = TaskState.CLAIMED, TaskState.DONE, TaskState.FAILED, TaskState.PENDING
+PARTIAL = TaskState.PARTIAL
 
 
 def task(name: str, *locks: str, needs: tuple[str, ...] = (), priority: int = 3) -> Task:
@@ -50,15 +51,16 @@ class Oracle:
     def set_state(self, name: str, state: TaskState) -> None:
         if self.states[name] is state:
             return
+        continued = self.states[name] is PARTIAL  # its locks were held before
         self.states[name] = state
         self.passed.pop(name, None)
-        if state is CLAIMED:
+        if state is CLAIMED and not continued:
             for other in self.passed:
                 self.passed[other] += self.rank[other] < self.rank[name]
         self.passed = {one: self.passed.get(one, 0) for one in self.plan if self.ready(one)}
 
     def pick(self, slots: int) -> tuple[str, ...]:
-        taken = [self.plan[name] for name, state in self.states.items() if state is CLAIMED]
+        taken = [self.plan[name] for name, state in self.states.items() if state in HOLDING]
         picked: list[str] = []
         for name in sorted(self.passed, key=self.rank.__getitem__):
             if len(picked) == slots:

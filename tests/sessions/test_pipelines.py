@@ -1,0 +1,71 @@
+"""Workflows of roles: each stage starts from what the one before made, and people see who did what."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from blueflame.model.task import TaskState
+from support.sessions import SessionRun, Stage, task, writes
+
+PIPELINE = ["plan", "backend", "review-git", "frontend", "review-git", "a11y"]
+ROLES = {
+    **{name: {"runtime": "scripted"} for name in ("backend", "frontend", "review-git")},
+    "a11y": {"runtime": "scripted", "duty": "judge", "persona": "You are $role of $project: use only the keyboard."},
+}
+FRONTEND = [{"expect": {"path": "src/1.txt", "contains": "server"}}, *writes("src/1.txt", "page")]
+SURE = {"verdict": {"status": "pass", "notes": "fine", "confidence": 0.9}}
+
+
+def prepare(stage: Stage, reviews: Any, **workflow: object) -> None:  # noqa: ANN401 (a part of a script)
+    stage.reconfigure(roles=ROLES, workflows={"mine": {"stages": PIPELINE, **workflow}})
+    stage.play(task(1))
+    parts = {"backend": writes("src/1.txt", "server"), "frontend": FRONTEND, "review-git": reviews, "a11y": [SURE]}
+    stage.script.write_text(json.dumps({"schema_version": 1, "tasks": {"task-001": parts}}))
+
+
+def attempts(reported: SessionRun) -> list[str]:
+    return [name.partition(".")[2] for name in reported.session.attempts]
+
+
+def test_a_task_lands_after_all_stages_and_each_starts_from_the_one_before(stage: Stage) -> None:
+    prepare(stage, [SURE])
+    reported = stage.run(workflow="mine")
+    assert reported.session.outcome == "completed"
+    assert stage.read("src/1.txt").splitlines()[-2:] == ["server", "page"]
+    stages = ["backend", "review-git", "frontend", "review-git-2", "a11y"]
+    assert attempts(reported) == [f"task-001.{name}.1" for name in stages]
+    refs = stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame/attempts").split()
+    place = f"refs/blueflame/attempts/{reported.session.id}/task-001"
+    assert refs == [f"{place}/backend/1", f"{place}/frontend/1"]
+    assert "one after the other: backend, frontend. You are frontend" in reported.prompt("task-001", "frontend")
+    assert "+server" in reported.prompt("task-001", "frontend")
+    assert "one after the other" in reported.prompt("task-001", "backend")
+    second = reported.prompt("task-001", "review-git-2")
+    assert "+server" in second, "the whole change of the task is judged"
+    assert "+page" in second
+
+
+def test_a_role_of_the_users_own_needs_only_settings(stage: Stage) -> None:
+    prepare(stage, [SURE])
+    reported = stage.run(workflow="mine")
+    policy = json.loads((reported.folder("task-001", "a11y") / "policy.json").read_text())
+    assert (policy["role"], policy["read_only"]) == ("a11y", True)
+
+
+def test_a_session_that_stops_between_two_stages_continues_there(stage: Stage) -> None:
+    prepare(stage, [SURE])
+    first = stage.run(workflow="mine", until=lambda session: bool(session.states[TaskState.PARTIAL]))
+    assert first.states == {"task-001": "partial"}
+    reported = stage.resume()
+    assert reported.session.outcome == "completed"
+    assert [name for name in attempts(reported) if "backend" in name] == ["task-001.backend.1"]
+
+
+def test_the_settings_of_lead_hold_in_direct(stage: Stage) -> None:
+    stage.reconfigure(roles={"lead": {"runtime": "scripted", "tools": ["Read", "Write", "Bash"], "skills": ["calm"]}})
+    stage.play(planner="good")
+    reported = stage.run(workflow="direct")
+    policy = json.loads((reported.folder("task-001", "lead") / "policy.json").read_text())
+    assert policy["allowed_tools"] == ["Read", "Write", "Bash"]
+    assert policy["skills"] == ["calm"]

@@ -1,0 +1,175 @@
+"""A task moves through the stages of its workflow by position, whatever the roles are called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from blueflame.model.attempt import Attempt, Duty, Ending
+from blueflame.model.event import AttemptIntended, AttemptStarted, TaskMoved, VerdictGiven, WaveStarted
+from blueflame.model.limits import REVIEWED, Limits
+from blueflame.model.task import Cause
+from blueflame.model.verdict import Verdict, VerdictStatus
+from blueflame.model.workflow import Workflow, build_stages
+from blueflame.session.consequences import consequences_of
+from blueflame.testing.simulation import Simulation
+from support.session_examples import Outcomes, events, reported, task
+
+ROLES = {"backend": Duty.MAKE, "frontend": Duty.MAKE, "review-git": Duty.JUDGE, "qa": Duty.JUDGE}
+NAMES = ("plan", "backend", "review-git", "frontend", "review-git", "qa", "merge")
+LIMITS = Limits(dependents=REVIEWED)
+
+
+def build(*names: str, barrier: bool = False) -> Workflow:
+    return Workflow(name="mine", stages=names, barrier=barrier, steps=build_stages(names, ROLES))
+
+
+PIPELINE = build(*NAMES)
+
+
+class ByStage(Outcomes):
+    """Attempts are called by their stages: `task-001.review-git-2.1`."""
+
+    def pick_ending(self, attempt: Attempt) -> Ending:
+        return self.endings.get(attempt.id.partition(".")[2], Ending.PASSED)
+
+    def approves(self, attempt: Attempt) -> bool:
+        return attempt.id.partition(".")[2] not in self.refused
+
+
+def attempts(world: Simulation, name: str = "task-001") -> list[str]:
+    made = (event.attempt for event in events(world, AttemptIntended) if event.attempt.subject == name)
+    return [f"{attempt.label}.{attempt.n}" for attempt in made]
+
+
+def bases(world: Simulation) -> dict[str, str | None]:
+    return {event.attempt.partition(".")[2]: event.base for event in events(world, AttemptStarted)}
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_a_task_goes_through_all_stages_in_order_and_lands(barrier: bool) -> None:
+    world = reported(ByStage(task(1)), build(*NAMES, barrier=barrier), LIMITS)
+    assert world.session.outcome == "completed"
+    assert attempts(world) == ["backend.1", "review-git.1", "frontend.1", "review-git-2.1", "qa.1"]
+
+
+def test_a_making_stage_starts_from_the_tasks_own_last_commit_and_a_judge_sees_a_pinned_one() -> None:
+    found = bases(reported(ByStage(task(1)), PIPELINE, LIMITS))
+    assert found["task-001.backend.1"] == "base"
+    assert found["task-001.review-git.1"] == "task-001@1"
+    assert found["task-001.frontend.1"] == "task-001@1"
+    assert found["task-001.review-git-2.1"] == found["task-001.qa.1"] == "task-001@frontend.1"
+
+
+def test_the_result_of_several_stages_has_the_base_of_the_first() -> None:
+    result = reported(ByStage(task(1)), PIPELINE, LIMITS).session.tasks["task-001"].result
+    assert result is not None
+    assert (result.base, result.sha) == ("base", "task-001@frontend.1")
+
+
+def test_a_failed_review_sends_a_task_back_to_the_making_stage_before_it() -> None:
+    world = reported(ByStage(task(1), refused=["task-001.review-git-2.1"]), PIPELINE, LIMITS)
+    assert world.session.outcome == "completed"
+    again = ["frontend.2", "review-git-2.2", "qa.1"]
+    assert attempts(world) == ["backend.1", "review-git.1", "frontend.1", "review-git-2.1", *again]
+    assert bases(world)["task-001.frontend.2"] == "task-001@1"
+
+
+def test_a_failed_attempt_is_tried_again_in_its_own_stage() -> None:
+    world = reported(ByStage(task(1), endings={"task-001.frontend.1": Ending.FAILED}), PIPELINE, LIMITS)
+    assert attempts(world)[2:4] == ["frontend.1", "frontend.2"]
+    assert world.session.tasks["task-001"].retries == 1
+    assert attempts(world).count("backend.1") == 1
+
+
+def test_a_rejected_changeset_sends_a_task_back_to_its_first_stage() -> None:
+    outcomes = ByStage(task(1), answers={"changeset-cs-001": "reject"})
+    world = reported(outcomes, PIPELINE, replace(LIMITS, retry_from="continue"))
+    assert attempts(world)[5:] == ["backend.2", "review-git.2", "frontend.2", "review-git-2.2", "qa.2"]
+    again = world.session.attempts[f"{world.session.id}.task-001.backend.2"].attempt.continues
+    assert again is not None
+    assert (again.base, again.tip) == ("base", "task-001@frontend.1"), "the work of all stages is continued"
+
+
+def test_others_start_when_the_task_has_passed_its_last_stage_before_merge() -> None:
+    world = reported(ByStage(task(1), task(2, 1)), PIPELINE, LIMITS)
+    turns = {(turn.attempt.subject, turn.attempt.label): turn for turn in world.schedule}
+    assert turns["task-002", "backend"].begins >= turns["task-001", "qa"].ends
+    first = world.session.attempts[f"{world.session.id}.task-002.backend.1"].attempt
+    assert [below.sha for below in first.built_on] == ["task-001@frontend.1"]
+
+
+def test_a_task_keeps_its_locks_between_its_stages() -> None:
+    world = reported(ByStage(task(1, locks=("src/",)), task(2, locks=("src/a.py",))), PIPELINE, LIMITS)
+    turns = {(turn.attempt.subject, turn.attempt.label): turn for turn in world.schedule}
+    assert turns["task-002", "backend"].begins >= turns["task-001", "frontend"].ends
+
+
+def test_with_a_barrier_every_stage_is_a_wave() -> None:
+    world = reported(ByStage(task(1), task(2)), build(*NAMES, barrier=True), LIMITS)
+    waves = [(event.stage, event.position) for event in events(world, WaveStarted)]
+    assert waves == [(name, n) for n, name in enumerate(NAMES[1:])]
+
+
+def test_with_a_barrier_a_task_that_waited_for_locks_has_its_waves_in_the_same_cycle() -> None:
+    workflow = build("plan", "backend", "frontend", "qa", "merge", barrier=True)
+    world = reported(ByStage(task(1, locks=("src/",)), task(2, locks=("src/",))), workflow, LIMITS)
+    assert (world.session.outcome, world.session.cycle) == ("completed", 1)
+    waves = [event.stage for event in events(world, WaveStarted)]
+    assert waves == ["backend", "frontend", "qa", "backend", "frontend", "qa", "merge"]
+
+
+def test_work_that_was_begun_is_continued_before_other_work_begins() -> None:
+    workflow = build("plan", "backend", "frontend", "qa", "merge")
+    world = reported(ByStage(task(1), task(2)), workflow, replace(LIMITS, workers=1))
+    made = [event.attempt for event in events(world, AttemptIntended) if event.attempt.duty is Duty.MAKE]
+    assert [f"{each.subject} {each.label}" for each in made] == [
+        "task-001 backend",
+        "task-001 frontend",
+        "task-002 backend",
+        "task-002 frontend",
+    ]
+
+
+def test_a_stage_whose_model_is_unavailable_does_not_hold_up_others() -> None:
+    """The frontend of the first task waits for its model; the backend of the second has another."""
+    workflow = build("plan", "backend", "frontend", "qa", "merge")
+    runtimes = {"backend": "here", "frontend": "there", "qa": "here"}
+    limits = replace(LIMITS, workers=1, role_runtimes=runtimes)
+    world = reported(ByStage(task(1), task(2), endings={"task-001.frontend.1": Ending.OUTAGE}), workflow, limits)
+    turns = {(turn.attempt.subject, turn.attempt.label, turn.attempt.n): turn for turn in world.schedule}
+    assert turns["task-002", "backend", 1].begins < turns["task-001", "frontend", 2].begins
+    assert world.session.outcome == "completed"
+
+
+def test_checks_between_two_making_stages_must_be_green() -> None:
+    workflow = build("work", "check", "frontend", "check", "merge")
+    outcomes = ByStage(task(1), red=["task-001@1"])
+    world = reported(outcomes, workflow, replace(LIMITS, on_validation_failed="requeue"))
+    assert attempts(world) == ["worker.1", "worker.2", "frontend.1"]
+    assert world.session.outcome == "completed"
+
+
+def test_the_verdicts_of_all_stages_are_kept_with_their_stage() -> None:
+    world = reported(ByStage(task(1)), PIPELINE, LIMITS)
+    assert [event.stage for event in events(world, VerdictGiven)] == ["review-git", "review-git-2", "qa"]
+
+
+def test_a_verdict_of_an_earlier_stage_does_not_count_for_a_later_one() -> None:
+    world = Simulation(ByStage(task(1)), reported(ByStage(task(1)), PIPELINE, LIMITS).journal[:1])
+    while world.session.tasks.get("task-001") is None or world.session.tasks["task-001"].stage != 4:
+        world.step()
+    verdict = Verdict(status=VerdictStatus.PASS, notes="")
+    late = VerdictGiven(task="task-001", sha="task-001@frontend.1", verdict=verdict, stage="review-git-2")
+    assert list(consequences_of(world.session, late, 0.0)) == [late]
+
+
+def test_a_task_made_in_part_begins_again_when_what_it_was_built_on_is_redone() -> None:
+    workflow = build("plan", "backend", "frontend", "qa", "merge")
+    outcomes = ByStage(task(1), task(2, 1), refused=["task-001.qa.1"], minutes={"task-001.qa.1": 3.0})
+    world = reported(outcomes, workflow, Limits(dependents="passed", workers=1))
+    moves = [(event.task, event.cause) for event in events(world, TaskMoved)]
+    assert ("task-002", Cause.REQUEUE) in moves
+    assert world.session.outcome == "completed"
+    assert attempts(world, "task-002").count("backend.2") == 1
