@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from blueflame.model.event import VerdictGiven
 from blueflame.model.task import TaskState
 from support.sessions import SessionRun, Stage, task, writes
 
@@ -14,7 +15,7 @@ ROLES = {
     "a11y": {"runtime": "scripted", "duty": "judge", "persona": "You are $role of $project: use only the keyboard."},
 }
 FRONTEND = [{"expect": {"path": "src/1.txt", "contains": "server"}}, *writes("src/1.txt", "page")]
-SURE = {"verdict": {"status": "pass", "notes": "fine", "confidence": 0.9}}
+SURE, UNSURE = ({"verdict": {"status": "pass", "notes": "fine", "confidence": n}} for n in (0.9, 0.1))
 
 
 def prepare(stage: Stage, reviews: Any, **workflow: object) -> None:  # noqa: ANN401 (a part of a script)
@@ -29,7 +30,7 @@ def attempts(reported: SessionRun) -> list[str]:
 
 
 def test_a_task_lands_after_all_stages_and_each_starts_from_the_one_before(stage: Stage) -> None:
-    prepare(stage, [SURE])
+    prepare(stage, [SURE], review_threshold=0.8)
     reported = stage.run(workflow="mine")
     assert reported.session.outcome == "completed"
     assert stage.read("src/1.txt").splitlines()[-2:] == ["server", "page"]
@@ -51,6 +52,15 @@ def test_a_role_of_the_users_own_needs_only_settings(stage: Stage) -> None:
     reported = stage.run(workflow="mine")
     policy = json.loads((reported.folder("task-001", "a11y") / "policy.json").read_text())
     assert (policy["role"], policy["read_only"]) == ("a11y", True)
+
+
+def test_an_unsure_reviewer_does_not_let_a_task_pass(stage: Stage) -> None:
+    prepare(stage, {"1": [UNSURE], "*": [SURE]})
+    stage.reconfigure(roles=ROLES, workflows={"mine": {"stages": PIPELINE[:3], "review_threshold": 0.5}})
+    reported = stage.run({"validation": ["requeue"], "session": ["continue"]}, workflow="mine")
+    assert "the workflow asks for at least 0.5" in reported.answers.asked[1].evidence["notes"]
+    assert [event.verdict.status.value for event in reported.of(VerdictGiven)] == ["fail", "pass"]
+    assert reported.states == {"task-001": "merged"}
 
 
 def test_a_session_that_stops_between_two_stages_continues_there(stage: Stage) -> None:

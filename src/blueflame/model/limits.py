@@ -44,6 +44,7 @@ class Limits:
     rate_limit_wait: float = 6 * 3600.0  # seconds; for a longer wait a person is asked in any case
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
+    review_threshold: float | None = None  # the confidence that an agent's verdict needs to pass
     on_conflict: str = "merger"  # merger | requeue
     retry_from: str = "scratch"  # scratch | continue; settings have `continue`, older sessions did not
     dependents: str = PASSED  # passed | reviewed

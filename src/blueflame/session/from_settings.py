@@ -54,6 +54,7 @@ def build_session_limits(
         rate_limit_wait=settings.limits.rate_limit_wait,
         retry_from=settings.limits.retry_from,
         on_validation_failed=settings.gates.on_validation_failed,
+        review_threshold=_find_inherited(settings, chosen, "review_threshold"),
         on_conflict=settings.merging.on_conflict,
         dependents=settings.schedule.dependents or _choose_dependents(settings, workflow),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),

@@ -64,6 +64,9 @@ class SimulatedOutcomes:
         """Return a validator's verdict."""
         return True
 
+    def pick_confidence(self, _attempt: Attempt) -> float | None:
+        return None
+
     def is_green(self, _effect: DiagnoseTask) -> bool:
         return True
 

@@ -264,7 +264,8 @@ class Simulation:
 
     def _build_verdict(self, attempt: Attempt) -> Verdict:
         status = VerdictStatus.PASS if self.outcomes.approves(attempt) else VerdictStatus.FAIL
-        return Verdict(status=status, notes=f"{attempt.agent_id} says {status.value}", by=attempt.agent_id)
+        notes, confidence = f"{attempt.agent_id} says {status.value}", self.outcomes.pick_confidence(attempt)
+        return Verdict(status=status, notes=notes, by=attempt.agent_id, confidence=confidence)
 
     def _cross_boundary(self, effect: CrossBoundary) -> Sequence[Event]:
         drift = self.outcomes.find_drift(self.session, effect)

@@ -161,6 +161,13 @@ def test_others_build_on_a_task_of_several_making_stages_when_it_has_passed_all(
     assert build_session_limits(settings(), "waves").dependents == REVIEWED
 
 
+def test_a_workflow_has_the_threshold_that_it_or_default_sets() -> None:
+    found = settings(workflows=PIPELINES)
+    assert build_session_limits(found, "strict").review_threshold == 0.9
+    assert build_session_limits(found, "waves").review_threshold == 0.7
+    assert build_session_limits(settings(), "waves").review_threshold is None
+
+
 def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
     found = settings(workflows=PIPELINES)
     assert build_session_limits(found, "strict").max_retries == 3

@@ -9,7 +9,7 @@ import pytest
 from blueflame.model.attempt import Attempt, Duty, Ending
 from blueflame.model.event import AttemptIntended, AttemptStarted, TaskMoved, VerdictGiven, WaveStarted
 from blueflame.model.limits import REVIEWED, Limits
-from blueflame.model.task import Cause
+from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.model.workflow import Workflow, build_stages
 from blueflame.session.consequences import consequences_of
@@ -163,6 +163,29 @@ def test_a_verdict_of_an_earlier_stage_does_not_count_for_a_later_one() -> None:
     verdict = Verdict(status=VerdictStatus.PASS, notes="")
     late = VerdictGiven(task="task-001", sha="task-001@frontend.1", verdict=verdict, stage="review-git-2")
     assert list(consequences_of(world.session, late, 0.0)) == [late]
+
+
+@pytest.mark.parametrize(("confidence", "passes"), [(0.8, True), (0.79, False), (None, False), (1.0, True)])
+def test_a_pass_counts_only_with_the_confidence_that_the_workflow_asks_for(
+    confidence: float | None, passes: bool
+) -> None:
+    class Sure(ByStage):
+        def pick_confidence(self, _attempt: Attempt) -> float | None:
+            return confidence
+
+    limits = replace(LIMITS, review_threshold=0.8, on_validation_failed="drop")
+    world = reported(Sure(task(1)), PIPELINE, limits)
+    state = world.session.tasks["task-001"].state
+    assert state is (TaskState.MERGED if passes else TaskState.DROPPED)
+    (first, *_) = events(world, VerdictGiven)
+    assert first.verdict.passed == passes
+    assert passes or "the workflow asks for at least 0.8" in first.verdict.notes
+
+
+def test_the_verdict_of_a_person_or_of_checks_needs_no_confidence() -> None:
+    workflow = build("work", "check", "merge")
+    world = reported(ByStage(task(1)), workflow, replace(LIMITS, review_threshold=0.99))
+    assert world.session.outcome == "completed"
 
 
 def test_a_task_made_in_part_begins_again_when_what_it_was_built_on_is_redone() -> None:

@@ -53,7 +53,7 @@ def _build_usage(**used: float) -> Step:
 
 
 def _build_verdict(status: str, notes: str) -> Step:
-    return {"do": "answer", "output": {"status": status, "notes": notes, "issues": []}}
+    return {"do": "answer", "output": {"status": status, "notes": notes, "issues": [], "confidence": 0.9}}
 
 
 COMMIT: Step = {"do": "commit", "message": "{title}"}

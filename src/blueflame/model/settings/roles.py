@@ -135,7 +135,8 @@ class WorkflowSettings(Section):
     role: RoleName | None = None
     """Who does the `work` stage; left out, worker."""
     review_threshold: float | None = Field(default=None, ge=0, le=1)
-    """No effect yet: the confidence that a review must reach (inclusive); left out, as in workflow `default`."""
+    """The confidence that an agent's verdict must have to pass (inclusive); a verdict without one counts as 0.
+    Left out, as in workflow `default`, else none is needed."""
     max_retries: int | None = Field(default=None, ge=0, le=100)
     """Retries per task; left out, as in workflow `default`, else `limits.max_retries`."""
     retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)

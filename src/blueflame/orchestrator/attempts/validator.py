@@ -52,6 +52,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         history=record.history,
         instructions=gather_instructions(context, session, [split_path(change.path) for change in files]),
         audit=summarize_audit(context, session, attempt.subject),
+        needs_confidence=session.limits.review_threshold is not None,
     )
     return render_validator(brief, token_hex(16))
 

@@ -94,6 +94,7 @@ class ValidatorBrief(PromptBrief):
     diagnostics: tuple[str, ...] = ()  # commands the validator may run itself
     history: tuple[HistoryEntry, ...] = ()
     audit: str = ""
+    needs_confidence: bool = False  # a pass without one fails
     diff_bytes: int = MAX_DIFF_BYTES
 
 

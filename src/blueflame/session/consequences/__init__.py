@@ -18,6 +18,7 @@ from blueflame.model.event import (
     Event,
     PlanFailed,
     TaskMoved,
+    VerdictGiven,
 )
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, TaskState
@@ -26,7 +27,7 @@ from blueflame.session.consequences.attempts import ATTEMPT_CONSEQUENCES
 from blueflame.session.consequences.availability import AVAILABILITY_CONSEQUENCES
 from blueflame.session.consequences.changesets import CHANGESET_CONSEQUENCES
 from blueflame.session.consequences.session import SESSION_CONSEQUENCES
-from blueflame.session.consequences.verdicts import VERDICT_CONSEQUENCES
+from blueflame.session.consequences.verdicts import VERDICT_CONSEQUENCES, apply_threshold
 from blueflame.session.state import Session
 from blueflame.session.task_states import MOVES, find_next_state
 
@@ -44,6 +45,8 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
     if _is_about_old_changeset(session, event):
         return
     states: dict[str, TaskState] = {}
+    if isinstance(event, VerdictGiven) and event.attempt:
+        event = apply_threshold(session, event)
     for each in _expand_event(session, event, now):
         if isinstance(each, TaskMoved):
             state = states.get(each.task, session.tasks[each.task].state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import Duty
@@ -53,6 +54,18 @@ def build_failed_verdict(red: list[Check]) -> Verdict:
         truncate_text(f"{issue}:\n{check.output.strip()}", room) for issue, check in zip(issues, red, strict=True)
     )
     return Verdict(status=VerdictStatus.FAIL, notes="\n\n".join(outputs), issues=issues, by="checks")
+
+
+def apply_threshold(session: Session, event: VerdictGiven) -> VerdictGiven:
+    """Turn an agent's pass below the threshold of the workflow into a fail; a missing number counts as 0."""
+    threshold, verdict = session.limits.review_threshold, event.verdict
+    if threshold is None or not verdict.passed or (verdict.confidence or 0.0) >= threshold:
+        return event
+    given = "no confidence, which counts as 0" if verdict.confidence is None else f"confidence {verdict.confidence:g}"
+    unsure = f"it was passed with {given}; the workflow asks for at least {threshold:g}"
+    notes = f"{unsure}. {verdict.notes}".strip()
+    failed = replace(verdict, status=VerdictStatus.FAIL, notes=notes, issues=(*verdict.issues, unsure))
+    return replace(event, verdict=failed)
 
 
 def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
