@@ -11,7 +11,7 @@ from functools import partial
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import AttemptRecord, Duty, Ending
+from blueflame.model.attempt import UNAVAILABLE, AttemptRecord, Duty, Ending
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
@@ -150,7 +150,7 @@ def what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -
 def _was_let_down(record: AttemptRecord) -> bool:
     if record.ended is None:
         return False
-    unavailable = record.ended.ending in (Ending.OUTAGE, Ending.ENVIRONMENT, Ending.CONFLICT, Ending.LOST)
+    unavailable = record.ended.ending in (*UNAVAILABLE, Ending.ENVIRONMENT, Ending.CONFLICT, Ending.LOST)
     return unavailable or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
