@@ -175,3 +175,42 @@ def test_init_refuses_a_folder_and_a_place_without_a_repository(
     with pytest.raises(Refused, match="git init"):
         call(init, "--no-try")
     assert not (tmp_path / "blueflame.yaml").exists()
+
+
+BOTS = "bots: [{name: b, token: '1:secret', role: backend_agent, agent_config: {skills: [python-patterns]}}]\n"
+PIPELINE = "workflows: {default: {pipeline: [backend, review-git], review_threshold: 0.8}}\n"
+
+
+def give_bots(here: Path) -> tuple[str, ...]:
+    (here / "bots.yaml").write_text(BOTS)
+    (here / "orchestration.yml").write_text(PIPELINE)
+    return ("import", "bots.yaml", "orchestration.yml")
+
+
+def test_import_writes_what_init_would_with_the_roles_and_workflows(here: Path) -> None:
+    said = call(config_app, *give_bots(here))
+    assert "Workflows:  default" in said
+    assert "Not taken:  token (bots.yaml:1): a secret; keep it in the environment, as B_TOKEN" in said
+    loaded = load_config(here / "blueflame.yaml").settings
+    assert loaded.workflows["default"].stages == ("plan", "backend", "review-git", "merge")
+    assert "src/**" in loaded.permissions.allowed_paths
+    assert "secret'" not in (here / "blueflame.yaml").read_text()
+
+
+def test_import_leaves_an_existing_file_alone_and_adds_to_it_with_force(here: Path) -> None:
+    arguments = give_bots(here)
+    (here / "blueflame.yaml").write_text(GOOD)
+    with pytest.raises(Refused, match="exists: not changed"):
+        call(config_app, *arguments)
+    assert "1:secret" not in call(config_app, *arguments, "--dry-run")
+    assert (here / "blueflame.yaml").read_text() == GOOD
+    call(config_app, *arguments, "--force")
+    assert load_config(here / "blueflame.yaml").settings.project.name == "x"
+
+
+def test_import_for_machines(here: Path) -> None:
+    found = json.loads(call(config_app, *give_bots(here), "--json"))
+    assert found["written"]
+    assert "workflows.default.review_threshold" in found["taken"]
+    assert [note.split()[0] for note in found["left_out"]] == ["token"]
+    assert found["text"] == (here / "blueflame.yaml").read_text()
