@@ -5,7 +5,6 @@ A token is estimated as three bytes, which is more tokens than prose and code re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,17 +18,12 @@ from blueflame.model.memory import (
     TaskResult,
     get_headline,
 )
+from blueflame.session.sizing.similar import extract_words
 from blueflame.text.format import format_dollars
 from blueflame.text.sanitize import clean_line
 from blueflame.text.tokens import estimate_tokens
 
 MAX_COUNTED = 20  # failures and sessions together
-WORD = re.compile(r"\w{3,}")
-COMMON_WORDS = (
-    "the and for with that this from into when then than are was were has have not but all any can should would make "
-    "add use new our its file files code task tasks please"
-)
-COMMON = frozenset(COMMON_WORDS.split())
 MAX_COST_SESSIONS = 5  # in the cost history
 
 
@@ -48,11 +42,6 @@ def recall_records(records: Iterable[MemoryRecord], *, request: str, budget: int
     return MemoryContext(
         lines=lines, keys=tuple(record.key for record in ordered), tokens=sum(estimate_tokens(line) for line in lines)
     )
-
-
-def extract_words(text: str) -> frozenset[str]:
-    """The significant words of a text; a path is split."""
-    return frozenset(word for word in WORD.findall(text.casefold().replace("_", " ")) if word not in COMMON)
 
 
 def _score_record(record: MemoryRecord, age: int, wanted: frozenset[str]) -> float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from blueflame.model.sizing import ChosenBy, Tier
+
 SCHEMA_VERSION = 1
 
 
@@ -69,6 +71,7 @@ class RoleSpend:
 
     role: str
     attempts: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()  # how long each took; none in records of earlier versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,8 @@ class SessionSummary:
     seconds: float = 0.0
     tokens: int = 0
     spent: tuple[RoleSpend, ...] = ()
+    tier: Tier | None = None  # None where the request was not sized
+    chosen_by: ChosenBy | None = None
     faded: bool = False
 
 
