@@ -155,7 +155,10 @@ class PlanningSettings(Section):
     interactive: bool = True
     """true: the planner talks with the person before it plans. false: one shot."""
     workflow: Label = "waves"
-    """The workflow of a session when the command line names none."""
+    """The workflow of a session when the command line names none; with triage, that of requests which need a plan."""
+    triage: Literal["auto", "suggest", "off"] | None = None
+    """auto: size each request, and run small ones without a plan (direct, single); suggest: only say what its size is;
+    off: neither. Left out: suggest where `workflow` is written, else auto."""
 
 
 class ScheduleSettings(Section):

@@ -1,0 +1,83 @@
+"""Choose the workflow of a request: what a person says, else the settings, else its size."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from blueflame.model.errors import UsageError
+from blueflame.model.settings import Settings
+from blueflame.model.sizing import TIER_WORKFLOWS, ChosenBy, Sizing, Tier
+
+AUTO, SUGGEST, OFF = "auto", "suggest", "off"
+
+
+class Choice(NamedTuple):
+    tier: Tier
+    workflow: str
+    chosen_by: ChosenBy
+
+
+def find_triage_mode(settings: Settings) -> str:
+    """Return `planning.triage`; left out, it leaves a `planning.workflow` that was written alone.
+
+    `settings`: as they were read, without the options of the command line, which write every key.
+    """
+    written = "workflow" in settings.planning.model_fields_set
+    return settings.planning.triage or (SUGGEST if written else AUTO)
+
+
+def find_tier_workflow(settings: Settings, tier: Tier) -> str:
+    """Return the workflow of a tier; the highest one runs `planning.workflow`, if that plans."""
+    usual = settings.planning.workflow
+    return TIER_WORKFLOWS.get(tier) or (usual if is_planned(settings, usual) else "waves")
+
+
+def is_planned(settings: Settings, workflow: str) -> bool:
+    return "plan" in settings.workflows[workflow].stages
+
+
+def list_tiers(settings: Settings, workflow: str) -> tuple[Tier, ...]:
+    """The tiers that a workflow is for: one without a plan that is not built in is for any request to one agent."""
+    if is_planned(settings, workflow):
+        return (Tier.PLANNED,)
+    return tuple(tier for tier, name in TIER_WORKFLOWS.items() if name == workflow) or tuple(TIER_WORKFLOWS)
+
+
+def refuse_contradiction(settings: Settings, tier: Tier | None, workflow: str | None) -> None:
+    """Refuse a workflow that is not for the tier. Unknown workflows are refused elsewhere."""
+    if tier is None or workflow is None or workflow not in settings.workflows:
+        return
+    if tier not in list_tiers(settings, workflow):
+        right = find_tier_workflow(settings, tier)
+        raise UsageError(
+            f"--tier {tier.value} and --workflow {workflow} contradict each other: tier {tier.value} runs {right}; "
+            "give one of the two"
+        )
+
+
+def choose_workflow(
+    settings: Settings, sizing: Sizing, *, tier: Tier | None, workflow: str | None, mode: str
+) -> Choice:
+    """`tier` and `workflow`: those of the command line; `mode`: of `find_triage_mode`."""
+    if tier is not None or workflow is not None:
+        return _follow_person(settings, sizing, tier, workflow)
+    if mode != AUTO:
+        usual = settings.planning.workflow
+        return Choice(_find_nearest_tier(settings, sizing, usual), usual, ChosenBy.SETTINGS)
+    if not sizing.is_clear:
+        return Choice(Tier.PLANNED, find_tier_workflow(settings, Tier.PLANNED), ChosenBy.UNSURE)
+    by = ChosenBy.HISTORY if sizing.by_history else ChosenBy.CODE
+    return Choice(sizing.tier, find_tier_workflow(settings, sizing.tier), by)
+
+
+def _follow_person(settings: Settings, sizing: Sizing, tier: Tier | None, workflow: str | None) -> Choice:
+    refuse_contradiction(settings, tier, workflow)
+    if workflow is None:
+        assert tier is not None, "the person named neither"
+        return Choice(tier, find_tier_workflow(settings, tier), ChosenBy.PERSON)
+    return Choice(tier or _find_nearest_tier(settings, sizing, workflow), workflow, ChosenBy.PERSON)
+
+
+def _find_nearest_tier(settings: Settings, sizing: Sizing, workflow: str) -> Tier:
+    tiers = list_tiers(settings, workflow)
+    return sizing.tier if sizing.tier in tiers else tiers[-1]
