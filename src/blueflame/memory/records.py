@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from blueflame.checks.secrets.scan import SecretFinding, find_secrets
-from blueflame.model.attempt import PLAN_SUBJECT
+from blueflame.model.attempt import PLAN_SUBJECT, AttemptRecord
 from blueflame.model.gate import GateKind
 from blueflame.model.memory import (
     Decay,
@@ -72,10 +72,6 @@ REHEARSED = "scripted"
 
 
 def _build_summary(session: Session) -> SessionSummary:
-    spent: dict[str, list[int]] = {}
-    for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
-        if record.ended is not None and record.ended.spend.micro_usd and record.attempt.runtime != REHEARSED:
-            spent.setdefault(record.attempt.role, []).append(record.ended.spend.micro_usd)
     last = session.changesets[session.landings[-1]].landed_as if session.landings else None
     return SessionSummary(
         key=f"session:{session.id}",
@@ -95,8 +91,28 @@ def _build_summary(session: Session) -> SessionSummary:
         cycles=session.cycle,
         seconds=round(session.last_at - session.opened_at, 3),
         tokens=session.spend.tokens,
-        spent=tuple(RoleSpend(role=role, attempts=tuple(each[-MAX_ATTEMPTS:])) for role, each in spent.items()),
+        spent=tuple(_build_spends(session)),
+        tier=session.triage.tier if session.triage else None,
+        chosen_by=session.triage.chosen_by if session.triage else None,
     )
+
+
+def _build_spends(session: Session) -> Iterator[RoleSpend]:
+    paid: dict[str, list[AttemptRecord]] = {}
+    for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
+        if record.ended is not None and record.ended.spend.micro_usd and record.attempt.runtime != REHEARSED:
+            paid.setdefault(record.attempt.role, []).append(record)
+    for role, records in paid.items():
+        newest = records[-MAX_ATTEMPTS:]
+        yield RoleSpend(
+            role=role,
+            attempts=tuple(each.ended.spend.micro_usd for each in newest if each.ended is not None),
+            seconds=tuple(round(_measure_seconds(each), 1) for each in newest),
+        )
+
+
+def _measure_seconds(record: AttemptRecord) -> float:
+    return max((record.ended_at or record.intended_at) - (record.started_at or record.intended_at), 0.0)
 
 
 def _build_results(session: Session) -> Iterator[TaskResult]:

@@ -13,6 +13,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
+from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
 from blueflame.model.task import Cause, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
@@ -62,6 +63,15 @@ class OrchestratorStopped:
 class SessionEnded:
     outcome: str  # completed | stopped | plan_rejected | max_cycles | planning_failed | abandoned
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSized:
+    """How much machinery the request needs was decided: when the session was opened, or by a person at the gate."""
+
+    triage: Triage
+    workflow: Workflow | None = None  # the session continues with this one; None: that of SessionOpened
+    one_agent: Workflow | None = None  # what a person can choose instead of a plan
 
 
 # --- cycles and waves
@@ -519,6 +529,7 @@ Event: TypeAlias = (
     | StopRequested
     | OrchestratorStopped
     | SessionEnded
+    | RequestSized
     # cycles and waves
     | CycleStarted
     | WaveStarted

@@ -65,6 +65,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("approve", "start the work"),
         Option("edit", "change the plan in your editor"),
         Option("replan", "ask the planner again, with your notes", needs_note=True),
+        Option("single", "have one agent do all of it, without this plan"),
         Option("quit", "end the session without starting this work"),
     ),
     GateKind.CHANGESET: (

@@ -20,7 +20,7 @@ from blueflame.journal.journal import Journal
 from blueflame.memory.registry import build_memory
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused
-from blueflame.model.event import JournalEntry, OrchestratorStarted, SessionEnded, SessionOpened
+from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, RequestSized, SessionEnded, SessionOpened
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits
@@ -105,11 +105,12 @@ def open_session(
     request: str,
     workflow: str | None = None,
     tasks: Sequence[Task] | None = None,
+    sized: RequestSized | None = None,
     allow_dirty: bool = False,
     scripted: bool = False,
     interactive: bool = False,
 ) -> Session:
-    """Open a session; with `tasks`, they are the plan and only need approval.
+    """Open a session; with `tasks`, they are the plan and only need approval. `sized`: the size of the request.
 
     `scripted`: every role plays a script. `interactive`: a person talks with the planner.
     """
@@ -130,9 +131,10 @@ def open_session(
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])
-    own = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    own: list[Event] = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    size = [sized] if sized is not None else []
     # in one transaction: after a crash between the two, a planner would be asked for another plan
-    return replay(journal.append(name, 0, [opened, *own], now))
+    return replay(journal.append(name, 0, [opened, *size, *own], now))
 
 
 def build_limits(project: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:

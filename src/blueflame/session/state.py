@@ -16,6 +16,7 @@ from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked, VerdictGiven
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
+from blueflame.model.sizing import Triage
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
@@ -63,6 +64,9 @@ class Session:
     stop_now: bool = False
 
     halted: dict[str, None] = field(default_factory=dict)  # attempts that end because the session was stopped
+
+    triage: Triage | None = None  # None in journals of earlier versions, and where triage is off
+    one_agent: Workflow | None = None  # what a person can choose instead of a plan
 
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()

@@ -160,6 +160,10 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     ),
     _H.StopRequested: lambda e: _join_parts("stop now" if e.now else "stop when running agents have ended", e.reason),
     _H.OrchestratorStopped: lambda e: _join_parts("stopped; it can be resumed", e.reason),
+    _H.RequestSized: lambda e: _join_parts(
+        f"tier {e.triage.tier.value}, workflow {e.triage.workflow}, chosen by {e.triage.chosen_by.value}",
+        "; ".join(e.triage.sizing.reasons),
+    ),
     _H.PlanProposed: lambda e: _join_parts(
         f"plan {e.round} by {e.origin} with {format_count(len(e.tasks), 'task')} "
         f"and {format_count(len(e.problems), 'problem')}",
@@ -316,6 +320,7 @@ def _skip(_event: happened.Event) -> None:
 SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.SessionOpened: lambda e: ShortLine(DOT, f"session {e.session} on {e.base_branch}"),
     _H.OrchestratorStarted: _skip,
+    _H.RequestSized: lambda e: ShortLine(DOT, f"tier {e.triage.tier.value}, workflow {e.triage.workflow}"),
     _H.PlanProposed: lambda e: ShortLine(
         BAD if e.problems else DOT,
         f"a plan of {format_count(len(e.tasks), 'task')}"

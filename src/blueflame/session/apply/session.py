@@ -28,6 +28,7 @@ from blueflame.model.event import (
     PlanProposed,
     ProceedRequested,
     ReplanRequested,
+    RequestSized,
     SessionEnded,
     SlotsChanged,
     StopRequested,
@@ -50,6 +51,12 @@ def _apply_stop_requested(session: Session, event: StopRequested, _at: float) ->
 
 def _ignore_event(_session: Session, _event: Event, _at: float) -> None:
     """For people and logs only: no decision depends on it."""
+
+
+def _apply_request_sized(session: Session, event: RequestSized, _at: float) -> None:
+    session.triage, session.one_agent = event.triage, event.one_agent
+    if event.workflow is not None:
+        session.workflow, session.plan, session.plan_failures = event.workflow, None, ()
 
 
 def _apply_plan_proposed(session: Session, event: PlanProposed, _at: float) -> None:
@@ -205,6 +212,7 @@ SESSION_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     StopRequested: _apply_stop_requested,
     OrchestratorStopped: _ignore_event,
     EditRefused: _ignore_event,  # the gate that asks about it is a separate event
+    RequestSized: _apply_request_sized,
     PlanProposed: _apply_plan_proposed,
     PlanFailed: _apply_plan_failed,
     PlanApproved: _apply_plan_approved,

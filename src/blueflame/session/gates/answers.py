@@ -17,6 +17,7 @@ from blueflame.model.event import (
     PlanApproved,
     PlanProposed,
     ReplanRequested,
+    RequestSized,
     RuntimeResumed,
     SessionEnded,
     StopRequested,
@@ -25,6 +26,7 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.sizing import ChosenBy, Tier
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import DAY
@@ -64,6 +66,14 @@ def build_proposal(session: Session, tasks: tuple[Task, ...], origin: str, round
 
 def _request_replan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     yield ReplanRequested(notes=answer.note)
+
+
+def _choose_one_agent(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    """The request becomes one task; without a plan in its workflow it is approved at once."""
+    triage, flow = session.triage, session.one_agent
+    assert triage is not None and flow is not None, "one agent is offered only where the request was sized"
+    chosen = replace(triage, tier=Tier.SINGLE, workflow=flow.name, chosen_by=ChosenBy.PERSON)
+    yield RequestSized(triage=chosen, workflow=flow)
 
 
 def _replan_rest(session: Session, _gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -219,6 +229,7 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.PLAN, "approve"): _approve_plan,
     (GateKind.PLAN, "edit"): _edit_plan,
     (GateKind.PLAN, "replan"): _request_replan,
+    (GateKind.PLAN, "single"): _choose_one_agent,
     (GateKind.PLAN, "quit"): _end_session,
     (GateKind.CHANGESET, "approve"): _judge_changeset,
     (GateKind.CHANGESET, "reject"): _judge_changeset,

@@ -91,6 +91,8 @@ def open_plan_gate(session: Session) -> GateOpened:
     title = (
         f"Approve the plan of {_count_tasks(len(plan.tasks))}?" if plan and not wrong else "The plan cannot be used."
     )
+    if session.one_agent is None or session.tasks:
+        without.add("single")
     if len(session.replan_notes) >= session.limits.max_replans:
         without.add("replan")
         title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
