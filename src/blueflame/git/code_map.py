@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePosixPath
 
-from blueflame.git.command import run_git, split_nul
+from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.file_kinds import LANGUAGE_OF, is_test_file
 from blueflame.git.repository import Repository
+from blueflame.model.errors import ProcessFailed
 from blueflame.text.sanitize import shorten_line
 from blueflame.text.tokens import estimate_tokens
 
 RECENT_COMMITS = 200
 MAX_FILES = 200_000
+SEARCH_SECONDS = 10
 _ENTRY_FILES = (
     "readme.md readme.rst readme contributing.md agents.md claude.md makefile justfile pyproject.toml setup.py "
     "package.json cargo.toml go.mod pom.xml build.gradle build.gradle.kts gemfile composer.json mix.exs cmakelists.txt "
@@ -54,6 +57,14 @@ def survey_code(repo: Repository, sha: str) -> CodeSurvey:
     counts = Counter(part for part in parts if part in here)
     often = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return CodeSurvey(files=files, changed=tuple(often[:50]), commits=sum(part.startswith("\x01") for part in parts))
+
+
+def find_word(repo: Repository, sha: str, word: str) -> tuple[str, ...]:
+    """Return the files of a commit that contain the word; none where it takes too long to look."""
+    with suppress(ProcessFailed):
+        found = try_git(repo.root, "grep", "-l", "-z", "-I", "-w", "-F", "-e", word, sha, "--", timeout=SEARCH_SECONDS)
+        return tuple(sorted(name.partition(":")[2] for name in split_nul(found.out)))
+    return ()
 
 
 def _parse_tree_file(entry: str) -> TreeFile:

@@ -10,12 +10,14 @@ from typing import Any
 from blueflame.model.attempt import Duty
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits
+from blueflame.model.sizing import Triage
 from blueflame.model.task import Task, dump_task
 from blueflame.model.workflow import Workflow
 from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand, plan_batches
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
+from blueflame.views.triage import build_triage_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class PlanView:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()  # since the plan that was shown before
+    triage: Triage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,7 @@ def build_plan_view(session: Session, gate: Gate | None = None) -> PlanView:
         problems=found,
         warnings=tuple(evidence.get("warnings", ())),
         changes=tuple(list_plan_changes(session.plan_before, tasks)) if session.plan_before else (),
+        triage=session.triage,
     )
 
 
@@ -104,10 +108,11 @@ def build_dry_run_view(
     *,
     is_plan: bool,
     is_planned: bool = False,
+    triage: Triage | None = None,
 ) -> DryRunView:
     """`tasks` is None before a planner has run; `is_plan` is False for the one task that needs no planner.
 
-    `is_planned`: a person wrote the plan.
+    `is_planned`: a person wrote the plan. `triage`: the size of the request.
     """
     known = tuple(tasks or ())
     found = find_plan_problems(known, limits) if is_plan else ()
@@ -119,6 +124,7 @@ def build_dry_run_view(
         cost=estimate_cost(known, limits, flow, is_planned=is_planned),
         problems=tuple(found),
         warnings=tuple(find_plan_warnings(known)) if known else (),
+        triage=triage,
     )
     agents = tuple(_list_planned_agents(None if tasks is None else len(tasks), flow, limits))
     return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=agents)
@@ -147,6 +153,7 @@ def _list_planned_agents(tasks: int | None, flow: Workflow, limits: Limits) -> l
 def build_plan_json(view: PlanView) -> dict[str, Any]:
     return {
         "session": view.session,
+        "triage": build_triage_json(view.triage),
         "tasks": [dump_task(task) for task in view.tasks],
         "batches": [list(batch) for batch in view.batches],
         "cost_usd": _build_range_json(view.cost),

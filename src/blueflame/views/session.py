@@ -24,6 +24,7 @@ from blueflame.text.outcomes import describe_checks, describe_landed_work, descr
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
 from blueflame.views.parts import MarkedLine, NamedValue
+from blueflame.views.triage import build_triage_json
 
 UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
 
@@ -342,6 +343,7 @@ def build_session_json(
     return {
         "session": session.id,
         "request": session.request,
+        "triage": build_triage_json(session.triage),
         "phase": session.phase.value,
         "outcome": session.outcome or None,
         "reason": session.outcome_reason,

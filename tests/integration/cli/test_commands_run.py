@@ -17,6 +17,7 @@ from support.snapshots import Snapshots
 SESSION_KEYS = {
     "session",
     "request",
+    "triage",
     "phase",
     "outcome",
     "reason",

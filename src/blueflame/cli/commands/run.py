@@ -14,26 +14,35 @@ from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
 from blueflame.model.exit_codes import ExitCode
+from blueflame.model.sizing import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blueflame.cli.foreground import RunOptions
     from blueflame.journal.journal import Journal, SessionInfo
+    from blueflame.model.event import RequestSized
     from blueflame.model.task import Task
     from blueflame.orchestrator.project import Project
     from blueflame.session.state import Session
 
+MAX_REQUEST_CHARS = 200_000
 text_argument = click.argument("text", required=False, help="What you want done, like --task.")
 task_option = click.option("--task", "-t", help="What you want done; - reads it from standard input.")
 plan_option = click.option("--plan", type=PATH, help="Use this plan (YAML or JSON) instead of a planner.")
 workflow_option = click.option("--workflow", "-w", help="waves, flow, single, direct, or your own.")
+tier_option = click.option(
+    "--tier",
+    type=click.Choice(["1", "2", "3"]),
+    help="1: an obvious change, 2: one agent, 3: a plan; left out, the request is sized.",
+)
 
 
 @click.command()
 @text_argument
 @task_option
 @plan_option
+@tier_option
 @workflow_option
 @override_options
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
@@ -45,6 +54,7 @@ def run(
     text: str | None,
     task: str | None,
     plan: Path | None,
+    tier: str | None,
     workflow: str | None,
     overrides: Overrides,
     dry_run: bool,
@@ -58,11 +68,13 @@ def run(
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
-    project = _open_project(options, overrides, workflow)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     request = read_request(text, task, plan)
+    project, sized = _size_request(project, overrides, request, tier=tier, workflow=workflow)
+    workflow = sized.triage.workflow if sized else workflow
     print_warnings(project)
     if dry_run:
-        return _show_dry_run(project, request, workflow, options)
+        return _show_dry_run(project, request, workflow, options, sized)
     check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
         left = find_unfinished(journal)
@@ -72,7 +84,8 @@ def run(
             return run_session(project, journal, load_session(journal, left.id), options)
         _warn_of_lost_sessions(project, journal)
         handle_stale_checkouts(project, journal, options)
-        session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=allow_dirty)
+        _print_size(sized, options)
+        session = _open_session(project, journal, request, options, sized, workflow=workflow, allow_dirty=allow_dirty)
         return run_session(project, journal, session, options)
 
 
@@ -98,13 +111,14 @@ def plan(
     from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
-    project = _open_project(options, overrides, workflow)
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     request = read_request(text, task, plan)
+    project, sized = _size_request(project, overrides, request, workflow=workflow, plans=True)
     print_warnings(project)
     check_request(project, request, options, workflow=workflow, allow_dirty=True)
     with lock_project(project) as journal:
         refuse_unfinished(find_unfinished(journal))
-        session = _open_session(project, journal, request, options, workflow=workflow, allow_dirty=True)
+        session = _open_session(project, journal, request, options, sized, workflow=workflow, allow_dirty=True)
         return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)
 
 
@@ -138,9 +152,43 @@ def resume(
         return run_session(project, journal, found, options)
 
 
-def _open_project(options: RunOptions, overrides: Overrides, workflow: str | None) -> Project:
-    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
-    return project.override(list_overrides(overrides, project.settings, workflow))
+def _size_request(
+    project: Project,
+    overrides: Overrides,
+    request: Request,
+    *,
+    tier: str | None = None,
+    workflow: str | None = None,
+    plans: bool = False,
+) -> tuple[Project, RequestSized | None]:
+    """Size the request, and return the project with the options of the command line, which depend on its workflow.
+
+    `plans`: a plan is what the person asked for. A plan of their own is not sized.
+    """
+    from blueflame.orchestrator.triage import triage_request
+    from blueflame.session.from_settings import build_workflow
+    from blueflame.session.sizing.choose import SUGGEST, find_triage_mode
+
+    if tier is not None and request.tasks is not None:
+        raise UsageError("--tier and --plan contradict each other: a plan is not sized; give --workflow instead")
+    settings = project.settings
+    build_workflow(settings, workflow)  # one that is unknown is refused before anything is read
+    if request.tasks is not None:
+        return project.override(list_overrides(overrides, settings, workflow)), None
+    mode = SUGGEST if plans else find_triage_mode(settings)
+    chosen = Tier(int(tier)) if tier else None
+    without_models = project.override(list_overrides(overrides._replace(models=()), settings, workflow))
+    sized = triage_request(without_models, request.text, mode=mode, tier=chosen, workflow=workflow)
+    found = sized.triage.workflow if sized else workflow
+    return project.override(list_overrides(overrides, settings, found)), sized
+
+
+def _print_size(sized: RequestSized | None, options: RunOptions) -> None:
+    from blueflame.cli.console import build_facts, make_console, print_view
+    from blueflame.views.triage import list_triage_facts
+
+    if sized is not None and not options.as_json and not options.quiet:
+        print_view(make_console(), build_facts(list_triage_facts(sized.triage)))
 
 
 class Request(NamedTuple):
@@ -155,7 +203,12 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> Reque
         raise UsageError("the request is given twice: as an argument and with --task; give it once")
     task = text if task is None else task
     if task == "-":
-        task = sys.stdin.read()
+        task = sys.stdin.read(MAX_REQUEST_CHARS + 1)
+    if task is not None and len(task) > MAX_REQUEST_CHARS:
+        raise UsageError(
+            f"the request is longer than {MAX_REQUEST_CHARS:,} characters: no agent could read all of it. "
+            "Put the text into a file of the repository, and name that file in a short request"
+        )
     if plan is not None:
         from blueflame.documents.plans import read_plan
 
@@ -207,6 +260,7 @@ def _open_session(
     journal: Journal,
     request: Request,
     options: RunOptions,
+    sized: RequestSized | None,
     *,
     workflow: str | None,
     allow_dirty: bool,
@@ -221,13 +275,16 @@ def _open_session(
         request=request.text,
         workflow=workflow,
         tasks=request.tasks,
+        sized=sized,
         allow_dirty=allow_dirty,
         scripted=options.script is not None,
         interactive=can_planner_talk(project, options, workflow=workflow, planned=request.tasks is not None),
     )
 
 
-def _show_dry_run(project: Project, request: Request, workflow: str | None, options: RunOptions) -> int:
+def _show_dry_run(
+    project: Project, request: Request, workflow: str | None, options: RunOptions, sized: RequestSized | None
+) -> int:
     """Print the plan, its schedule, cost and agents; start and write nothing."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.plan import render_dry_run
@@ -242,7 +299,8 @@ def _show_dry_run(project: Project, request: Request, workflow: str | None, opti
         tasks = build_runtime_set(project, script=options.script).find_known_plan(request.text, flow)
     is_plan = tasks is not None and (request.tasks is not None or flow.is_planned)
     by_hand = request.tasks is not None
-    view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan, is_planned=by_hand)
+    triage = sized.triage if sized else None
+    view = build_dry_run_view(request.text, tasks, flow, limits, is_plan=is_plan, is_planned=by_hand, triage=triage)
     if options.as_json:
         print_json(build_dry_run_json(view))
     else:

@@ -15,6 +15,7 @@ from blueflame.text.marks import BAD, NOTE
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.parts import NamedValue
 from blueflame.views.plan import DryRunView, PlanView
+from blueflame.views.triage import list_triage_facts
 
 MAX_TASKS, MAX_BATCHES = 60, 20
 FEW_TASKS = 8  # so few are shown with their descriptions; of more, the first line
@@ -23,6 +24,7 @@ MAX_LINES, MAX_CHARS = 12, 400
 
 def render_plan(view: PlanView) -> RenderableType:
     facts = [NamedValue("Request", clean_line(view.request))] if view.request else []
+    facts += list_triage_facts(view.triage) if view.triage else ()
     facts.append(NamedValue("Tasks", f"{len(view.tasks):,}" if view.tasks else "none planned yet"))
     if view.cost is not None:
         only = "" if view.tasks else ", for planning only"

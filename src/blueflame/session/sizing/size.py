@@ -16,7 +16,7 @@ MANY_AREAS, MANY_DOMAINS = 3, 3
 FEW_FILES = 5
 LARGE_FOLDER = 20
 LEAST_PARTS = 3  # of what has to be planned, as long as no plan says otherwise
-LONG_REQUEST = 300  # words
+LONG_REQUEST, FEW_WORDS = 300, 3
 CONFIDENT, LIKELY, UNSURE = 0.9, 0.8, 0.4
 
 
@@ -184,7 +184,8 @@ def _names_few_files(facts: Facts) -> str:
 
 def _is_in_a_small_repository(facts: Facts) -> str:
     wording = facts.wording
-    if 0 < facts.sources <= SMALL_REPOSITORY and wording.demands <= FEW_DEMANDS and not wording.structural:
+    says = wording.words >= FEW_WORDS and not wording.structural and not wording.vague
+    if 0 < facts.sources <= SMALL_REPOSITORY and wording.demands <= FEW_DEMANDS and says:
         return f"the repository has {facts.sources} source files: little to split"
     return ""
 
