@@ -106,7 +106,7 @@ def converse(kind: GateKind, script: Script, context: GateContext | None = None)
     return asyncio.run(talk())
 
 
-PLAN_CHOICES = "(a)pprove / (e)dit / (r)e-plan / (q)uit? "
+PLAN_CHOICES = "(a)pprove / (e)dit / (r)e-plan / (s)ingle / (q)uit? "
 CHANGESET_CHOICES = "(a)pprove / (r)eject / (v)iew diff / (s)kip? "
 
 
@@ -132,7 +132,7 @@ def test_an_empty_line_asks_again_and_takes_no_default() -> None:
 def test_an_unknown_choice_gets_the_list_of_choices() -> None:
     answer, _ = converse(
         GateKind.PLAN,
-        [(PLAN_CHOICES, "yes"), ("Unknown choice 'yes'. Type one of a, e, r, q", ""), (PLAN_CHOICES, "q")],
+        [(PLAN_CHOICES, "yes"), ("Unknown choice 'yes'. Type one of a, e, r, s, q", ""), (PLAN_CHOICES, "q")],
     )
     assert answer.choice == "quit"
 
