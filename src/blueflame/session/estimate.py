@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blueflame.billing.prices import build_listed_rows
 from blueflame.model.attempt import PLAN_SUBJECT, USUAL_ROLES, Duty
 from blueflame.model.limits import AttemptCostRange, Limits
-from blueflame.model.memory import MemoryRecord, SessionSummary
+from blueflame.model.memory import MemoryRecord, RoleSpend, SessionSummary
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskState
 from blueflame.model.workflow import Workflow
@@ -75,26 +75,33 @@ class CostRange:
 
 
 def learn_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCostRange]:
-    """Return what recent attempts of each role cost, without the cheapest and the most expensive fifth."""
+    """Return what recent attempts of each role cost."""
+    found = learn_ranges(records, lambda spent: spent.attempts)
+    return {role: AttemptCostRange(low / 1e6, high / 1e6, n) for role, (low, high, n) in found.items()}
+
+
+def learn_ranges(
+    records: Iterable[MemoryRecord], read: Callable[[RoleSpend], Sequence[float]]
+) -> Mapping[str, tuple[float, float, int]]:
+    """Return the range of a figure of recent attempts of each role, without the lowest and the highest fifth."""
     sessions = sorted(
         (record for record in records if isinstance(record, SessionSummary)),
         key=lambda record: (record.origin.at, record.key),
     )
-    spent: dict[str, list[int]] = {}
+    figures: dict[str, list[float]] = {}
     for session in sessions:
         for each in session.spent:
-            spent.setdefault(each.role, []).extend(cost for cost in each.attempts if cost > 0)
+            figures.setdefault(each.role, []).extend(figure for figure in read(each) if figure > 0)
     return {
-        role: _compute_figures(costs[-MAX_ATTEMPTS:])
-        for role, costs in sorted(spent.items())
-        if len(costs) >= MIN_ATTEMPTS
+        role: _cut_extremes(sorted(known[-MAX_ATTEMPTS:]))
+        for role, known in sorted(figures.items())
+        if len(known) >= MIN_ATTEMPTS
     }
 
 
-def _compute_figures(costs: Sequence[int]) -> AttemptCostRange:
-    ordered = sorted(costs)
+def _cut_extremes(ordered: Sequence[float]) -> tuple[float, float, int]:
     fifth = len(ordered) // 5
-    return AttemptCostRange(ordered[fifth] / 1e6, ordered[-1 - fifth] / 1e6, len(ordered))
+    return ordered[fifth], ordered[-1 - fifth], len(ordered)
 
 
 def estimate_cost(

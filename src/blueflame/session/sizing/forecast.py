@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.limits import Limits
-from blueflame.model.memory import MemoryRecord, SessionSummary
+from blueflame.model.memory import MemoryRecord
 from blueflame.model.sizing import Tier, TierForecast
 from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
-from blueflame.session.estimate import MAX_ATTEMPTS, MIN_ATTEMPTS, estimate_cost
+from blueflame.session.estimate import estimate_cost, learn_ranges
 
 
 class TimeRange(NamedTuple):
@@ -85,22 +85,5 @@ def is_one_agent_cheaper(forecasts: Iterable[TierForecast]) -> bool:
 
 
 def learn_times(records: Iterable[MemoryRecord]) -> Mapping[str, TimeRange]:
-    """Return how long recent attempts of each role took, without the shortest and the longest fifth."""
-    sessions = sorted(
-        (record for record in records if isinstance(record, SessionSummary)),
-        key=lambda record: (record.origin.at, record.key),
-    )
-    taken: dict[str, list[float]] = {}
-    for session in sessions:
-        for each in session.spent:
-            taken.setdefault(each.role, []).extend(seconds for seconds in each.seconds if seconds > 0)
-    return {
-        role: _compute_range(sorted(seconds[-MAX_ATTEMPTS:]))
-        for role, seconds in sorted(taken.items())
-        if len(seconds) >= MIN_ATTEMPTS
-    }
-
-
-def _compute_range(ordered: list[float]) -> TimeRange:
-    fifth = len(ordered) // 5
-    return TimeRange(ordered[fifth], ordered[-1 - fifth], len(ordered))
+    """Return how long recent attempts of each role took."""
+    return {role: TimeRange(*found) for role, found in learn_ranges(records, lambda spent: spent.seconds).items()}
