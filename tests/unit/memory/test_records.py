@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
+from blueflame.memory.codec import decode_record
 from blueflame.memory.records import SECRET, build_records, clean_note
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
@@ -78,3 +79,13 @@ def test_what_agents_of_a_model_cost_is_learned_and_what_a_script_reports_is_not
         session.attempts[name] = replace(record, attempt=replace(record.attempt, runtime=runtime), ended=spent)
         (summary,) = (each for each in build_records(session) if isinstance(each, SessionSummary))
         assert {each.role: each.attempts for each in summary.spent} == learned
+
+
+def test_a_summary_from_before_triage_is_read_with_no_tier_and_no_times() -> None:
+    old = (
+        '{"schema_version":1,"type":"session-summary","key":"session:s","origin":{"session":"s"},"request":"r",'
+        '"tasks":1,"merged":1,"spent":[{"role":"worker","attempts":[7]}]}'
+    )
+    found = decode_record(old, "memory.db")
+    assert isinstance(found, SessionSummary)
+    assert (found.tier, found.chosen_by, found.spent[0].seconds) == (None, None, ())
