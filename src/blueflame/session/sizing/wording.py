@@ -23,6 +23,7 @@ from blueflame.session.sizing.vocabulary import (
 MAX_CHARS = 20_000  # what follows says no more about the size
 MAX_NAMES = 8  # each is looked for in the repository
 
+LONG_WORD = re.compile(r"\S{300,}")  # no word of a person, and slow to search
 FENCED = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
 QUOTED_LINE = re.compile(r"^(?:>| {4}|\t|Traceback|  File ).*$", re.MULTILINE)
 ITEM = re.compile(r" {0,3}(?:[-*•+]|\(?\d{1,2}[.)]|\[[ x]\])\s+(?=\S)")
@@ -83,7 +84,8 @@ class Wording:
 
 def read_wording(request: str) -> Wording:
     """Read what a person wrote; code, logs and quotations in it are not theirs."""
-    text = QUOTED_LINE.sub(" ", FENCED.sub(" ", request[:MAX_CHARS].replace("\r", "")))
+    written = LONG_WORD.sub(" ", request[:MAX_CHARS].replace("\r", ""))
+    text = QUOTED_LINE.sub(" ", FENCED.sub(" ", written))
     prose = IN_BACKTICKS.sub(lambda found: found[1] if " " not in found[1] else "it", text)
     return Wording(
         words=len(prose.split()),

@@ -75,6 +75,12 @@ def test_the_reasons_name_what_was_found() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["_" * 200_000, "a/" * 100_000, "aB" * 100_000, "`a" * 100_000, "- add x\n" * 25_000])
+def test_a_huge_request_is_read_at_once(text: str) -> None:
+    """Without the limits, each of these takes minutes."""
+    assert size(PYTHON, text).tier is Tier.PLANNED
+
+
 @settings(max_examples=200)
 @given(st.text(max_size=300), st.lists(st.text(max_size=20), max_size=5))
 def test_any_text_and_any_names_have_a_size(request_: str, files: list[str]) -> None:
