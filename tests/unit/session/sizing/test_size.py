@@ -77,7 +77,7 @@ def test_the_reasons_name_what_was_found() -> None:
 
 @pytest.mark.parametrize("text", ["_" * 200_000, "a/" * 100_000, "aB" * 100_000, "`a" * 100_000, "- add x\n" * 25_000])
 def test_a_huge_request_is_read_at_once(text: str) -> None:
-    """Without the limits, each of these takes minutes."""
+    """Without the limits, most of these take seconds or more."""
     assert size(PYTHON, text).tier is Tier.PLANNED
 
 
