@@ -92,7 +92,7 @@ def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
     with pytest.raises(NoAnswer) as ran_out:
         decisions.find_answer(asked, frozenset({("plan", 0)}))
     said = str(ran_out.value)
-    for part in ("мои решения.yaml", "plan-plan", "Вопрос?", "approve, edit, replan, quit", "blueflame resume"):
+    for part in ("мои решения.yaml", "plan-plan", "Вопрос?", "approve, edit, replan, single, quit", "blueflame resume"):
         assert part in said
 
 
