@@ -24,6 +24,7 @@ from blueflame.orchestrator.wiring import build_context
 
 FILES = 50_000
 TASKS = 8
+SMALL = {"FILES": 200, "TASKS": 3}
 MAX_START_SECONDS, MAX_BUILD_SECONDS = 1.0, 5.0
 
 CONFIG = """\
@@ -42,7 +43,7 @@ schema_version: 1
 defaults:
   worker:
     - write: {path: "notes/{task}.txt", text: "done\\n"}
-    - commit: "feat({task}): note it"
+    - commit: "Note {task}"
 """
 DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 

@@ -40,11 +40,6 @@ CASES: Mapping[str, tuple[object, str, str]] = {
         "postcheck",
         "blueflame.yaml",
     ),
-    "a poor commit message": (
-        [{"note": None}, {"commit": "stuff"}],
-        "postcheck",
-        "stuff",
-    ),
 }
 
 

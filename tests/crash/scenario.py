@@ -168,7 +168,7 @@ def build_scenario(
     scenario.decisions.write_text(json.dumps(DECISIONS, ensure_ascii=False))
     run_git(scenario.root, "init", "-q", "-b", "main")
     run_git(scenario.root, "add", "-A")
-    run_git(scenario.root, "commit", "-q", "-m", "feat(task-000): begin")
+    run_git(scenario.root, "commit", "-q", "-m", "feat: begin")
     if mode == "pull-request":
         run_git(scenario.home, "init", "-q", "--bare", str(scenario.remote))
         run_git(scenario.root, "remote", "add", "origin", "../remote.git")
@@ -275,7 +275,7 @@ def _build_work(scenario: Scenario, n: int, path: str) -> list[dict[str, Any]]:
     return [
         {"append": {"path": path, "text": f"the line of task {n}\n"}},
         {"sleep": 0.05},
-        {"commit": "feat({task}): add a line"},
+        {"commit": "feat: add a line to {task}"},
         {"run": note},
         _build_usage(0.02),
     ]

@@ -19,6 +19,7 @@ from blueflame.git.repository import Repository
 
 MIN_AGE_SECONDS = 2.0
 OWN_REFS = "refs/blueflame"
+INDEXLESS_COMMANDS = frozenset({"cat-file", "diff-tree", "update-ref"})
 SHARED_LOCKS = ("packed-refs.lock", "packed-refs.new", "HEAD.lock", "shallow.lock", "reftable/tables.list.lock")
 
 
@@ -87,9 +88,15 @@ def _is_git_at_work(repo: Repository) -> bool:
 
 def _is_git_below(process: Path, root: str) -> bool:
     try:
-        return (process / "comm").read_text().startswith("git") and (process / "cwd").readlink().is_relative_to(root)
+        is_git = (process / "comm").read_text().startswith("git") and not _leaves_index(process)
+        return is_git and (process / "cwd").readlink().is_relative_to(root)
     except OSError:  # it has ended, or is of another user, who cannot hold a lock that we own
         return False
+
+
+def _leaves_index(process: Path) -> bool:
+    """Whether it never locks the index, like the gits of ours that stay (git/batch)."""
+    return not INDEXLESS_COMMANDS.isdisjoint((process / "cmdline").read_text(errors="replace").split("\0"))
 
 
 def _read_link(path: Path) -> str:

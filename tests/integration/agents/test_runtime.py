@@ -95,7 +95,7 @@ def test_without_a_script_planner_worker_and_validator_do_their_part(
     assert (planned.exit_code, worked.exit_code, judged.exit_code) == (0, 0, 0)
     assert plan.output is not None
     assert plan.output["tasks"][0]["title"] == "Сделай это, пожалуйста"
-    assert git(repo, "log", "-1", "--format=%an|%s") == "worker-0a1b2c3d|feat(task-001): Сделай это\n"
+    assert git(repo, "log", "-1", "--format=%an|%s") == "worker-0a1b2c3d|Сделай это\n"
     assert git(repo, "show", "--name-only", "--format=") == "src/blueflame-note.md\n"
     assert verdict.output is not None
     assert verdict.output["status"] == "pass"

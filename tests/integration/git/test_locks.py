@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.git.batch import find_objects
 from blueflame.git.locks import MIN_AGE_SECONDS, remove_stale_locks
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import delete_refs, set_ref
@@ -85,3 +86,9 @@ def test_git_waits_for_a_ref_that_another_holds_for_a_moment(ours: Repository) -
     lock = leave_lock(ours.common_dir / f"{OURS}.lock", age=0)
     with subprocess.Popen(["sh", "-c", 'sleep 0.5; rm "$1"', "sh", str(lock)]):
         set_ref(ours, OURS, ours.base_sha)
+
+
+def test_a_git_of_ours_that_stays_does_not_keep_a_lock_of_the_index(ours: Repository) -> None:
+    assert find_objects(ours, [ours.base_sha]) != [None]  # by a process that waits for the next question
+    lock = leave_lock(ours.git_dir / "index.lock")
+    assert remove_stale_locks(ours, alone=True) == (lock,)
