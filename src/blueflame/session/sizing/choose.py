@@ -33,7 +33,8 @@ def find_tier_workflow(settings: Settings, tier: Tier) -> str:
 
 
 def is_planned(settings: Settings, workflow: str) -> bool:
-    return "plan" in settings.workflows[workflow].stages
+    first = settings.workflows[workflow].stages[0]
+    return first == "plan" or (first in settings.roles and settings.roles[first].duty == "plan")
 
 
 def list_tiers(settings: Settings, workflow: str) -> tuple[Tier, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import NamedTuple
 
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Duty
 from blueflame.model.limits import Limits
 from blueflame.model.memory import MemoryRecord
 from blueflame.model.sizing import Tier, TierForecast
@@ -60,14 +60,14 @@ def _forecast_tier(tier: Tier, parts: int, plan: TierPlan, times: Mapping[str, T
 
 
 def _add_up_time(tier: Tier, parts: int, plan: TierPlan, times: Mapping[str, TimeRange]) -> TimeRange:
-    """Without retries and without people: a planner, the batches of workers, the last review."""
+    """Without retries and without people: a planner, the batches of each making stage, the last of each review."""
     usual = {**REFERENCE_TIMES, **times}
     worker = usual[WORKER] if tier is not Tier.DIRECT or WORKER in times else OBVIOUS_CHANGE
-    stages = plan.workflow.stages
-    planned = "plan" in stages
-    rounds = ceil(parts / max(plan.limits.workers, 1)) if planned else parts
+    steps = plan.workflow.task_stages
+    planned, makes = plan.workflow.is_planned, sum(step.duty is Duty.MAKE for step in steps)
+    rounds = makes * (ceil(parts / max(plan.limits.workers, 1)) if planned else parts)
     others = [usual[PLANNER]] if planned else []
-    others += [usual[VALIDATOR]] if "validate" in stages else []
+    others += [usual[VALIDATOR] for step in steps if step.duty is Duty.JUDGE and step.role]
     return TimeRange(
         rounds * worker.low + sum(each.low for each in others),
         rounds * worker.high + sum(each.high for each in others),
