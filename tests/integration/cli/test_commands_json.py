@@ -73,7 +73,7 @@ def test_the_first_keys_of_a_command_are_on_the_page(
 
 
 def test_the_keys_of_the_configuration_verbs_are_on_the_page(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = section("config check, show, schema, migrate")
+    known = section("config check, show, schema, migrate, import")
     assert set(here(capsys, "config", "check", "--json").json) <= known
     assert set(here(capsys, "config", "migrate", "--json").json) <= known
     assert set(here(capsys, "init", "--dry-run", "--json").json) <= section("init")

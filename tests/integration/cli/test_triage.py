@@ -46,7 +46,7 @@ def test_a_small_request_runs_without_a_plan_and_says_why(bench: Bench) -> None:
     assert "one agent is cheaper here" in said.out
     assert "tier 1, workflow direct, chosen by code: a typo in README.md" in here(bench.capsys, "log").out
     status = here(bench.capsys, "status", "--json").json
-    assert [each["role"] for each in status["attempts"]] == ["worker"]
+    assert [each["role"] for each in status["attempts"]] == ["lead"]
     assert (status["triage"]["tier"], status["triage"]["workflow"]) == (1, "direct")
 
 
@@ -96,7 +96,7 @@ def test_where_triage_is_off_nothing_is_sized(bench: Bench) -> None:
 
 def test_a_model_is_that_of_the_role_which_the_size_chooses(bench: Bench) -> None:
     dry = here(bench.capsys, "run", TYPO, "--model", "strong", "--dry-run", "--json").json
-    assert [(each["role"], each["model"]) for each in dry["would_spawn"]] == [("worker", "strong")]
+    assert [(each["role"], each["model"]) for each in dry["would_spawn"]] == [("lead", "strong")]
 
 
 @pytest.mark.parametrize(

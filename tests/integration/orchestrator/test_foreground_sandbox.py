@@ -117,7 +117,7 @@ def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path
         " echo x >.git/hooks/pre-commit; echo evil >>.git/config; mv .git .tig; rm -rf .git"
     )
     _, out, _ = boxed("/bin/sh", "-c", script, cwd=repo)
-    assert out.splitlines()[:2] == ["?? src/new.py", "feat(task-000): begin"]
+    assert out.splitlines()[:2] == ["?? src/new.py", "Begin"]
     assert (repo / "src/new.py").exists()
     assert not (repo / ".git/hooks/pre-commit").exists()
     assert "evil" not in (repo / ".git/config").read_text()
@@ -171,7 +171,7 @@ def test_a_linked_worktree_reads_its_repository(repo: Path, tmp_path: Path, boxe
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", str(linked), "-b", "side"], cwd=repo, check=True)
     _, out, err = boxed("/bin/sh", "-c", "git log --format=%s; echo x >new && git status --short", cwd=linked)
-    assert out.splitlines() == ["feat(task-000): begin", "?? new"], err
+    assert out.splitlines() == ["Begin", "?? new"], err
 
 
 def test_an_agents_checkout_is_its_own_with_the_repositorys_history(repo: Path, sandbox: Boxed) -> None:

@@ -321,7 +321,7 @@ def test_the_history_of_the_repository_can_be_read_and_not_changed(
         variables={name: os.environ[name] for name in os.environ if name.startswith(("GIT_AUTHOR", "GIT_COMMITTER"))},
     )
     lines = said.out.splitlines()
-    assert lines[:2] == ["feat(task-000): begin", "feat(task-001): work"], said.err
+    assert lines[:2] == ["Begin", "feat(task-001): work"], said.err
     assert lines[2:] == [f"{middle}:", ".git", "", f"{middle}/.git:", "objects"]
     assert subprocess.run(["git", "-C", str(lender), "fsck"], check=True, capture_output=True).returncode == 0
 
