@@ -286,7 +286,7 @@ def _start_child(
 def _finish_attempt(
     attempt: SupervisedAttempt, stage: str, ending: ProcessEnding, clock: float, step: str = ""
 ) -> dict[str, Any]:
-    seconds = time.monotonic() - clock
+    seconds, free_disk = time.monotonic() - clock, record.measure_free_disk(attempt.folder)
     if stage == "setup":
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:
@@ -298,7 +298,7 @@ def _finish_attempt(
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=seconds)
-    return {**outcome, "cause": cause, **guarded}
+    return {**outcome, "cause": cause, "free_disk": free_disk, **guarded}
 
 
 def _find_cause(attempt: SupervisedAttempt) -> str:

@@ -246,7 +246,7 @@ async def _collect_result(
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
-    if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_is_disk_full, context):
+    if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_was_disk_full, context, outcome):
         why = f"the disk is full under {context.paths.worktrees}: free some space"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
     if why := await asyncio.to_thread(_find_interference, context, session, finished, ended.ending):
@@ -269,9 +269,12 @@ def _find_interference(context: SessionContext, session: Session, finished: Fini
     return ""
 
 
-def _is_disk_full(context: SessionContext) -> bool:
-    """Whether nothing can be written where agents work: what they could not do says nothing about them."""
-    return measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
+def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
+    """Whether nothing could be written where agents work, at its end or now: what it could not do is not its fault."""
+    then = outcome.free_disk
+    return (then is not None and then < FULL_BELOW_BYTES) or (
+        measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
+    )
 
 
 def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome, detail: str) -> str:

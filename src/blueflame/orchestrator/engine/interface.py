@@ -88,6 +88,7 @@ class ProcessOutcome:
     seconds: float = 0.0
     setup_output: str = ""
     watch: Mapping[str, Any] = field(default_factory=dict)  # the report of the watcher; {}: no watcher ran
+    free_disk: int | None = None  # bytes when it ended; None: not known, as from earlier wardens
 
 
 @dataclass(frozen=True, slots=True)

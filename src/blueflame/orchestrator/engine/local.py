@@ -257,6 +257,7 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
         seconds=found["seconds"],
         setup_output=found["setup_output"],
         watch=found.get("watch", {}),
+        free_disk=found.get("free_disk"),
     )
 
 
