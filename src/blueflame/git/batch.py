@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -96,7 +97,7 @@ def ask(repo: Repository, args: tuple[str, ...], converse: Callable[[PipedProces
             answer = converse(git)
         except EOFError:
             code, err = git.close()
-            if idle is None:
+            if idle is None and code != -signal.SIGINT:  # by Ctrl-C before it had a session of its own
                 raise build_git_error(repo.root, args, ProcessResult(code, "", err)) from None
         except BaseException:
             git.kill()  # the rest of its answer would be taken for the next one

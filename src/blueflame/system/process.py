@@ -18,11 +18,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, ParamSpec
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.environment import remove_model_keys
+
+_Arguments = ParamSpec("_Arguments")
 
 
 class ProcessResult(NamedTuple):
@@ -50,6 +53,20 @@ def run(
     return ProcessResult(done.code, _decode_text(done.out), _decode_text(done.err))
 
 
+def _rerun_after_interrupt(
+    execute: Callable[_Arguments, ProcessResultBytes],
+) -> Callable[_Arguments, ProcessResultBytes]:
+    """Ctrl-C at the terminal reaches a child until it has a session of its own; it has not run anything then."""
+
+    @wraps(execute)
+    def execute_twice(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> ProcessResultBytes:
+        done = execute(*args, **kwargs)
+        return execute(*args, **kwargs) if done.code == -signal.SIGINT else done
+
+    return execute_twice
+
+
+@_rerun_after_interrupt
 def run_bytes(
     *argv: str,
     cwd: Path,
@@ -67,6 +84,7 @@ def run_bytes(
     return ProcessResultBytes(child.returncode, out, err)
 
 
+@_rerun_after_interrupt
 def run_capped(
     *argv: str,
     cwd: Path,

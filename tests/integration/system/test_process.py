@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,15 @@ from hypothesis import strategies as st
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
 from blueflame.system.proc import read_boot_id
-from blueflame.system.process import MAX_INPUT_BYTES, read_tail, run, run_bytes, run_capped, start_detached
+from blueflame.system.process import (
+    MAX_INPUT_BYTES,
+    ProcessResultBytes,
+    read_tail,
+    run,
+    run_bytes,
+    run_capped,
+    start_detached,
+)
 from blueflame.system.process_identity import (
     ProcessIdentity,
     ProcessState,
@@ -97,6 +106,15 @@ def test_an_interrupt_while_waiting_leaves_nothing_running(tmp_path: Path) -> No
             run("sh", "-c", f"echo $$ > leader{n}; kill -INT $PPID; sleep 1000", cwd=tmp_path)
         assert is_dead(int((tmp_path / f"leader{n}").read_text()))
         assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("execute", [run_bytes, partial(run_capped, max_bytes=100)])
+def test_a_child_that_an_interrupt_ends_before_it_ran_is_run_again(
+    execute: Callable[..., ProcessResultBytes], tmp_path: Path
+) -> None:
+    """Ctrl-C reaches it until it has a session of its own; the second one is not interrupted."""
+    script = "if [ -e begun ]; then echo ran; else touch begun; kill -INT $$; fi"
+    assert execute("sh", "-c", script, cwd=tmp_path).out == b"ran\n"
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
