@@ -75,11 +75,16 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
         "a process that stays and tries again while the agent ends",
         SOCKET,
         """
+tried, trying = os.pipe()
 if os.fork() == 0:
     os.setsid()
     for _ in range(200):
         write(f"/proc/{AGENT}/fd/1")
+        os.write(trying, b".")
         time.sleep(0.005)
+else:
+    os.close(trying)
+    os.read(tried, 1)  # the command ends after the first try, the process stays
 """,
     ),
     forge(

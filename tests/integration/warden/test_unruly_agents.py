@@ -256,7 +256,9 @@ if not os.fork():
     if os.fork():
         os._exit(0)
     kept = [open(f"kept-{n}", "w") for n in range(50)]
-    open("note", "w").write(f"{os.getpid()}\\n")
+    with open("draft", "w") as draft:
+        draft.write(f"{os.getpid()}\\n")
+    os.rename("draft", "note")
     time.sleep(600)
 while not os.path.exists("note"): time.sleep(0.01)
 print("done", flush=True)
