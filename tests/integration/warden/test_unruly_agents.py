@@ -228,7 +228,7 @@ if not os.fork():
         os.close(handle)
     open("note", "w").write(f"{{os.getpid()}}\\n")
     time.sleep(600)
-while not os.path.exists("note"): time.sleep(0.01)
+while not os.path.exists("note") or not os.path.getsize("note"): time.sleep(0.01)
 """
 HABITS = {
     "polite": "pass",
@@ -238,12 +238,17 @@ HABITS = {
 STRANGER = "import os, time\nopen('note', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(600)"
 
 
+def has_note(folder: Path) -> bool:
+    note = folder / "note"
+    return note.exists() and note.stat().st_size > 0
+
+
 @pytest.mark.parametrize("habit", HABITS)
 @pytest.mark.parametrize("cancel", [False, True], ids=["agent ends itself", "agent is ended"])
 def test_a_daemon_does_not_outlive_its_agent(folder: Path, habit: str, cancel: bool) -> None:
     text = DAEMON.format(habit=HABITS[habit].format()) + ("time.sleep(600)" if cancel else "os._exit(7)")
     argv = (*python(text), STRANGER)
-    ended, _ = seen_through(write_launch(folder, *argv, grace=0.3), up=(folder / "note").exists, cancel=cancel)
+    ended, _ = seen_through(write_launch(folder, *argv, grace=0.3), up=lambda: has_note(folder), cancel=cancel)
 
     assert not is_alive(read_pid(folder / "note"))
     assert ended["left_running"] == []

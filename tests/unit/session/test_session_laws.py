@@ -33,6 +33,7 @@ from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
+from blueflame.session.consequences.session import ASKED_AGAIN
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
@@ -280,11 +281,13 @@ class Prompt(Simulation):
 @laws
 @given(worlds(hasty=True), st.data())
 def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
-    """Except that a resume tries again what failed, and what waits for a person to put the account in order."""
+    """Except that a resume tries again what failed, and looks whether a person has repaired what was asked about."""
     world = run(Prompt(world.outcomes, world.journal[:1]))
     parked = [recorded.event.kind for recorded in world.journal if isinstance(recorded.event, RuntimeParked)]
     assume(ACCOUNT_KINDS.isdisjoint(parked))
     assume(not any(isinstance(recorded.event, EnvironmentFailed) for recorded in world.journal))
+    asked = [recorded.event.gate.kind for recorded in world.journal if isinstance(recorded.event, GateOpened)]
+    assume(ASKED_AGAIN.isdisjoint(asked))
     cut = data.draw(st.sampled_from(world.transactions))
     again = run(Prompt(world.outcomes, world.journal[:cut]))
     assert story(again.journal) == story(world.journal)
