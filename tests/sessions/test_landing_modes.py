@@ -129,6 +129,15 @@ def test_what_builds_on_landed_work_lands_without_a_conflict(stage: Stage, mode:
     assert "with what has landed in it" not in stage.git("log", "--format=%s", "main")
 
 
+def test_a_merge_of_what_a_task_builds_on_is_worded_without_ids(stage: Stage) -> None:
+    tasks = (task(1), task(2), task(3, after=(1, 2)))
+    stage.play(*tasks, workers={n: writes(f"src/{n}.txt", f"number {n}") for n in (1, 2, 3)})
+    stage.run()
+    landed = stage.git("log", "--merges", "--format=%B", "main")
+    assert "Merge what 'Task 3' builds on\n\n- Task 1\n- Task 2\n" in landed
+    assert "task-" not in stage.git("log", "--format=%s", "main")
+
+
 @pytest.mark.parametrize("mode", ["merge", "squash", "fast-forward"])
 def test_a_task_builds_on_landed_and_on_verified_work_at_once(stage: Stage, mode: str) -> None:
     """The second of a chain is put off, so the third starts from its commit and from a base with the first."""

@@ -30,6 +30,7 @@ from blueflame.session.from_settings import list_role_skills
 from blueflame.session.requests.messages import list_earlier_messages
 from blueflame.session.retries import must_start_over
 from blueflame.session.state import Session
+from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
 MAX_EARLIER_DIFF_BYTES = 30_000
@@ -47,7 +48,13 @@ def combine_foundations(repo: Repository, session: Session, attempt: Attempt) ->
     names = [foundation.task for foundation in attempt.built_on]
     base = join_landed(repo, session.base_sha, list_landed_below(session, names))
     shas = [foundation.sha for foundation in attempt.built_on]
-    return combine_commits(repo, base, shas, f"Foundation of {attempt.subject}: {', '.join(names)}")
+    return combine_commits(repo, base, shas, _format_foundation(session, attempt.subject, names))
+
+
+def _format_foundation(session: Session, task: str, names: Sequence[str]) -> str:
+    """Word a merge that lands with the task as git words its own: linters of subjects leave those alone."""
+    title, *others = (clean_line(session.tasks[name].task.title) for name in (task, *names))
+    return "\n".join([f"Merge what '{title}' builds on", "", *(f"- {other}" for other in others), ""])
 
 
 def find_start(repo: Repository, attempt: Attempt, base: str) -> StartingPoint:
