@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from blueflame.model.errors import UsageError
+from blueflame.model.limits import MAX_WORKERS
 from blueflame.model.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ OVERRIDE_OPTIONS = (
     ),
     click.option("--budget", type=float, metavar="USD", help="What the session may cost in dollars."),
     click.option("--base", metavar="BRANCH", help="Branch to start from and to land on."),
-    click.option("--jobs", "-j", type=int, metavar="N", help="How many workers may run at once."),
+    click.option(
+        "--jobs", "-j", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="How many workers may run at once."
+    ),
 )
 
 

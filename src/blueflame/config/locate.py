@@ -24,7 +24,7 @@ def find_config(start: Path, given: Path | None = None) -> Path:
         if (folder / CONFIG_NAME).is_file():
             return folder / CONFIG_NAME
     raise ConfigError(
-        f"there is no {CONFIG_NAME} in {start} or above it in this repository",
+        f"there is no {CONFIG_NAME} in {start} or above it in its repository",
         ["run `blueflame init` to write one, or name one with --config FILE"],
     )
 

@@ -11,6 +11,10 @@ PASSED, REVIEWED = "passed", "reviewed"
 """When the dependents of a task may start: with a result that passed the postcheck, or that was also reviewed."""
 
 
+MAX_WORKERS = 8
+"""How many workers may run at once in one repository."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptCostRange:
     """What one attempt of a role costs, in dollars."""

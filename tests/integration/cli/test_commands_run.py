@@ -158,8 +158,8 @@ def test_a_plan_waits_for_resume_and_keeps_the_settings_of_its_command_line(benc
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--jobs", "20"], "concurrency.development: is too large (got 20)"),
-        (["--jobs", "0"], "concurrency.development: "),
+        (["--jobs", "20"], "'--jobs' / '-j': 20 is not in the range 1<=x<=8"),
+        (["--jobs", "0"], "'--jobs' / '-j': 0 is not in the range 1<=x<=8"),
         (["--model", "planer=x"], "there is no role 'planer'; did you mean planner?"),
         (["--model", "planner="], "roles.planner.model: is empty"),
         (["--budget", "0"], "--budget"),

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from blueflame.model.limits import MAX_WORKERS
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
     Command,
@@ -87,7 +88,7 @@ class ProjectSettings(Section):
 class ConcurrencySettings(Section):
     planning: Literal[1] = 1
     """Planners at once: always 1."""
-    development: int = Field(default=4, ge=1, le=8)
+    development: int = Field(default=4, ge=1, le=MAX_WORKERS)
     """Workers at once, 1 to 8."""
     validation: int = Field(default=2, ge=1, le=8)
     """Validators at once, 1 to 8."""
