@@ -46,7 +46,9 @@ def examine_machine() -> Iterator[DoctorFinding]:
     yield DoctorFinding("python", FindingState.OK, f"{platform.python_version()} at {sys.executable}")
     yield _examine_git()
     memory = psutil.virtual_memory()
-    yield DoctorFinding("free memory", FindingState.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
+    yield DoctorFinding(
+        "free memory", FindingState.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB"
+    )
 
 
 def _examine_git() -> DoctorFinding:
