@@ -48,6 +48,8 @@ def combine_foundations(repo: Repository, session: Session, attempt: Attempt) ->
     names = [foundation.task for foundation in attempt.built_on]
     base = join_landed(repo, session.base_sha, list_landed_below(session, names))
     shas = [foundation.sha for foundation in attempt.built_on]
+    if not shas:
+        return CombinedCommit(base)
     return combine_commits(repo, base, shas, _format_foundation(session, attempt.subject, names))
 
 
