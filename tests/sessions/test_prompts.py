@@ -26,6 +26,7 @@ from blueflame.orchestrator.prompts import (
     MergerBrief,
     PlannerBrief,
     PromptBrief,
+    TriagerBrief,
     ValidatorBrief,
     WorkerBrief,
     build_system_prompt,
@@ -33,6 +34,7 @@ from blueflame.orchestrator.prompts import (
     render_merger,
     render_persona,
     render_planner,
+    render_triager,
     render_validator,
     render_worker,
 )
@@ -63,6 +65,17 @@ HISTORY = (
 FILES = (FileChange(path="src/вход форма/a.py", added=12, deleted=3),)
 INSTRUCTIONS = Instructions((InstructionFile("src/вход форма/AGENTS.md", "Say вход, not login."),), ("api/AGENTS.md",))
 
+TRIAGER = TriagerBrief(
+    project="проект",
+    base_branch="main",
+    session="ses-20260101-000000",
+    hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
+    lessons=("the tests need LANG=C",),
+    skills=("brainstorming",),
+    request="Add a login form",
+    found=("it names src/вход форма",),
+)
 PLANNER = PlannerBrief(
     project="проект",
     base_branch="main",
@@ -156,6 +169,7 @@ MERGER = MergerBrief(
 
 Render = Callable[[], str]
 PROMPTS: dict[str, Render] = {
+    "triager": lambda: render_triager(TRIAGER, NONCE),
     "planner": lambda: render_planner(PLANNER, NONCE),
     "planner-interactive": lambda: render_planner(PLANNER, NONCE, interactive=True),
     "worker": lambda: render_worker(WORKER, NONCE),
@@ -249,6 +263,7 @@ def test_text_of_others_is_between_delimiters_only(render: Render) -> None:
 @pytest.mark.parametrize(
     ("brief", "render"),
     [
+        (TRIAGER, lambda brief: render_triager(brief, NONCE)),
         (PLANNER, lambda brief: render_planner(brief, NONCE)),
         (PLANNER, lambda brief: render_planner(brief, NONCE, interactive=True)),
         (WORKER, lambda brief: render_worker(brief, NONCE)),
@@ -283,7 +298,14 @@ def test_an_undefined_variable_is_an_error() -> None:
 
 def test_templates_use_only_fields_that_the_briefs_have() -> None:
     """What hangs in a branch that no test takes is found as well: by reading the templates."""
-    kinds = {"planner": PLANNER, "worker": WORKER, "validator": VALIDATOR, "merger": MERGER, "_plan": PLANNER}
+    kinds = {
+        "triager": TRIAGER,
+        "planner": PLANNER,
+        "worker": WORKER,
+        "validator": VALIDATOR,
+        "merger": MERGER,
+        "_plan": PLANNER,
+    }
     source = files("blueflame.orchestrator").joinpath("prompts")
     for entry in (each for each in source.iterdir() if each.name.endswith(".j2")):
         text = entry.read_text("utf-8")
@@ -291,7 +313,17 @@ def test_templates_use_only_fields_that_the_briefs_have() -> None:
         known = {field.name for field in dataclasses.fields(brief or PromptBrief)}
         assert set(re.findall(r"\bbrief\.(\w+)", text)) <= known, entry.name
         parsed = prompting._load_templates().parse(text)
-        extras = {"plan_fields", "verdict_fields", "next_id", "diff", "conflict", "example", "names_tasks", "history"}
+        extras = {
+            "size_fields",
+            "plan_fields",
+            "verdict_fields",
+            "next_id",
+            "diff",
+            "conflict",
+            "example",
+            "names_tasks",
+            "history",
+        }
         assert meta.find_undeclared_variables(parsed) <= {"brief", "data", "nonce"} | extras, entry.name
 
 

@@ -220,5 +220,5 @@ roles:                          # runtime: claude by default; with --script, age
   merger: { model: sonnet, budget_usd: 2.00 }
 
 planning:
-  triage: auto                  # small requests run without a plan; suggest: only say the size; off
+  triage: auto                  # small requests run without a plan; code: ask no agent; suggest: only say the size; off
   workflow: waves               # of the others. waves: in step; flow: each task as soon as it may""".splitlines()

@@ -11,13 +11,14 @@ from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend
 from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
 
-PLANNER, WORKER, VALIDATOR, MERGER = "planner", "worker", "validator", "merger"
-PLAN_SUBJECT = "plan"
+TRIAGER, PLANNER, WORKER, VALIDATOR, MERGER = "triager", "planner", "worker", "validator", "merger"
+SIZE_SUBJECT, PLAN_SUBJECT = "size", "plan"
 
 
 class Duty(StrEnum):
     """What a role is for. All that is decided about an attempt follows from it, never from the name of its role."""
 
+    SIZE = "size"  # answers with the size of a request
     PLAN = "plan"  # answers with a plan
     MAKE = "make"  # commits
     JUDGE = "judge"  # answers with a verdict on a commit
@@ -25,6 +26,7 @@ class Duty(StrEnum):
 
 
 USUAL_ROLES: Mapping[Duty, str] = {
+    Duty.SIZE: TRIAGER,
     Duty.PLAN: PLANNER,
     Duty.MAKE: WORKER,
     Duty.JUDGE: VALIDATOR,

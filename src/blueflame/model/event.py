@@ -67,11 +67,12 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSized:
-    """How much machinery the request needs was decided: when the session was opened, or by a person at the gate."""
+    """How much machinery the request needs: decided when the session was opened, by an agent, or at the gate."""
 
     triage: Triage
     workflow: Workflow | None = None  # the session continues with this one; None: that of SessionOpened
     one_agent: Workflow | None = None  # what a person can choose instead of a plan
+    direct: Workflow | None = None  # what an agent that sizes can choose for an obvious change
 
 
 # --- cycles and waves

@@ -1,4 +1,4 @@
-"""JSON schemas of what planners and validators must answer.
+"""JSON schemas of what agents that size, plan or judge must answer.
 
 Only keywords that every provider's structured output supports; stricter rules are checked when the answer is read.
 """
@@ -56,7 +56,21 @@ VERDICT_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
+SIZE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tier": {
+            "type": "integer",
+            "description": "1: an obvious change in one place; 2: work for one agent; 3: work for several agents",
+        },
+        "reason": {"type": "string", "description": "why, in one sentence"},
+    },
+    "required": ["tier", "reason"],
+    "additionalProperties": False,
+}
+
 OUTPUT_SCHEMAS: Mapping[Duty, Mapping[str, Any]] = {
+    Duty.SIZE: SIZE_SCHEMA,
     Duty.PLAN: PLAN_SCHEMA,
     Duty.JUDGE: VERDICT_SCHEMA,
     Duty.MERGE: VERDICT_SCHEMA,

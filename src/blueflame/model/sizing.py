@@ -23,8 +23,9 @@ class ChosenBy(StrEnum):
     """Who chose the workflow of a session."""
 
     CODE = "code"  # the sizing was clear
+    AGENT = "agent"  # an agent that was asked, as the code was not sure
     HISTORY = "history"  # similar requests of earlier sessions were
-    UNSURE = "unsure"  # neither was: the planned workflow
+    UNSURE = "unsure"  # none of them was: the planned workflow
     PERSON = "person"  # --tier, --workflow or the gate
     SETTINGS = "settings"  # planning.workflow or planning.triage
 
@@ -54,6 +55,14 @@ class Sizing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAnswer:
+    """What an agent says of a request that the code could not size."""
+
+    tier: Tier
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TierForecast:
     """What a request would cost in one tier, and how long agents would work."""
 
@@ -76,6 +85,7 @@ class Triage:
     sizing: Sizing
     forecasts: tuple[TierForecast, ...] = ()
     is_one_agent_cheaper: bool = False  # and not slower than the planned workflow
+    asks: str = ""  # the role that sizes it before anything else is started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from types import MappingProxyType
 
@@ -66,12 +66,24 @@ class Workflow:
 
     @property
     def is_planned(self) -> bool:
-        return bool(self.steps) and self.steps[0].duty is Duty.PLAN
+        return self.has_duty(Duty.PLAN)
+
+    @property
+    def asks_for_size(self) -> bool:
+        """Whether an agent sizes the request first; its answer chooses how to continue."""
+        return self.has_duty(Duty.SIZE)
 
     @property
     def task_stages(self) -> tuple[Stage, ...]:
         """What a task goes through, by position: all stages after the plan."""
-        return self.steps[1:] if self.is_planned else self.steps
+        return self.steps[self.asks_for_size + self.is_planned :]
+
+    def add_sizing(self, role: str) -> Workflow:
+        sizing = Stage(name="size", duty=Duty.SIZE, role=role, key=role)
+        return replace(self, stages=("size", *self.stages), steps=(sizing, *self.steps))
+
+    def drop_sizing(self) -> Workflow:
+        return replace(self, stages=self.stages[1:], steps=self.steps[1:]) if self.asks_for_size else self
 
     def has_duty(self, duty: Duty) -> bool:
         return any(stage.duty is duty for stage in self.steps)

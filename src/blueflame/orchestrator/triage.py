@@ -12,12 +12,19 @@ from blueflame.memory.registry import build_memory
 from blueflame.model.errors import MemoryFailed, UsageError, WorldError
 from blueflame.model.event import RequestSized
 from blueflame.model.memory import MemoryRecord
-from blueflame.model.sizing import CodeMap, Sizing, Tier, Triage
+from blueflame.model.sizing import ChosenBy, CodeMap, Sizing, Tier, Triage
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.project import Project
 from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
-from blueflame.session.sizing.choose import OFF, choose_workflow, find_tier_workflow, refuse_contradiction
+from blueflame.session.sizing.choose import (
+    AUTO,
+    OFF,
+    choose_workflow,
+    find_sizing_role,
+    find_tier_workflow,
+    refuse_contradiction,
+)
 from blueflame.session.sizing.forecast import TierPlan, forecast_tiers, is_one_agent_cheaper, learn_times
 from blueflame.session.sizing.similar import list_past_requests
 from blueflame.session.sizing.size import list_symbols, size_request
@@ -39,7 +46,9 @@ def triage_request(
     choice = choose_workflow(settings, sizing, tier=tier, workflow=workflow, mode=mode)
     plans = _list_tier_plans(project, records)
     forecasts = forecast_tiers(sizing.parts, plans, learn_times(records))
-    single = plans.get(Tier.SINGLE)
+    flows = {tier: plan.workflow for tier, plan in plans.items()}
+    is_open = choice.chosen_by is ChosenBy.UNSURE and mode == AUTO and Tier.PLANNED in flows
+    role = find_sizing_role(settings) if is_open else ""
     triage = Triage(
         tier=choice.tier,
         workflow=choice.workflow,
@@ -47,8 +56,14 @@ def triage_request(
         sizing=sizing,
         forecasts=forecasts,
         is_one_agent_cheaper=is_one_agent_cheaper(forecasts),
+        asks=role,
     )
-    return RequestSized(triage=triage, one_agent=single.workflow if single and choice.tier is Tier.PLANNED else None)
+    return RequestSized(
+        triage=triage,
+        workflow=flows[Tier.PLANNED].add_sizing(role) if role else None,
+        one_agent=flows.get(Tier.SINGLE) if choice.tier is Tier.PLANNED else None,
+        direct=flows.get(Tier.DIRECT) if role else None,
+    )
 
 
 def _list_records(project: Project) -> tuple[MemoryRecord, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from blueflame.model.attempt import COMMITTING, PLAN_SUBJECT, Attempt, Duty
+from blueflame.model.attempt import COMMITTING, PLAN_SUBJECT, SIZE_SUBJECT, Attempt, Duty
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptIntended,
@@ -110,10 +110,13 @@ def _has_paid_work(session: Session) -> bool:
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if session.phase is not Phase.PLANNING or session.open_gates or session.count_running(Duty.PLAN):
+    at_work = session.count_running(Duty.SIZE) or session.count_running(Duty.PLAN)
+    if session.phase is not Phase.PLANNING or session.open_gates or at_work:
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
+    elif session.workflow.asks_for_size:
+        yield from _intend_attempt(session, session.workflow.steps[0], SIZE_SUBJECT, capacity)
     elif not session.workflow.is_planned:
         yield PlanApproved(tasks=(build_single_task(session.request, session.limits.allowed_paths),))
     else:

@@ -28,6 +28,7 @@ def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]
 
 
 REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
+    USUAL_ROLES[Duty.SIZE]: AttemptCostRange(0.01, 0.10),
     USUAL_ROLES[Duty.PLAN]: AttemptCostRange(0.20, 0.40),
     USUAL_ROLES[Duty.MAKE]: AttemptCostRange(0.20, 0.75),
     USUAL_ROLES[Duty.JUDGE]: AttemptCostRange(0.05, 0.25),
@@ -137,7 +138,7 @@ def is_planned_by_hand(session: Session) -> bool:
 def _estimate_role_cost(
     role: str, duty: Duty, tasks: Sequence[Task], limits: Limits, figures: Mapping[str, AttemptCostRange]
 ) -> EstimatedRoleCost:
-    """Estimate one role: planner and merger run once, who makes and who judges for each task, with retries."""
+    """Estimate one role: triager, planner and merger run once, who makes and who judges for each task, with retries."""
     tries = {Duty.MAKE: 1 + limits.max_retries, Duty.JUDGE: 1 + limits.validator_retries}.get(duty, 1)
     figure, budget = figures.get(role) or figures[USUAL_ROLES[duty]], limits.get_budget(role)
     low = high = 0

@@ -100,6 +100,7 @@ def find_runtime_kind(settings: Settings, name: str) -> str:
 
 
 DUTY_SKILLS: Mapping[Duty, tuple[str, ...]] = {
+    Duty.SIZE: (),
     Duty.PLAN: ("brainstorming", "writing-plans"),
     Duty.JUDGE: ("requesting-code-review",),
 }

@@ -67,6 +67,7 @@ class Session:
 
     triage: Triage | None = None  # None in journals of earlier versions, and where triage is off
     one_agent: Workflow | None = None  # what a person can choose instead of a plan
+    direct: Workflow | None = None  # what an agent that sizes the request can choose for an obvious change
 
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()

@@ -8,6 +8,7 @@ from hashlib import sha256
 from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.sizing import SizeAnswer, Tier
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
@@ -38,6 +39,10 @@ class SimulatedOutcomes:
 
     def __init__(self, tasks: Sequence[Task] = ()) -> None:
         self.tasks = tuple(tasks)
+
+    def pick_size(self, _attempt: Attempt) -> SizeAnswer:
+        """Return what an agent that sizes the request says."""
+        return SizeAnswer(tier=Tier.PLANNED, reason="several parts take part")
 
     def plan(self, _attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
         """Return a plan, or why the planner failed."""

@@ -69,6 +69,7 @@ from blueflame.session.environment import add_recovery, has_slot, is_due, is_hel
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event, replay
+from blueflame.session.sizing.choose import conclude_sizing
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 
@@ -226,6 +227,8 @@ class Simulation:
         ended = AttemptOutcome(
             ending=ending, base=base, spend=self.outcomes.pick_spend(attempt), cause=self.outcomes.pick_cause(attempt)
         )
+        if attempt.duty is Duty.SIZE:
+            return self._end_triager(attempt, ended)
         if attempt.duty is Duty.PLAN:
             return self._end_planner(attempt, ended)
         if attempt.duty is Duty.MAKE:
@@ -252,6 +255,13 @@ class Simulation:
             return [over, give_task_back(self.session, attempt.subject, conflict, "both sides mean different things")]
         found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
+
+    def _end_triager(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
+        over = AttemptEnded(attempt=attempt.id, ended=ended)
+        if ended.ending in (Ending.CANCELLED, Ending.LOST, Ending.ENVIRONMENT):
+            return [over]
+        size = self.outcomes.pick_size(attempt) if ended.ending is Ending.PASSED else ended.ending.value
+        return [over, conclude_sizing(self.session, size)]
 
     def _end_planner(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)

@@ -136,12 +136,12 @@ def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...
 
 def _list_planned_agents(tasks: int | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
     """`tasks` is None before there is a plan: then as many at once as there may be."""
-    most = {Duty.PLAN: 1, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
+    most = {Duty.SIZE: 1, Duty.PLAN: 1, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
     stages = Counter((stage.role, stage.duty) for stage in flow.steps if stage.role and stage.duty in most)
     return [
         PlannedAgents(
             role=role,
-            agents=times if duty is Duty.PLAN else times * (tasks or 0),
+            agents=times if duty in (Duty.SIZE, Duty.PLAN) else times * (tasks or 0),
             at_once=most[duty] if tasks is None else min(most[duty], max(tasks, 1)),
             runtime=limits.get_runtime(role),
             model=limits.get_model(role),

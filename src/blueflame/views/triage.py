@@ -10,6 +10,7 @@ from blueflame.views.parts import NamedValue
 
 CHOSEN = {
     ChosenBy.CODE: "",
+    ChosenBy.AGENT: "an agent sized it",
     ChosenBy.HISTORY: "by earlier requests",
     ChosenBy.UNSURE: "its size is not clear, so it is planned",
     ChosenBy.PERSON: "you chose it",
@@ -27,7 +28,7 @@ def list_triage_facts(triage: Triage) -> tuple[NamedValue, ...]:
 
 
 def describe_choice(triage: Triage) -> str:
-    by = CHOSEN[triage.chosen_by]
+    by = f"not clear: {triage.asks} is asked" if triage.asks else CHOSEN[triage.chosen_by]
     return f"tier {triage.tier.value}, workflow {triage.workflow}" + (f" ({by})" if by else "")
 
 
@@ -58,6 +59,7 @@ def build_triage_json(triage: Triage | None) -> dict[str, Any] | None:
         "tier": triage.tier.value,
         "workflow": triage.workflow,
         "chosen_by": triage.chosen_by.value,
+        "asks": triage.asks,
         "sized": {
             "tier": sizing.tier.value,
             "clear": sizing.is_clear,

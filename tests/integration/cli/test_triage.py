@@ -62,8 +62,30 @@ def test_an_override_is_recorded_and_decides_about_the_next_similar_request(benc
 
 def test_an_unclear_request_is_planned_and_says_so(bench: Bench) -> None:
     said = here(bench.capsys, "run", "Make it faster", "--dry-run")
-    assert "tier 3, workflow waves (its size is not clear" in said.out
+    assert "tier 3, workflow waves (not clear: triager is asked)" in said.out
     assert "“faster” does not say what is to change" in said.out
+
+
+def test_an_agent_sizes_what_the_code_cannot(bench: Bench, tmp_path: Path) -> None:
+    dry = here(bench.capsys, "run", "Make it faster", "--dry-run", "--json").json
+    assert dry["triage"]["asks"] == "triager"
+    assert [each["role"] for each in dry["would_spawn"]] == ["triager", "planner", "worker", "validator"]
+    answer = [{"answer": {"tier": 2, "reason": "one loop\nin one module"}}]
+    script = write(tmp_path / "script.yaml", {"schema_version": 1, "defaults": {"triager": answer}})
+    said = bench.run("Make it faster", "--script", script)
+    assert said.code == 0, said.err
+    assert "not clear: triager is asked)" in said.out
+    assert "tier 2, workflow single, chosen by agent: one loop in one module" in here(bench.capsys, "log").out
+    status = here(bench.capsys, "status", "--json").json
+    assert [each["role"] for each in status["attempts"]] == ["triager", "worker"]
+    assert (status["triage"]["tier"], status["triage"]["asks"]) == (2, "")
+
+
+def test_a_role_of_ones_own_sizes(bench: Bench) -> None:
+    configure(bench.root, {"roles": {"estimator": {"duty": "size", "runtime": "scripted"}}})
+    assert bench.size("Make it faster")["asks"] == "estimator"
+    configure(bench.root, {"planning": {"triage": "code"}})
+    assert bench.size("Make it faster")["asks"] == ""
 
 
 def test_symbols_are_looked_for_in_the_repository(bench: Bench) -> None:

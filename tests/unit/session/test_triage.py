@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from blueflame.memory.records import build_records
+from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import GateOpened, JournalEntry, PlanApproved, RequestSized
 from blueflame.model.memory import SessionSummary
-from blueflame.model.sizing import ChosenBy, Sizing, Tier, Triage
+from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.task import TaskState
+from blueflame.model.workflow import Workflow, build_stages
 from blueflame.session.replay import replay
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening
@@ -58,3 +64,64 @@ def test_what_was_chosen_is_remembered_for_the_next_request() -> None:
 def test_the_size_is_the_same_after_a_replay() -> None:
     opening = [build_opening(workflow=BARRIER), JournalEntry(2, 0.0, SIZED)]
     assert replay(opening).triage == SIZED.triage
+
+
+DIRECT = Workflow(name="direct", stages=SINGLE.stages, steps=build_stages(SINGLE.stages, maker="lead"))
+ASKING = replace(SIZED, workflow=BARRIER.add_sizing("triager"), direct=DIRECT)
+
+
+class Sized(Outcomes):
+    def __init__(self, size: Tier, **more: object) -> None:
+        super().__init__(task(1), task(2), **more)  # type: ignore[arg-type]
+        self.size = size
+
+    def pick_size(self, _attempt: Attempt) -> SizeAnswer:
+        return SizeAnswer(tier=self.size, reason="one function")
+
+
+def ask(outcomes: Outcomes, sized: RequestSized = ASKING) -> Simulation:
+    return Simulation(outcomes, [build_opening(workflow=BARRIER), JournalEntry(2, 0.0, sized)]).run()
+
+
+def list_roles(world: Simulation) -> list[str]:
+    return list(dict.fromkeys(record.attempt.role for record in world.session.attempts.values()))
+
+
+@pytest.mark.parametrize(
+    ("size", "workflow", "roles"),
+    [
+        (Tier.DIRECT, "direct", ["triager", "lead"]),
+        (Tier.SINGLE, "single", ["triager", "worker"]),
+        (Tier.PLANNED, BARRIER.name, ["triager", "planner", "worker", "validator"]),
+    ],
+)
+def test_an_agent_that_sizes_chooses_how_to_continue(size: Tier, workflow: str, roles: list[str]) -> None:
+    world = ask(Sized(size))
+    chosen = events(world, RequestSized)[-1].triage
+    assert (chosen.tier, chosen.workflow, chosen.chosen_by) == (size, workflow, ChosenBy.AGENT)
+    assert chosen.sizing.reasons == ("one function", "it names no file")
+    assert list_roles(world) == roles
+    assert set(states(world).values()) == {TaskState.MERGED}
+    assert ("single" in [each.name for gate in events(world, GateOpened) for each in gate.gate.options]) == (size == 3)
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMEOUT, Ending.BUDGET, Ending.BAD_OUTPUT, Ending.OUTAGE])
+def test_a_request_is_planned_when_its_sizing_fails(ending: Ending) -> None:
+    world = ask(Sized(Tier.DIRECT, endings={"size.triager.1": ending}))
+    chosen = events(world, RequestSized)[-1].triage
+    assert (chosen.tier, chosen.chosen_by) == (Tier.PLANNED, ChosenBy.UNSURE)
+    assert chosen.sizing.reasons == ("it names no file", ending.value)
+    assert [name for name in list_roles(world) if name == "triager"] == ["triager"]
+    assert set(states(world).values()) == {TaskState.MERGED}
+
+
+def test_an_agent_that_was_lost_while_it_sized_is_asked_again() -> None:
+    world = ask(Sized(Tier.SINGLE, endings={"size.triager.1": Ending.LOST}))
+    assert len([record for record in world.session.attempts.values() if record.attempt.role == "triager"]) == 2
+    assert events(world, RequestSized)[-1].triage.workflow == "single"
+
+
+def test_a_workflow_that_cannot_run_here_is_not_chosen() -> None:
+    assert events(ask(Sized(Tier.DIRECT), replace(ASKING, direct=None)), RequestSized)[-1].triage.workflow == "single"
+    planned = ask(Sized(Tier.SINGLE), replace(ASKING, one_agent=None))
+    assert events(planned, RequestSized)[-1].triage.workflow == BARRIER.name

@@ -18,8 +18,11 @@ MAX_TITLE = 60  # characters of a title that go into a commit's subject
 
 
 def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
-    """Build the smallest result that is accepted: a plan of one task, a note and a commit, or a pass."""
+    """Build the smallest result that is accepted: a size, a plan of one task, a note and a commit, or a pass."""
     match brief.duty:
+        case Duty.SIZE:
+            used = _build_usage(input_tokens=600, output_tokens=40, cost_usd=0.002)
+            return ({"do": "answer", "output": {"tier": 3, "reason": "several parts of the code take part"}}, used)
         case Duty.PLAN:
             return (
                 {"do": "say", "text": "One task will do."},

@@ -293,7 +293,8 @@ def _show_dry_run(
     from blueflame.session.from_settings import build_workflow
     from blueflame.views.plan import build_dry_run_json, build_dry_run_view
 
-    flow, tasks = build_workflow(project.settings, workflow), request.tasks
+    asking = sized.workflow if sized else None  # an agent sizes the request first
+    flow, tasks = asking or build_workflow(project.settings, workflow), request.tasks
     limits = build_limits(project, flow.name, scripted=options.script is not None)
     if tasks is None:
         tasks = build_runtime_set(project, script=options.script).find_known_plan(request.text, flow)

@@ -157,9 +157,10 @@ class PlanningSettings(Section):
     """true: the planner talks with the person before it plans. false: one shot."""
     workflow: Label = "waves"
     """The workflow of a session when the command line names none; with triage, that of requests which need a plan."""
-    triage: Literal["auto", "suggest", "off"] | None = None
-    """auto: size each request, and run small ones without a plan (direct, single); suggest: only say what its size is;
-    off: neither. Left out: suggest where `workflow` is written, else auto."""
+    triage: Literal["auto", "code", "suggest", "off"] | None = None
+    """auto: size each request, by code and, where that is not sure, by an agent (role triager), and run small ones
+    without a plan (direct, single); code: never ask an agent; suggest: only say what the size is; off: neither.
+    Left out: suggest where `workflow` is written, else auto."""
 
 
 class ScheduleSettings(Section):
@@ -303,7 +304,8 @@ class Settings(Section):
     roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(add_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
-    """The agents: planner, worker, validator, merger and lead are built in; add your own by name, with their duty."""
+    """The agents: triager, planner, worker, validator, merger and lead are built in; add your own by name, with their
+    duty."""
     workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(add_built_in_workflows)] = Field(
         default_factory=dict, validate_default=True
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from blueflame.model.attempt import COMMITTING, MERGER, PLANNER, USUAL_ROLES, VALIDATOR, WORKER, Duty
+from blueflame.model.attempt import COMMITTING, MERGER, PLANNER, TRIAGER, USUAL_ROLES, VALIDATOR, WORKER, Duty
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
     Command,
@@ -37,6 +37,7 @@ MAKER = "work, or a role with duty make,"
 READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
 
 BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
+    TRIAGER: {"duty": "size", "model": "haiku", "budget_usd": 0.25, "timeout": "3m", "tools": list(READ_ONLY_TOOLS)},
     PLANNER: {"duty": "plan", "model": "sonnet", "budget_usd": 2.00, "tools": list(READ_ONLY_TOOLS)},
     WORKER: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
     VALIDATOR: {"duty": "judge", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
@@ -85,9 +86,9 @@ class RuntimeSettings(Section):
 
 
 class RoleSettings(Section):
-    duty: Literal["plan", "make", "judge", "merge"] = "make"
+    duty: Literal["size", "plan", "make", "judge", "merge"] = "make"
     """What the role is for: `plan` answers with a plan, `make` commits, `judge` answers with a verdict on a commit,
-    `merge` resolves a conflict."""
+    `merge` resolves a conflict, `size` answers how large a request is, when `planning.triage` cannot say it."""
     persona: Persona | None = None
     """Who the agent is and what it looks at, in your words, added to its instructions. $role, $task, $session, $project
     and $base_branch stand for their values; $$ is a dollar sign."""
@@ -106,8 +107,8 @@ class RoleSettings(Section):
     skills: tuple[Text, ...] = build_tuple_field()
     """Skills for this role besides `superpowers.skills`."""
     tools: tuple[Text, ...] | None = Field(default=None, strict=False)
-    """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those, but for a role that plans or
-    judges Read, Glob, Grep and Bash."""
+    """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those, but for a role that sizes,
+    plans or judges Read, Glob, Grep and Bash."""
 
     @property
     def offered_tools(self) -> tuple[str, ...] | None:
@@ -242,6 +243,9 @@ def _check_order(name: str, stages: Sequence[str], duties: Sequence[Duty]) -> It
     begun = False
     for n, (stage, duty) in enumerate(zip(stages, duties, strict=True)):
         place = (name, "stages", n)
+        if duty is Duty.SIZE:
+            hint = "remove it: planning.triage decides when it is asked"
+            yield InvalidValue("sizes, which is no stage", hint, at=place, got=stage)
         if duty is Duty.PLAN and n:
             yield InvalidValue(
                 "plans, but is not the first stage", "put it first: the others work on its tasks", at=place

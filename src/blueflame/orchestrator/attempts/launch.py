@@ -16,6 +16,7 @@ from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
+from blueflame.orchestrator.attempts.triager import build_triager_prompt
 from blueflame.orchestrator.attempts.validator import build_validator_prompt
 from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, find_inner_path
 from blueflame.orchestrator.attempts.worker import build_worker_prompt, find_start
@@ -31,6 +32,7 @@ from blueflame.system.environment import build_worktree_variables
 from blueflame.system.machine import FIRST_PORT, PORT_CEILING, find_port_block
 
 PROMPT_BUILDERS = {
+    Duty.SIZE: build_triager_prompt,
     Duty.PLAN: build_planner_prompt,
     Duty.JUDGE: build_validator_prompt,
     Duty.MERGE: build_merger_prompt,

@@ -45,14 +45,14 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         problems=session.plan_failures,
         instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
-        hints=_draw_code_map(context, base),
+        hints=draw_code_map(context, base),
         lessons=_recall_lessons(context, session),
     )
     return render_planner(brief, token_hex(16), interactive=is_interactive(context, attempt))
 
 
-def _draw_code_map(context: SessionContext, base: str) -> str:
-    """Optional: without it, a planner reads the repository itself."""
+def draw_code_map(context: SessionContext, base: str) -> str:
+    """Optional: without it, an agent reads the repository itself."""
     budget = context.settings.memory.codebase_tokens
     try:
         return format_code_map(survey_code(context.repo, base), budget) if budget else ""

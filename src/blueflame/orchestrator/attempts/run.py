@@ -37,6 +37,7 @@ from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
+from blueflame.orchestrator.attempts.triager import read_triager
 from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.walls import find_inner_path
 from blueflame.orchestrator.attempts.worker import combine_foundations, find_start, read_worker
@@ -60,6 +61,7 @@ from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {
+    Duty.SIZE: read_triager,
     Duty.PLAN: read_planner,
     Duty.MAKE: read_worker,
     Duty.JUDGE: read_validator,
@@ -192,7 +194,7 @@ def _prepare_checkout(
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.label}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
-    if attempt.duty is not Duty.PLAN:
+    if attempt.duty not in (Duty.SIZE, Duty.PLAN):
         restore_kept(context, checkout, context.engine.stage(attempt.id) / "home", start.tree)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
     save_fingerprint(context, attempt)

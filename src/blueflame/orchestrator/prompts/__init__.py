@@ -20,7 +20,7 @@ from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
-from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
+from blueflame.model.schemas import PLAN_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA
 from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
@@ -42,6 +42,12 @@ class PromptBrief:
     lessons: tuple[str, ...] = ()  # of earlier sessions
     skills: tuple[str, ...] = ()
     instructions: Instructions = NO_INSTRUCTIONS  # the repository's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriagerBrief(PromptBrief):
+    request: str
+    found: tuple[str, ...] = ()  # by the code, which could not size it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,10 @@ class Clipped(NamedTuple):
     @property
     def cut(self) -> bool:
         return self.shown < self.total
+
+
+def render_triager(brief: TriagerBrief, nonce: str) -> str:
+    return _render_template("triager", brief, nonce, size_fields=_list_meanings(SIZE_SCHEMA))
 
 
 def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False) -> str:

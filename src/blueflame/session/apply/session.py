@@ -54,7 +54,7 @@ def _ignore_event(_session: Session, _event: Event, _at: float) -> None:
 
 
 def _apply_request_sized(session: Session, event: RequestSized, _at: float) -> None:
-    session.triage, session.one_agent = event.triage, event.one_agent
+    session.triage, session.one_agent, session.direct = event.triage, event.one_agent, event.direct
     if event.workflow is not None:
         session.workflow, session.plan, session.plan_failures = event.workflow, None, ()
 

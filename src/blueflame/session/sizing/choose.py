@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from blueflame.model.attempt import PLANNER, Duty
 from blueflame.model.errors import UsageError
+from blueflame.model.event import RequestSized
 from blueflame.model.settings import Settings
-from blueflame.model.sizing import TIER_WORKFLOWS, ChosenBy, Sizing, Tier
+from blueflame.model.sizing import TIER_WORKFLOWS, ChosenBy, SizeAnswer, Sizing, Tier
+from blueflame.session.from_settings import choose_runtime
+from blueflame.session.state import Session
 
-AUTO, SUGGEST, OFF = "auto", "suggest", "off"
+AUTO, CODE, SUGGEST, OFF = "auto", "code", "suggest", "off"
 
 
 class Choice(NamedTuple):
@@ -62,13 +67,41 @@ def choose_workflow(
     """`tier` and `workflow`: those of the command line; `mode`: of `find_triage_mode`."""
     if tier is not None or workflow is not None:
         return _follow_person(settings, sizing, tier, workflow)
-    if mode != AUTO:
+    if mode not in (AUTO, CODE):
         usual = settings.planning.workflow
         return Choice(_find_nearest_tier(settings, sizing, usual), usual, ChosenBy.SETTINGS)
     if not sizing.is_clear:
         return Choice(Tier.PLANNED, find_tier_workflow(settings, Tier.PLANNED), ChosenBy.UNSURE)
     by = ChosenBy.HISTORY if sizing.by_history else ChosenBy.CODE
     return Choice(sizing.tier, find_tier_workflow(settings, sizing.tier), by)
+
+
+def find_sizing_role(settings: Settings) -> str:
+    """Return the role that sizes what the code could not: one of the team's own, else the built-in one.
+
+    None ("") if it names no runtime and the planner's is another: then it would be the only one that needs the default.
+    """
+    name = next(name for name in reversed(tuple(settings.roles)) if Duty(settings.roles[name].duty) is Duty.SIZE)
+    sizes, plans = settings.roles[name], settings.roles[PLANNER]
+    usable = sizes.runtime is not None or choose_runtime(settings, sizes) == choose_runtime(settings, plans)
+    return name if usable else ""
+
+
+def conclude_sizing(session: Session, answer: SizeAnswer | str) -> RequestSized:
+    """Continue as the agent that was asked says; `answer` is a text where it gave no size: then the request is planned.
+
+    A workflow that cannot run here is not offered, and the next larger one is taken.
+    """
+    assert session.triage is not None, "an agent sizes only what the code has sized before"
+    triage, planned = replace(session.triage, asks=""), session.workflow.drop_sizing()
+    if isinstance(answer, str):
+        sizing = replace(triage.sizing, reasons=(*triage.sizing.reasons, answer))
+        return RequestSized(triage=replace(triage, sizing=sizing), workflow=planned, one_agent=session.one_agent)
+    offered = {Tier.DIRECT: session.direct or session.one_agent, Tier.SINGLE: session.one_agent}
+    flow = offered.get(answer.tier) or planned
+    sizing = replace(triage.sizing, tier=answer.tier, reasons=(answer.reason, *triage.sizing.reasons))
+    chosen = replace(triage, tier=answer.tier, workflow=flow.name, chosen_by=ChosenBy.AGENT, sizing=sizing)
+    return RequestSized(triage=chosen, workflow=flow, one_agent=session.one_agent if flow is planned else None)
 
 
 def _follow_person(settings: Settings, sizing: Sizing, tier: Tier | None, workflow: str | None) -> Choice:
