@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from blueflame.cli.console import render_text
@@ -95,6 +97,16 @@ Cost by agent
 
 def test_a_summary_without_landings_says_so() -> None:
     assert "Nothing has landed." in render_text(render_summary(build_summary_view(Story().planned().session, now=0.0)))
+
+
+def test_status_says_that_a_planner_talks_with_a_person() -> None:
+    story = Story().working()
+    name = next(iter(story.session.live))
+    record = story.session.attempts[name]
+    story.session.attempts[name] = replace(record, attempt=replace(record.attempt, interactive=True))
+    shown = render_text(render_status(build_status_view(story.session, now=story.now), now=story.now), width=100)
+    assert f"talks with a person at its terminal: blueflame attach {record.attempt.agent_id}" in shown
+    assert shown.count("blueflame attach") == 1
 
 
 def test_status_shows_who_is_at_work() -> None:

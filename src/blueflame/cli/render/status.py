@@ -60,6 +60,9 @@ def _render_agents(agents: Sequence[AgentLine], now: float) -> RenderableType:
         lines.append(_build_line(row, widths, ["id", *[""] * 6, HEALTH.get(each.health.state, "warn")]))
         if words := shorten_line(each.health.why or each.health.said, MAX_WORDS):
             lines.append(Text(f"{GAP * 2}{words}", "quiet"))
+        if each.record.attempt.interactive:
+            connect = f"blueflame attach {each.record.attempt.agent_id}"
+            lines.append(Text(f"{GAP * 2}it talks with a person at its terminal: {connect}", "quiet"))
     return Group(*lines)
 
 
