@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from blueflame.config.keys import ConfigKey, iter_keys
 from blueflame.config.schema_v1 import MOVES
-from blueflame.model.settings.roles import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
+from blueflame.model.settings.built_in import BUILT_IN_PIPELINES, BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
 
 
 def build_config_reference() -> str:
@@ -67,8 +67,9 @@ def _escape_cell(text: str) -> str:
 def _format_built_ins() -> Iterator[str]:
     yield from ("", "## Built-in roles", "", "| role | set to |", "|---|---|")
     yield from (f"| `{name}` | `{json.dumps(dict(role))}` |" for name, role in BUILT_IN_ROLES.items())
+    workflows = {**BUILT_IN_WORKFLOWS, **BUILT_IN_PIPELINES}
     yield from ("", "## Built-in workflows", "", "| workflow | set to |", "|---|---|")
-    yield from (f"| `{name}` | `{json.dumps(dict(workflow))}` |" for name, workflow in BUILT_IN_WORKFLOWS.items())
+    yield from (f"| `{name}` | `{json.dumps(dict(workflow))}` |" for name, workflow in workflows.items())
 
 
 def _format_moved_keys() -> Iterator[str]:

@@ -22,7 +22,7 @@ import pytest
 
 from blueflame.cli.main import run
 from blueflame.model.errors import BlueFlameError, UsageError
-from blueflame.model.settings.roles import BUILT_IN_ROLES
+from blueflame.model.settings.built_in import BUILT_IN_ROLES
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.orchestrator.trust import list_needed, trust_settings

@@ -20,7 +20,8 @@ from blueflame.config.load import parse_config
 from blueflame.config.problems import format_path, format_value, validate_settings
 from blueflame.documents.yaml import Document, KeyPath, read_document
 from blueflame.model.errors import ConfigError
-from blueflame.model.settings.roles import BUILT_IN_ROLES, STAGES
+from blueflame.model.settings.built_in import BUILT_IN_ROLES
+from blueflame.model.settings.roles import STAGES
 
 Origin: TypeAlias = tuple[str, int]
 """The file and the line."""

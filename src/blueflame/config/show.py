@@ -19,7 +19,9 @@ def format_config(settings: Settings) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096  # a long pattern stays on one line
     out = StringIO()
-    yaml.dump(_drop_nulls(settings.model_dump(mode="json")), out)
+    data = settings.model_dump(mode="json")
+    workflows = {"workflows": data["workflows"]}  # a null there is a value: nothing is taken from `default`
+    yaml.dump({**_drop_nulls(data), **workflows}, out)
     return out.getvalue()
 
 

@@ -17,7 +17,6 @@ from blueflame.model.suggestions import suggest
 from blueflame.model.workflow import STAGE_DUTIES, Workflow, build_stages
 from blueflame.session.user_hooks import Hook
 
-INHERITED_FROM = "default"
 MAX_DEFAULT_REVIEW_SECONDS = 600.0  # a review reads; one that takes longer has lost its way
 
 
@@ -54,7 +53,7 @@ def build_session_limits(
         rate_limit_wait=settings.limits.rate_limit_wait,
         retry_from=settings.limits.retry_from,
         on_validation_failed=settings.gates.on_validation_failed,
-        review_threshold=_find_inherited(settings, chosen, "review_threshold"),
+        review_threshold=chosen.review_threshold,
         on_conflict=settings.merging.on_conflict,
         dependents=settings.schedule.dependents or _choose_dependents(settings, workflow),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
@@ -162,7 +161,7 @@ def _list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     """Return a workflow's stages; with `database_first` a database stage goes before the first backend stage."""
     workflow = _find_workflow(settings, name)
     stages = workflow.stages
-    if not _find_inherited(settings, workflow, "database_first") or "backend" not in stages or "database" in stages:
+    if not workflow.database_first or "backend" not in stages or "database" in stages:
         return stages
     at = stages.index("backend")
     return (*stages[:at], "database", *stages[at:])
@@ -199,17 +198,9 @@ def _check_workflow_runs(workflow: Workflow) -> None:
         )
 
 
-def _find_inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | None:
-    """Return a value of the workflow; one that it does not set is taken from workflow `default`, if there is one."""
-    own: float | None = getattr(workflow, key)
-    if own is None and INHERITED_FROM in settings.workflows:
-        own = getattr(settings.workflows[INHERITED_FROM], key)
-    return own
-
-
 def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
-    found = _find_inherited(settings, workflow, "max_retries")
-    return settings.limits.max_retries if found is None else int(found)
+    own = workflow.max_retries
+    return settings.limits.max_retries if own is None else own
 
 
 def _find_default_timeout(settings: Settings, role: str) -> float:

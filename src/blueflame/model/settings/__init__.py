@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator, field_validator, model_validator
 
 from blueflame.model.limits import MAX_WORKERS
 from blueflame.model.runtime_support import RUNTIMES
@@ -35,8 +35,8 @@ from blueflame.model.settings.roles import (
     RuntimeSettings,
     WorkflowSettings,
     add_built_in_roles,
-    add_built_in_workflows,
     drop_default_usd_limit,
+    read_workflows,
     refuse_bad_stages,
     refuse_both_units,
     refuse_changed_duties,
@@ -304,12 +304,12 @@ class Settings(Section):
     roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(add_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
-    """The agents: triager, planner, worker, validator, merger and lead are built in; add your own by name, with their
-    duty."""
-    workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(add_built_in_workflows)] = Field(
+    """The agents: triager, planner, worker, validator, merger and lead are built in, and those of the pipelines; add
+    your own by name, with their duty."""
+    workflows: Annotated[Mapping[Label, WorkflowSettings], WrapValidator(read_workflows)] = Field(
         default_factory=dict, validate_default=True
     )
-    """In which order: waves, flow, single and direct are built in."""
+    """In which order: waves, flow, single and direct are built in, and pipelines of roles."""
     prices: Annotated[Mapping[Text, Price], BeforeValidator(lambda given: {} if given is None else given)] = Field(
         default_factory=dict
     )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from blueflame.model.attempt import COMMITTING, MERGER, PLANNER, TRIAGER, USUAL_ROLES, VALIDATOR, WORKER, Duty
+from blueflame.model.attempt import COMMITTING, USUAL_ROLES, Duty
 from blueflame.model.runtime_support import RUNTIMES
+from blueflame.model.settings.built_in import (
+    BUILT_IN_PIPELINES,
+    BUILT_IN_ROLES,
+    BUILT_IN_WORKFLOWS,
+    LEAD,
+    PIPELINE,
+    READ_ONLY_TOOLS,
+)
 from blueflame.model.settings.fields import (
     Command,
     Duration,
@@ -25,7 +33,6 @@ from blueflame.model.settings.notifications import URL_HINT, find_url_problem
 from blueflame.model.suggestions import suggest
 from blueflame.model.workflow import STAGE_DUTIES
 
-LEAD = "lead"
 STAGES = tuple(STAGE_DUTIES)
 
 if TYPE_CHECKING:
@@ -33,27 +40,7 @@ if TYPE_CHECKING:
 else:  # a Literal made of the table's names: mypy takes only literal ones
     SelectableRuntime = Literal[*(name for name in RUNTIMES if name != "scripted")]
 
-MAKER = "work, or a role with duty make,"
-READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
-
-BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
-    TRIAGER: {"duty": "size", "model": "haiku", "budget_usd": 0.25, "timeout": "3m", "tools": list(READ_ONLY_TOOLS)},
-    PLANNER: {"duty": "plan", "model": "sonnet", "budget_usd": 2.00, "tools": list(READ_ONLY_TOOLS)},
-    WORKER: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
-    VALIDATOR: {"duty": "judge", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
-    MERGER: {"duty": "merge", "model": "sonnet", "budget_usd": 2.00},
-    LEAD: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
-    **{name: {"duty": "make", "budget_usd": 5.00} for name in ("backend", "frontend", "database", "docs")},
-    **{name: {"duty": "judge", "budget_usd": 1.00} for name in ("review-git", "qa", "security")},
-}
 CORE_ROLES = (*USUAL_ROLES.values(), LEAD)
-
-BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
-    "waves": {"stages": ["plan", "work", "validate", "merge"], "barrier": True},
-    "flow": {"stages": ["plan", "work", "validate", "merge"], "barrier": False},
-    "single": {"stages": ["work", "check", "merge"]},
-    "direct": {"stages": ["work", "check", "merge"], "role": LEAD},
-}
 
 
 class RuntimeSettings(Section):
@@ -137,13 +124,13 @@ class WorkflowSettings(Section):
     """Who does the `work` stage; left out, worker."""
     review_threshold: float | None = Field(default=None, ge=0, le=1)
     """The confidence that an agent's verdict must have to pass (inclusive); a verdict without one counts as 0.
-    Left out, as in workflow `default`, else none is needed."""
+    Left out, as in workflow `default` of the file, else none is needed."""
     max_retries: int | None = Field(default=None, ge=0, le=100)
-    """Retries per task; left out, as in workflow `default`, else `limits.max_retries`."""
+    """Retries per task; left out, as in workflow `default` of the file, else `limits.max_retries`."""
     retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)
     """No effect yet: milliseconds before the first retry, doubled for each further one; left out, as in `default`."""
     database_first: bool | None = None
-    """true puts a `database` stage before the first `backend`; left out, as in workflow `default`."""
+    """true puts a `database` stage before the first `backend`; left out, as in workflow `default` of the file."""
 
 
 def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
@@ -171,24 +158,72 @@ def add_built_in_roles(given: object) -> object:
     return overlay_built_ins(given, BUILT_IN_ROLES)
 
 
-def add_built_in_workflows(given: object) -> object:
-    return overlay_built_ins(given, BUILT_IN_WORKFLOWS)
+def read_workflows(given: object, read: ValidatorFunctionWrapHandler) -> Mapping[str, WorkflowSettings]:
+    """Read the workflows of a file with the built-in ones; each takes what it does not set from `default`.
+
+    The built-in `default` is not of the file: only the built-in pipelines take anything from it.
+    """
+    workflows: Mapping[str, WorkflowSettings] = read(overlay_built_ins(given, _BUILT_IN, replaces=_replace_stages))
+    written = given if isinstance(given, dict) else {}
+    default, of_file = workflows[PIPELINE], _list_keys(written.get(PIPELINE))
+    return {
+        name: _inherit(workflow, default, INHERITED if _is_built_in(name, written) else INHERITED & of_file)
+        for name, workflow in workflows.items()
+    }
 
 
-def overlay_built_ins(given: object, built_in: Mapping[str, Mapping[str, Any]]) -> object:
+INHERITED = frozenset({"review_threshold", "max_retries", "retry_backoff_base_ms", "database_first"})
+_BUILT_IN = {**BUILT_IN_WORKFLOWS, **BUILT_IN_PIPELINES}
+
+
+def _is_built_in(name: str, written: Mapping[str, object]) -> bool:
+    return name in BUILT_IN_PIPELINES and "stages" not in _list_keys(written.get(name))
+
+
+def _list_keys(entry: object) -> frozenset[str]:
+    return frozenset(entry) if isinstance(entry, dict) else frozenset()
+
+
+def _inherit(workflow: WorkflowSettings, default: WorkflowSettings, keys: frozenset[str]) -> WorkflowSettings:
+    """Set every inherited key, also to none: read again, the workflow takes nothing more."""
+    missing = INHERITED - workflow.model_fields_set
+    return workflow.model_copy(update={key: getattr(default, key) if key in keys else None for key in missing})
+
+
+def _replace_stages(entry: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a built-in pipeline asks for holds for its own stages; with others it is a workflow of the user's own."""
+    kept = {key: value for key, value in entry.items() if "stages" not in given or key not in INHERITED}
+    return {**kept, **given}
+
+
+def _replace_values(entry: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Null is as left out."""
+    return {**entry, **{key: value for key, value in given.items() if value is not None or key not in entry}}
+
+
+def overlay_built_ins(
+    given: object,
+    built_in: Mapping[str, Mapping[str, Any]],
+    *,
+    replaces: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]] = _replace_values,
+) -> object:
     """The built-in entries, each overridden key by key by what is written in the file; then the other entries."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
         return given
-    both = {name: _overlay_entry(entry, given.get(name)) for name, entry in built_in.items()}
+    both = {name: _overlay_entry(entry, given.get(name), replaces) for name, entry in built_in.items()}
     return both | {name: entry for name, entry in given.items() if name not in built_in}
 
 
-def _overlay_entry(entry: Mapping[str, Any], given: object) -> object:
+def _overlay_entry(
+    entry: Mapping[str, Any],
+    given: object,
+    replaces: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]],
+) -> object:
     if given is None:
         return dict(entry)
-    return {**entry, **given} if isinstance(given, dict) else given
+    return replaces(entry, given) if isinstance(given, dict) else given
 
 
 def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str, ...]) -> None:
