@@ -238,7 +238,7 @@ def list_stages_ahead(session: Session) -> Sequence[int]:
     every = range(len(stages))
     if session.position < 0:
         return every
-    ahead = every[session.position + 1 :]
+    ahead = every[session.workflow.find_next_position(session.position) :]
     waits = session.limits.dependents == REVIEWED and stages[session.position].duty is Duty.JUDGE
     several = not session.workflow.is_made(0)
     is_last = all(stages[n].duty is Duty.MERGE for n in ahead)
