@@ -15,10 +15,6 @@ class Tier(IntEnum):
     PLANNED = 3  # several parts: a plan, several agents, reviews
 
 
-TIER_WORKFLOWS = {Tier.DIRECT: "direct", Tier.SINGLE: "single"}
-"""The workflow of each tier; the last one runs the planned workflow of the configuration."""
-
-
 class ChosenBy(StrEnum):
     """Who chose the workflow of a session."""
 

@@ -80,7 +80,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "runtimes.*": "kind",
     "roles.*": "duty persona runtime model timeout budget_usd budget_tokens skills tools",
     "workflows.*": "stages barrier role review_threshold max_retries retry_backoff_base_ms database_first",
-    "planning": "interactive workflow triage",
+    "planning": "interactive workflow triage tier_1 tier_2 workflows models",
     "schedule": "dependents",
     "gates": "on_validation_failed validator_retries on_rate_limit on_overlap max_replans",
     "merging": "on_conflict retry_red_checks",

@@ -20,6 +20,7 @@ from blueflame.model.settings.fields import (
     DurationOrOff,
     HookCommand,
     InvalidValue,
+    InvalidValues,
     Label,
     RegistryName,
     RoleName,
@@ -36,6 +37,7 @@ from blueflame.model.settings.roles import (
     WorkflowSettings,
     add_built_in_roles,
     drop_default_usd_limit,
+    is_planned,
     read_workflows,
     refuse_bad_stages,
     refuse_both_units,
@@ -161,6 +163,14 @@ class PlanningSettings(Section):
     """auto: size each request, by code and, where that is not sure, by an agent (role triager), and run small ones
     without a plan (direct, single); code: never ask an agent; suggest: only say what the size is; off: neither.
     Left out: suggest where `workflow` is written, else auto."""
+    tier_1: Label = "direct"
+    """The workflow of requests of tier 1: an obvious change in one place. It has no plan."""
+    tier_2: Label = "single"
+    """The workflow of requests of tier 2: one part of the code, clear in scope. It has no plan."""
+    workflows: tuple[Label, ...] = build_tuple_field()
+    """Workflows that a plan may choose for a task instead of the session's; only where that has no barrier (flow)."""
+    models: tuple[Text, ...] = build_tuple_field()
+    """Models that a plan may choose for a task, in the runtime's own words; the plan gate shows each choice."""
 
 
 class ScheduleSettings(Section):
@@ -370,10 +380,40 @@ class Settings(Section):
 
     @field_validator("planning")
     @classmethod
-    def _default_workflow_exists(cls, planning: PlanningSettings, info: ValidationInfo) -> PlanningSettings:
-        workflows, wanted = info.data.get("workflows"), planning.workflow
-        if workflows is not None and wanted not in workflows:
-            known = ", ".join(workflows)
-            right = f"{suggest(wanted, workflows)} Use one of {known}, or add it under workflows".lstrip()
-            raise InvalidValue("is not a workflow of this file", right, at=("workflow",), got=wanted)
+    def _workflows_exist(cls, planning: PlanningSettings, info: ValidationInfo) -> PlanningSettings:
+        workflows, roles = info.data.get("workflows"), info.data.get("roles")
+        if workflows is not None and roles is not None:
+            refuse_unknown_workflows(planning, workflows)
+            refuse_planned_tiers(planning, workflows, roles)
         return planning
+
+
+def refuse_unknown_workflows(planning: PlanningSettings, workflows: Mapping[str, WorkflowSettings]) -> None:
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        (("workflow",), planning.workflow),
+        (("tier_1",), planning.tier_1),
+        (("tier_2",), planning.tier_2),
+        *((("workflows", n), name) for n, name in enumerate(planning.workflows)),
+    ]
+    known = ", ".join(workflows)
+    wrongs = tuple(
+        InvalidValue(
+            "is not a workflow of this file",
+            f"{suggest(name, workflows)} Use one of {known}, or add it under workflows".lstrip(),
+            at=place,
+            got=name,
+        )
+        for place, name in named
+        if name not in workflows
+    )
+    if wrongs:
+        raise InvalidValues(wrongs)
+
+
+def refuse_planned_tiers(
+    planning: PlanningSettings, workflows: Mapping[str, WorkflowSettings], roles: Mapping[str, RoleSettings]
+) -> None:
+    for place, name in (("tier_1", planning.tier_1), ("tier_2", planning.tier_2)):
+        if is_planned(workflows[name], roles):
+            right = "name one without a plan, such as single; requests that need a plan run planning.workflow"
+            raise InvalidValue("has a plan", right, at=(place,), got=name)

@@ -133,6 +133,11 @@ class WorkflowSettings(Section):
     """true puts a `database` stage before the first `backend`; left out, as in workflow `default` of the file."""
 
 
+def is_planned(workflow: WorkflowSettings, roles: Mapping[str, RoleSettings]) -> bool:
+    first = workflow.stages[0]
+    return first == "plan" or (first in roles and roles[first].duty == "plan")
+
+
 def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
     """A limit in tokens that is written in the file switches off the default limit in dollars."""
     if isinstance(data, dict) and data.get(tokens) and usd not in data:

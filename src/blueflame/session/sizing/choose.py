@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +10,8 @@ from blueflame.model.attempt import PLANNER, Duty
 from blueflame.model.errors import UsageError
 from blueflame.model.event import RequestSized
 from blueflame.model.settings import Settings
-from blueflame.model.sizing import TIER_WORKFLOWS, ChosenBy, SizeAnswer, Sizing, Tier
+from blueflame.model.settings.roles import is_planned
+from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier
 from blueflame.session.from_settings import choose_runtime
 from blueflame.session.state import Session
 
@@ -34,19 +36,22 @@ def find_triage_mode(settings: Settings) -> str:
 def find_tier_workflow(settings: Settings, tier: Tier) -> str:
     """Return the workflow of a tier; the highest one runs `planning.workflow`, if that plans."""
     usual = settings.planning.workflow
-    return TIER_WORKFLOWS.get(tier) or (usual if is_planned(settings, usual) else "waves")
-
-
-def is_planned(settings: Settings, workflow: str) -> bool:
-    first = settings.workflows[workflow].stages[0]
-    return first == "plan" or (first in settings.roles and settings.roles[first].duty == "plan")
+    return _list_small(settings).get(tier) or (
+        usual if is_planned(settings.workflows[usual], settings.roles) else "waves"
+    )
 
 
 def list_tiers(settings: Settings, workflow: str) -> tuple[Tier, ...]:
     """The tiers that a workflow is for: one without a plan that is not built in is for any request to one agent."""
-    if is_planned(settings, workflow):
+    if is_planned(settings.workflows[workflow], settings.roles):
         return (Tier.PLANNED,)
-    return tuple(tier for tier, name in TIER_WORKFLOWS.items() if name == workflow) or tuple(TIER_WORKFLOWS)
+    small = _list_small(settings)
+    return tuple(tier for tier, name in small.items() if name == workflow) or tuple(small)
+
+
+def _list_small(settings: Settings) -> Mapping[Tier, str]:
+    """The workflows of the tiers that need no plan."""
+    return {Tier.DIRECT: settings.planning.tier_1, Tier.SINGLE: settings.planning.tier_2}
 
 
 def refuse_contradiction(settings: Settings, tier: Tier | None, workflow: str | None) -> None:
