@@ -19,6 +19,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.model.task import HistoryEntry, HistoryResult, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator import prompts as prompting
 from blueflame.orchestrator.prompts import (
     MergeBranch,
@@ -332,7 +333,17 @@ def test_the_plan_schema_is_the_task_and_the_planner_hears_of_every_field() -> N
     assert set(fields) == {field.name for field in dataclasses.fields(Task)}
     for render in (PROMPTS["planner"], PROMPTS["planner-interactive"]):
         listed = re.findall(r"^- `(\w+)`: .+", outside(render()), re.MULTILINE)
-        assert listed == list(fields)
+        assert listed == [name for name in fields if name not in ("workflow", "model", "validator_model")]
+
+
+def test_the_planner_hears_of_choices_only_where_there_are_some() -> None:
+    flow = Workflow(name="backend_only", stages=("backend", "qa", "merge"), barrier=False)
+    prompt = render_planner(dataclasses.replace(PLANNER, models=("opus",), workflows=(flow,)), NONCE)
+    listed = re.findall(r"^- `(\w+)`: .+", outside(prompt), re.MULTILINE)
+    assert {"workflow", "model", "validator_model"} <= set(listed)
+    assert "- backend_only: backend, qa, merge" in prompt
+    assert "models that a task may have:\n- opus" in prompt
+    assert "models that a task may have" not in PROMPTS["planner"]()
 
 
 def test_validator_and_merger_hear_of_every_field_of_a_verdict() -> None:

@@ -70,6 +70,7 @@ _FIELDS: Mapping[str, _Field] = {
     "file_locks": _Field(_is_texts, "a list of paths", required=True, make=tuple),
     "model": _Field(_is_text, "a text that is not empty"),
     "validator_model": _Field(_is_text, "a text that is not empty"),
+    "workflow": _Field(_is_text, "the name of a workflow"),
     "estimate_minutes": _Field(_is_minutes, "a number of minutes", make=float),
 }
 _KNOWN = (*_FIELDS, *_STATUS_KEYS)
@@ -129,12 +130,8 @@ def _format_record(record: TaskRecord) -> str:
 
 
 def _build_task_fields(task: Task) -> dict[str, YamlValue]:
-    optional = {
-        "model": task.model,
-        "validator_model": task.validator_model,
-        "estimate_minutes": task.estimate_minutes,
-    }
-    return {**dump_task(task), **{name: value for name, value in optional.items() if value is not None}}
+    fields = {**dump_task(task), "estimate_minutes": task.estimate_minutes}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _build_record_fields(record: TaskRecord) -> dict[str, YamlValue]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
+from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 
 PASSED, REVIEWED = "passed", "reviewed"
 """When the dependents of a task may start: with a result that passed the postcheck, or that was also reviewed."""
@@ -56,9 +58,15 @@ class Limits:
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()
     blocked_paths: tuple[str, ...] = ()
+    task_models: tuple[str, ...] | None = None  # what a plan may choose; None: any, as in earlier versions
+    task_workflows: Mapping[str, Workflow] = field(default_factory=dict)  # the same; a session keeps them
     figures: Mapping[str, AttemptCostRange] = field(
         default_factory=dict
     )  # by role, as learned when the session was opened
+
+    def find_task_workflow(self, task: Task, usual: Workflow) -> Workflow:
+        """Return what the plan chose for a task, else the usual one."""
+        return self.task_workflows.get(task.workflow or "", usual)
 
     def get_budget(self, role: str) -> Budget:
         return self.role_budgets.get(role, UNLIMITED)

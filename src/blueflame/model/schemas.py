@@ -5,7 +5,7 @@ Only keywords that every provider's structured output supports; stricter rules a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blueflame.model.attempt import Duty
@@ -31,6 +31,7 @@ PLAN_SCHEMA: Mapping[str, Any] = {
                     },
                     "dependencies": {**_TEXTS, "description": "ids of the tasks whose results this one needs"},
                     "file_locks": {**_TEXTS, "description": "files and folders that only this task may change"},
+                    "workflow": {"type": "string", "description": "another workflow for this task"},
                     "model": {"type": "string", "description": "another model for this task's worker"},
                     "validator_model": {"type": "string", "description": "another model for this task's validator"},
                     "estimate_minutes": {"type": "number", "description": "how long a worker will need"},
@@ -43,6 +44,17 @@ PLAN_SCHEMA: Mapping[str, Any] = {
     "required": ["tasks"],
     "additionalProperties": False,
 }
+
+
+def build_plan_schema(models: Sequence[str] | None, workflows: Sequence[str]) -> Mapping[str, Any]:
+    """Build the schema of a plan that may choose only these models (None: any) and workflows for its tasks."""
+    choices = {"workflow": workflows, **({} if models is None else {"model": models, "validator_model": models})}
+    items = PLAN_SCHEMA["properties"]["tasks"]["items"]
+    fields = {name: field for name, field in items["properties"].items() if choices.get(name, True)}
+    fields |= {name: {**fields[name], "enum": list(known)} for name, known in choices.items() if known}
+    tasks = {**PLAN_SCHEMA["properties"]["tasks"], "items": {**items, "properties": fields}}
+    return {**PLAN_SCHEMA, "properties": {"tasks": tasks}}
+
 
 VERDICT_SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -67,6 +67,7 @@ class Task:
     model: str | None = None  # overrides the model of its role
     validator_model: str | None = None
     estimate_minutes: float | None = None
+    workflow: str | None = None  # None: that of the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,9 @@ def dump_task(task: Task) -> dict[str, Any]:
         "cohesion_group": task.cohesion_group,
         "dependencies": list(task.dependencies),
         "file_locks": list(task.file_locks),
+        "workflow": task.workflow,
+        "model": task.model,
+        "validator_model": task.validator_model,
     }
 
 

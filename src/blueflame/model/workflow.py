@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from types import MappingProxyType
 
-from blueflame.model.attempt import USUAL_ROLES, Duty, find_usual_duty
+from blueflame.model.attempt import USUAL_ROLES, Duty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,8 @@ class Workflow:
     barrier: bool = True
     steps: tuple[Stage, ...] = ()
     """What is done at each stage. Left out, as in journals of earlier versions: by their names."""
+    review_threshold: float | None = None  # of one that a plan chose for a task; the session's is in its limits
+    max_retries: int | None = None  # the same; None: as the limits say
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -96,9 +98,6 @@ class Workflow:
         """Return the first role with this duty, else the built-in one."""
         return next((stage.role for stage in self.steps if stage.duty is duty and stage.role), USUAL_ROLES[duty])
 
-    def find_duty(self, role: str) -> Duty:
-        return next((stage.duty for stage in self.steps if stage.role == role), find_usual_duty(role))
-
     def find_next_position(self, position: int) -> int:
         """Return the position that follows. What was judged has been checked: another `check` is passed over."""
         stages, after = self.task_stages, position + 1
@@ -114,6 +113,10 @@ class Workflow:
         """Return the making stage at or before a position: where a task is made that is judged there."""
         stages = self.task_stages[: position + 1]
         return max((n for n, stage in enumerate(stages) if stage.duty is Duty.MAKE), default=0)
+
+    def is_made_at_once(self) -> bool:
+        """Whether only one stage makes."""
+        return sum(stage.duty is Duty.MAKE for stage in self.steps) <= 1
 
     def is_made(self, position: int) -> bool:
         """Whether no making stage follows a position."""

@@ -78,7 +78,8 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
             scripted=context.scripted,
             interactive=session.limits.interactive_planning,
         )
-        limits = replace(limits, figures=session.limits.figures)
+        # what tasks go through stays as it was at the begin
+        limits = replace(limits, figures=session.limits.figures, task_workflows=session.limits.task_workflows)
         context.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _report_unusable(session, error.problems)
@@ -86,7 +87,7 @@ def detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | N
         return _report_unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
-    changes = list_differences(context.settings, loaded.settings)
+    changes = list_differences(context.settings, loaded.settings, session.list_roles())
     if not changes:
         return None  # a newer version has more settings, with their defaults
     save_settings(context.paths, session.id, loaded.settings)

@@ -110,7 +110,8 @@ class RuntimeSet:
 
     def _choose_runtimes(self, workflow: Workflow) -> Mapping[str, str]:
         limits = build_session_limits(self.settings, workflow.name, scripted=self.script is not None)
-        return {role: limits.get_runtime(role) for role in list_required_roles(workflow)}
+        flows = (workflow, *limits.task_workflows.values())
+        return {role: limits.get_runtime(role) for flow in flows for role in list_required_roles(flow)}
 
     def _build(self, names: Iterable[str]) -> Mapping[str, Runtime]:
         kinds = {name: find_runtime_kind(self.settings, name) for name in sorted(names)}

@@ -97,7 +97,7 @@ def _limit_share(shared: SharedBudget, own: Budget, count_competitors: Callable[
 
 def _count_competitors(session: Session, role: str, capacity: Capacity) -> int:
     """Count the attempts of the role that could start now, including the one in question."""
-    duty = session.workflow.find_duty(role)
+    duty = session.find_duty(role)
     if duty is Duty.MAKE:
         free = max(min(session.limits.workers, capacity.agents) - session.count_running(Duty.MAKE), 1)
         return max(1, min(free, len(session.to_continue) + len(session.queue.pick(free))))

@@ -44,6 +44,7 @@ from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
 from blueflame.session.environment import count_taken_slots, is_attempt_wanted
+from blueflame.session.estimate import find_model
 from blueflame.session.foundations import are_foundations_valid, find_start_foundations
 from blueflame.session.gates.questions import (
     open_budget_gate,
@@ -137,9 +138,7 @@ def _find_lock_for_glob(glob: str) -> str:
     return inner if anchored and not {"\\", "!"} & set(glob) else "."
 
 
-def _intend_attempt(
-    session: Session, stage: Stage, subject: str, capacity: Capacity, *, model: str | None = None
-) -> Iterator[Event]:
+def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capacity) -> Iterator[Event]:
     """Intend a new attempt, if its model is available and its budget allows it."""
     if session.limits.get_runtime(stage.role) in session.parked:
         return
@@ -149,7 +148,7 @@ def _intend_attempt(
         return
     if stage.duty is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-    yield AttemptIntended(attempt=_build_attempt(session, stage, subject, granted, model))
+    yield AttemptIntended(attempt=_build_attempt(session, stage, subject, granted))
 
 
 def _handle_budget_refusal(
@@ -166,14 +165,14 @@ def _handle_budget_refusal(
         yield open_unpaid_review_gate(session, session.tasks[subject])
 
 
-def _build_attempt(session: Session, stage: Stage, subject: str, granted: BudgetGrant, model: str | None) -> Attempt:
+def _build_attempt(session: Session, stage: Stage, subject: str, granted: BudgetGrant) -> Attempt:
     """Build an attempt; one that makes starts from what the task builds on, or from what was made of it so far."""
-    role, record = stage.role, session.tasks.get(subject)
+    role, record, limits = stage.role, session.tasks.get(subject), session.limits
     key = stage.key if record is not None else ""
     n = session.find_next_try(subject, key or role)
     name = build_attempt_id(session.id, subject, key or role, n)
     makes = record if stage.duty is Duty.MAKE else None
-    interactive = stage.duty is Duty.PLAN and session.limits.interactive_planning
+    interactive = stage.duty is Duty.PLAN and limits.interactive_planning
     taken = {attempt.slot for attempt in session.live.values()}
     return Attempt(
         id=name,
@@ -186,11 +185,11 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
         branch=build_branch_name(session.id, subject, n, key) if stage.duty in COMMITTING else None,
         built_on=find_start_foundations(session, makes) if makes else (),
-        model=model or session.limits.get_model(role),
-        runtime=session.limits.get_runtime(role),
+        model=find_model(record.task, role, stage.duty, limits) if record is not None else limits.get_model(role),
+        runtime=limits.get_runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
-        timeout=0.0 if interactive else session.limits.get_timeout(role),  # a person may take their time
+        timeout=0.0 if interactive else limits.get_timeout(role),  # a person may take their time
         interactive=interactive,
         continues=find_continuation(session, subject) if makes else None,
         declared_duty=stage.duty,
@@ -204,11 +203,11 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, Duty.MAKE)
     for name in list_claimable(session, min(slots, 1)):
-        start, model = session.tasks[name].start, session.tasks[name].task.model
+        start = session.tasks[name].start
         if start is not None and not are_foundations_valid(session, start.built_on):
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="what it was built on is being redone")
             return
-        yield from _intend_attempt(session, session.find_stage(name), name, capacity, model=model)
+        yield from _intend_attempt(session, session.find_stage(name), name, capacity)
 
 
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -217,9 +216,7 @@ def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     names = (name for name in _list_reviewable(session) if not session.is_parked(name))
     name = min(names, key=session.to_review.__getitem__, default=None)
     if name is not None and not is_held_by_hook(session, name):
-        task = session.tasks[name].task
-        model = task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
-        yield from _intend_attempt(session, session.find_stage(name), name, capacity, model=model)
+        yield from _intend_attempt(session, session.find_stage(name), name, capacity)
 
 
 def _list_reviewable(session: Session) -> Iterator[str]:

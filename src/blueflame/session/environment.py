@@ -171,7 +171,7 @@ def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: 
 def is_attempt_wanted(session: Session, act: str) -> bool:
     """Whether the act is an attempt that will be tried again, although none is live."""
     role, _, subject = act.partition(" of ")
-    duty = session.workflow.find_duty(role)
+    duty = session.find_duty(role)
     if duty is Duty.SIZE:
         return session.workflow.asks_for_size
     if duty is Duty.PLAN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -118,17 +117,29 @@ def estimate_cost(
     Figures learned from earlier sessions take precedence over those given. `is_planned`: a person wrote the plan, and
     no planner is paid.
     """
-    planned = tuple(tasks)
     figures = {**figures, **limits.figures}
-    stages = [stage for stage in (workflow or Workflow()).steps if not (is_planned and stage.duty is Duty.PLAN)]
-    counts = Counter((stage.role, stage.duty) for stage in stages if stage.role)
+    shares = share_tasks(tasks, limits, workflow or Workflow())
     roles = tuple(
-        _estimate_role_cost(role, duty, planned * times, limits, figures) for (role, duty), times in counts.items()
+        _estimate_role_cost(role, duty, share, limits, figures)
+        for (role, duty), share in shares.items()
+        if not (is_planned and duty is Duty.PLAN)
     )
     low, high = sum(role.low for role in roles), sum(role.high for role in roles)
     return CostRange(
         low=_cap_amount(low, limits.session_budget), high=_cap_amount(high, limits.session_budget), roles=roles
     )
+
+
+def share_tasks(tasks: Iterable[Task], limits: Limits, workflow: Workflow) -> Mapping[tuple[str, Duty], list[Task]]:
+    """Return the roles of the workflows with their duties, each with its tasks: once for each stage that it has."""
+    shares: dict[tuple[str, Duty], list[Task]] = {
+        (stage.role, stage.duty): [] for stage in workflow.steps if stage.role
+    }
+    for task in tasks:
+        for stage in limits.find_task_workflow(task, workflow).task_stages:
+            if stage.role and stage.duty is not Duty.MERGE:
+                shares.setdefault((stage.role, stage.duty), []).append(task)
+    return shares
 
 
 def is_planned_by_hand(session: Session) -> bool:
@@ -150,14 +161,17 @@ def _estimate_role_cost(
 
 def _list_price_factors(role: str, duty: Duty, tasks: Sequence[Task], limits: Limits) -> list[float]:
     """For each attempt, how much dearer its model is than that of its role: a task may name its own."""
+    if duty not in (Duty.MAKE, Duty.JUDGE):
+        return [1.0]
     usual = limits.get_model(role)
-    if duty is Duty.MAKE:
-        return [_compare_prices(task.model or usual, usual) for task in tasks]
-    if duty is Duty.JUDGE:
-        by_group = limits.group_validator_models
-        named = (task.validator_model or by_group.get(task.cohesion_group) for task in tasks)
-        return [_compare_prices(model or usual, usual) for model in named]
-    return [1.0]
+    return [_compare_prices(find_model(task, role, duty, limits), usual) for task in tasks]
+
+
+def find_model(task: Task, role: str, duty: Duty, limits: Limits) -> str:
+    """Return the model of an attempt at a task: what the plan chose, else of the group's reviews, else of the role."""
+    by_group = limits.group_validator_models.get(task.cohesion_group)
+    chosen = task.model if duty is Duty.MAKE else task.validator_model or by_group
+    return chosen or limits.get_model(role)
 
 
 def _compare_prices(model: str, usual: str) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 
 from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
@@ -58,6 +59,8 @@ def build_session_limits(
         dependents=settings.schedule.dependents or _choose_dependents(settings, workflow),
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),
+        task_models=settings.planning.models,
+        task_workflows=_build_task_workflows(settings, workflow),
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
     )
@@ -69,8 +72,21 @@ def _choose_dependents(settings: Settings, name: str | None) -> str:
     A task that is made in several stages has passed all of them before others build on it.
     """
     workflow = _build_workflow(settings, name or settings.planning.workflow)
-    made = sum(stage.duty is Duty.MAKE for stage in workflow.steps)
-    return REVIEWED if workflow.has_reviewer() and (workflow.barrier or made > 1) else PASSED
+    chosen = _build_task_workflows(settings, name).values()
+    several = any(each.has_reviewer() and not each.is_made_at_once() for each in (workflow, *chosen))
+    return REVIEWED if several or (workflow.has_reviewer() and workflow.barrier) else PASSED
+
+
+def _build_task_workflows(settings: Settings, name: str | None) -> Mapping[str, Workflow]:
+    """Build the workflows that a plan may choose; with a barrier all tasks go through the same stages together."""
+    if _find_workflow(settings, name).barrier:
+        return {}
+    return {each: _build_task_workflow(settings, each) for each in settings.planning.workflows}
+
+
+def _build_task_workflow(settings: Settings, name: str) -> Workflow:
+    own = settings.workflows[name]
+    return replace(build_workflow(settings, name), review_threshold=own.review_threshold, max_retries=own.max_retries)
 
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
@@ -167,16 +183,27 @@ def _list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     return (*stages[:at], "database", *stages[at:])
 
 
-def list_differences(old: Settings, new: Settings) -> tuple[str, ...]:
-    """Return `limits.max_retries: 2 -> 3` for each setting that differs, sorted by name."""
-    before, after = _flatten_settings(old), _flatten_settings(new)
+def list_differences(old: Settings, new: Settings, roles: Container[str] | None = None) -> tuple[str, ...]:
+    """Return `limits.max_retries: 2 -> 3` for each setting that differs, sorted by name.
+
+    `roles`: those of a session. What others are set to has no effect on it, and a newer version may have more of them.
+    """
+    before, after = (
+        {key: text for key, text in _flatten_settings(each).items() if roles is None or _concerns(key, roles)}
+        for each in (old, new)
+    )
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return tuple(f"{key}: {before.get(key, '(not set)')} -> {after.get(key, '(not set)')}" for key in keys)
 
 
+def _concerns(key: str, roles: Container[str]) -> bool:
+    section, _, rest = key.partition(".")
+    return section != "roles" or rest.partition(".")[0] in roles
+
+
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Return settings that are allowed but probably not intended: where, and why."""
-    return (*_check_diagnostics(settings), *_check_patterns(settings))
+    return (*_check_diagnostics(settings), *_check_patterns(settings), *_check_choices(settings))
 
 
 def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
@@ -227,6 +254,13 @@ def _check_diagnostics(settings: Settings) -> Iterator[tuple[tuple[str, ...], st
         yield place, "there are no diagnostic commands: nothing will be tested before a person is asked"
     if not settings.permissions.allowed_paths:
         yield ("permissions", "allowed_paths"), "the list is empty: agents may not write anything"
+
+
+def _check_choices(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    usual = settings.planning.workflow
+    if settings.planning.workflows and settings.workflows[usual].barrier:
+        place = ("planning", "workflows")
+        yield place, f"has no effect in {usual}: its barrier leads all tasks through the same stages; use flow"
 
 
 def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -46,7 +46,12 @@ def find_plan_problems(tasks: Iterable[Task], limits: Limits) -> tuple[str, ...]
     alone = (
         f"{_format_id(task.id)}: {problem}"
         for task in plan
-        for problem in (*_check_fields(task), *_check_dependencies(task, known), *_check_locks(task, allowed, blocked))
+        for problem in (
+            *_check_fields(task),
+            *_check_dependencies(task, known),
+            *_check_locks(task, allowed, blocked),
+            *_check_choices(task, limits),
+        )
     )
     return (*alone, *_find_duplicate_ids(plan), *_find_cycles(plan))
 
@@ -91,6 +96,25 @@ def _check_locks(task: Task, allowed: Globs, blocked: Globs) -> Iterator[str]:
             yield f"the lock {_quote_text(lock)} is inside blocked_paths"
         elif not allowed.covers_lock(lock):
             yield f"the lock {_quote_text(lock)} is outside of allowed_paths: {_describe_allowed(allowed)}"
+
+
+def _check_choices(task: Task, limits: Limits) -> Iterator[str]:
+    """Check that the plan chose only what the configuration allows."""
+    for name in dict.fromkeys(filter(None, (task.model, task.validator_model))):
+        if limits.task_models is not None and name not in limits.task_models:
+            yield (
+                f"names the model {_quote_text(name)}, which planning.models does not allow; "
+                f"{_describe_choices(limits.task_models)}"
+            )
+    if task.workflow is not None and task.workflow not in limits.task_workflows:
+        yield (
+            f"names the workflow {_quote_text(task.workflow)}, which planning.workflows does not allow here; "
+            f"{_describe_choices(tuple(limits.task_workflows))}"
+        )
+
+
+def _describe_choices(names: Sequence[str]) -> str:
+    return f"use {_format_some(names)}, or leave it out" if names else "leave it out"
 
 
 def _describe_allowed(allowed: Globs) -> str:

@@ -16,7 +16,7 @@ from blueflame.model.verdict import VerdictStatus
 from blueflame.session.budget import is_stopped_by_shared_budget
 from blueflame.session.cascade import defer_tasks_built_on, find_dependants, find_reachable
 from blueflame.session.foundations import are_foundations_valid
-from blueflame.session.state import Session
+from blueflame.session.state import Session, find_making_stage
 
 MAX_NOTE_CHARS = 2_000
 MAX_CUT_CHARS = 40  # of the line that says what was cut
@@ -66,7 +66,7 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
     if ended is None or must_start_over(ended):
         return None
     base = ended.base or record.base
-    stage = session.workflow.find_making_stage(session.tasks[task].stage)
+    stage = find_making_stage(session, session.tasks[task])
     if stage and record.attempt.stage != stage:
         return None  # an earlier stage made it: it is what this one starts from
     if not stage and record.attempt.stage:
@@ -78,7 +78,7 @@ def find_continuation(session: Session, task: str) -> Continuation | None:
 
 def _find_first_base(session: Session, task: str) -> str | None:
     """Return the commit that the newest attempt at the first stage of a task started from."""
-    key = session.workflow.task_stages[0].key
+    key = session.find_workflow(session.tasks[task].task).task_stages[0].key
     first = session.attempts.get(build_attempt_id(session.id, task, key, session.attempts_on.get((task, key), 0)))
     return first.base if first is not None else None
 
@@ -131,7 +131,7 @@ def send_task_back(
     """Requeue a task that did not pass validation, and defer the work that was built on it."""
     name = record.task.id
     entry = build_history_entry(session, record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
-    stage = session.workflow.find_making_stage(record.stage)
+    stage = find_making_stage(session, record)
     yield TaskMoved(
         task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch, stage=stage
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from blueflame.model.attempt import Attempt, AttemptRecord, Duty
+from blueflame.model.attempt import Attempt, AttemptRecord, Duty, find_usual_duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked, VerdictGiven
 from blueflame.model.gate import Answer, Gate, GateKind
@@ -184,9 +184,35 @@ class Session:
     def find_next_try(self, subject: str, key: str) -> int:
         return self.attempts_on.get((subject, key), 0) + 1
 
+    def find_workflow(self, task: Task) -> Workflow:
+        """Return the workflow of a task: what the plan chose for it, else that of the session."""
+        return self.limits.find_task_workflow(task, self.workflow)
+
+    def find_review_threshold(self, task: Task) -> float | None:
+        """Return the confidence that an agent's verdict on the task needs to pass."""
+        chosen = self.limits.task_workflows.get(task.workflow or "")
+        return self.limits.review_threshold if chosen is None else chosen.review_threshold
+
+    def find_max_retries(self, task: Task) -> int:
+        chosen = self.limits.task_workflows.get(task.workflow or "")
+        own = chosen.max_retries if chosen is not None else None
+        return self.limits.max_retries if own is None else own
+
+    def list_roles(self) -> frozenset[str]:
+        """Return every role that can have an attempt in this session."""
+        workflows = (self.workflow, self.one_agent, self.direct, *self.limits.task_workflows.values())
+        return frozenset(stage.role for workflow in workflows if workflow is not None for stage in workflow.steps)
+
+    def find_duty(self, role: str) -> Duty:
+        """Return the duty of a role in the workflows of the session."""
+        workflows = (self.workflow, *self.limits.task_workflows.values())
+        found = (stage.duty for workflow in workflows for stage in workflow.steps if stage.role == role)
+        return next(found, find_usual_duty(role))
+
     def find_stage(self, task: str) -> Stage:
         """Return the stage that a task is in, or waits for."""
-        return self.workflow.task_stages[self.tasks[task].stage]
+        record = self.tasks[task]
+        return self.find_workflow(record.task).task_stages[record.stage]
 
     def is_parked(self, task: str) -> bool:
         """Whether the model is unavailable for the next attempt at a task; it does not hold up others."""
@@ -212,7 +238,17 @@ class Session:
 def is_judged(session: Session, record: TaskRecord) -> bool:
     """Whether the task is in a judging stage."""
     begun = record.state in (TaskState.DONE, TaskState.PARTIAL)
-    return begun and session.workflow.task_stages[record.stage].duty is Duty.JUDGE
+    return begun and session.find_workflow(record.task).task_stages[record.stage].duty is Duty.JUDGE
+
+
+def is_workflow_changed(record: TaskRecord, task: Task) -> bool:
+    """Whether an edit gives a task that has begun another workflow: its position is one in its own."""
+    return record.attempts > 0 and task.workflow != record.task.workflow
+
+
+def find_making_stage(session: Session, record: TaskRecord) -> int:
+    """Return where a task is made that is now judged."""
+    return session.find_workflow(record.task).find_making_stage(record.stage)
 
 
 def is_about_result(session: Session, event: VerdictGiven) -> bool:

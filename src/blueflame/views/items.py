@@ -23,6 +23,7 @@ from blueflame.views.plan import (
     PlanView,
     build_plan_json,
     build_plan_view,
+    describe_choices,
     list_plan_changes,
     list_planned_tasks,
 )
@@ -171,6 +172,8 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
         NamedValue("Group", task.cohesion_group),
         NamedValue("After", ", ".join(task.dependencies) or "nothing"),
         NamedValue("Locks", ", ".join(task.file_locks) or "the whole repository"),
+        NamedValue("Workflow", session.find_workflow(task).name),
+        NamedValue("Chosen by the plan", describe_choices(task)),
         NamedValue("Reason", record.reason or find_wait_reason(session, task.id) if task.id in session.tasks else ""),
         NamedValue("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
         NamedValue("Changeset", session.changeset_of.get(task.id, "")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,14 @@ from blueflame.model.limits import Limits
 from blueflame.model.sizing import Triage
 from blueflame.model.task import Task, dump_task
 from blueflame.model.workflow import Workflow
-from blueflame.session.estimate import CostRange, estimate_cost, is_planned_by_hand, plan_batches
+from blueflame.session.estimate import (
+    CostRange,
+    estimate_cost,
+    find_model,
+    is_planned_by_hand,
+    plan_batches,
+    share_tasks,
+)
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
@@ -92,7 +98,7 @@ def _describe_field_change(field: str, old: object, new: object) -> str:
     if field == "description":
         before, after = _count_lines(str(old)), _count_lines(str(new))
         return "the description was changed" + (f", from {before} to {after}" if before != after else "")
-    one, other = (", ".join(each) or "nothing" if isinstance(each, list) else each for each in (old, new))
+    one, other = (", ".join(each) or "nothing" if isinstance(each, list) else each or "usual" for each in (old, new))
     return f"{field.replace('_', ' ')}: {one} -> {other}"
 
 
@@ -126,7 +132,7 @@ def build_dry_run_view(
         warnings=tuple(find_plan_warnings(known)) if known else (),
         triage=triage,
     )
-    agents = tuple(_list_planned_agents(None if tasks is None else len(tasks), flow, limits))
+    agents = tuple(_list_planned_agents(tasks, flow, limits))
     return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=agents)
 
 
@@ -134,20 +140,27 @@ def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...
     return tuple(tuple(batch) for batch in plan_batches(tasks, limits.workers))
 
 
-def _list_planned_agents(tasks: int | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
+def _list_planned_agents(tasks: Sequence[Task] | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
     """`tasks` is None before there is a plan: then as many at once as there may be."""
     most = {Duty.SIZE: 1, Duty.PLAN: 1, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
-    stages = Counter((stage.role, stage.duty) for stage in flow.steps if stage.role and stage.duty in most)
     return [
         PlannedAgents(
             role=role,
-            agents=times if duty in (Duty.SIZE, Duty.PLAN) else times * (tasks or 0),
-            at_once=most[duty] if tasks is None else min(most[duty], max(tasks, 1)),
+            agents=1 if duty in (Duty.SIZE, Duty.PLAN) else len(share),
+            at_once=most[duty] if tasks is None else min(most[duty], max(len({task.id for task in share}), 1)),
             runtime=limits.get_runtime(role),
-            model=limits.get_model(role),
+            model=", ".join(dict.fromkeys(find_model(task, role, duty, limits) for task in share))
+            or limits.get_model(role),
         )
-        for (role, duty), times in stages.items()
+        for (role, duty), share in share_tasks(tasks or (), limits, flow).items()
+        if duty in most
     ]
+
+
+def describe_choices(task: Task) -> str:
+    """What the plan chose for a task, in words; "" if it chose nothing."""
+    words = {"workflow": task.workflow, "model": task.model, "reviewed by": task.validator_model}
+    return ", ".join(f"{name} {chosen}" for name, chosen in words.items() if chosen)
 
 
 def build_plan_json(view: PlanView) -> dict[str, Any]:

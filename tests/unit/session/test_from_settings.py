@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import UsageError
@@ -217,3 +218,38 @@ def test_doubts_name_the_place() -> None:
 def test_a_workflow_that_would_land_unchecked_work_is_refused(stages: list[str]) -> None:
     with pytest.raises(UsageError, match="add check, validate or a role with duty judge after it"):
         build_workflow(settings(workflows={"odd": {"stages": stages}}), "odd")
+
+
+def test_a_plan_may_choose_the_workflows_that_are_listed_where_there_is_no_barrier() -> None:
+    found = settings(planning={"workflows": ["backend_only", "full_stack"], "models": ["opus"]})
+    limits = build_session_limits(found, "flow")
+    assert limits.task_models == ("opus",)
+    assert list(limits.task_workflows) == ["backend_only", "full_stack"]
+    assert limits.task_workflows["backend_only"].review_threshold == 0.85
+    assert limits.task_workflows["full_stack"].max_retries == 3
+    assert limits.dependents == REVIEWED, "a task that is made in several stages may be chosen"
+    assert build_session_limits(found, "waves").task_workflows == {}
+    assert build_session_limits(settings()).task_models == ()
+
+
+def test_choices_that_a_barrier_forbids_are_doubtful() -> None:
+    (doubt,) = [
+        text for at, text in find_doubtful_settings(settings(planning={"workflows": ["flow"]})) if at[0] == "planning"
+    ]
+    assert doubt == "has no effect in waves: its barrier leads all tasks through the same stages; use flow"
+
+
+@pytest.mark.parametrize("planning", [{"workflows": ["flwo"]}, {"tier_2": "flwo"}, {"workflow": "flwo"}])
+def test_planning_names_only_workflows_that_exist(planning: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=r"is not a workflow of this file.*did you mean flow\?"):
+        settings(planning=planning)
+
+
+def test_a_tier_without_a_plan_runs_no_workflow_with_one() -> None:
+    with pytest.raises(ValidationError, match="has a plan; name one without a plan, such as single"):
+        settings(planning={"tier_2": "flow"})
+
+
+def test_roles_that_a_session_does_not_have_make_no_difference_to_it() -> None:
+    new = settings(roles={"qa": {"model": "opus"}, "worker": {"model": "opus"}})
+    assert list_differences(settings(), new, {"worker"}) == ('roles.worker.model: "sonnet" -> "opus"',)

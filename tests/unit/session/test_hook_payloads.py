@@ -56,6 +56,9 @@ def test_post_plan_tells_each_task_as_planned() -> None:
         "cohesion_group": "main",
         "dependencies": ["task-000"],
         "file_locks": ["src/"],
+        "workflow": None,
+        "model": None,
+        "validator_model": None,
     }
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
+from blueflame.model.workflow import Workflow
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 
 ALLOWED, BLOCKED = ("src/**", "tests/**"), (".env*", "*.key", "src/secret/**")
@@ -176,3 +179,25 @@ def test_it_does_not_warn_of_a_plan_that_runs_in_parallel() -> None:
 def test_a_plan_that_cannot_be_read_has_problems_and_no_warnings() -> None:
     assert find_plan_warnings([task("task-001", "../x"), task("task-002", "../x")]) == ()
     assert find_plan_warnings([]) == ()
+
+
+def test_a_plan_chooses_only_what_the_configuration_allows() -> None:
+    limits = Limits(
+        allowed_paths=("**",), task_models=("opus",), task_workflows={"backend_only": Workflow(name="backend_only")}
+    )
+    task = Task(id="task-001", title="t", description="d", file_locks=("src/",))
+    allowed = replace(task, model="opus", validator_model="opus", workflow="backend_only")
+    assert find_plan_problems([allowed], limits) == ()
+    wrong = find_plan_problems([replace(task, model="haiku", validator_model="haiku", workflow="waves")], limits)
+    assert wrong == (
+        "task-001: names the model 'haiku', which planning.models does not allow; use opus, or leave it out",
+        "task-001: names the workflow 'waves', which planning.workflows does not allow here; use backend_only, or "
+        "leave it out",
+    )
+
+
+def test_nothing_may_be_chosen_unless_it_is_allowed_and_earlier_sessions_may_choose_any_model() -> None:
+    task = Task(id="task-001", title="t", description="d", file_locks=("src/",), model="opus")
+    (wrong,) = find_plan_problems([task], Limits(allowed_paths=("**",), task_models=()))
+    assert wrong.endswith("which planning.models does not allow; leave it out")
+    assert find_plan_problems([task], Limits(allowed_paths=("**",))) == ()

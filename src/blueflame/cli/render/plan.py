@@ -14,7 +14,7 @@ from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, NOTE
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.parts import NamedValue
-from blueflame.views.plan import DryRunView, PlanView
+from blueflame.views.plan import DryRunView, PlanView, describe_choices
 from blueflame.views.triage import list_triage_facts
 
 MAX_TASKS, MAX_BATCHES = 60, 20
@@ -73,6 +73,8 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
             grid.add_row("", "", _render_description(task, shown), "")
         grid.add_row("", "", _build_pair("locks", ", ".join(task.file_locks) or "none"), "")
         grid.add_row("", "", _build_pair("after", ", ".join(task.dependencies) or "nothing"), "")
+        if chosen := describe_choices(task):
+            grid.add_row("", "", _build_pair("runs", chosen), "")
     if len(tasks) <= MAX_TASKS:
         return grid
     return Group(grid, Text(f"  … and {len(tasks) - MAX_TASKS:,} more, all of them in .blueflame/tasks.yaml", "quiet"))

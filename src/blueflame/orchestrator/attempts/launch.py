@@ -12,7 +12,7 @@ from typing import Any
 from blueflame.agents.runtime import AgentBrief, ResumingRuntime
 from blueflame.model.attempt import COMMITTING, Attempt, Duty
 from blueflame.model.ids import build_attempt_id
-from blueflame.model.schemas import OUTPUT_SCHEMAS
+from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
@@ -148,7 +148,7 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         worktree=inside,
         prompt=_word_request(session.request) if talks else prompt,
         model=attempt.model,
-        schema=OUTPUT_SCHEMAS.get(attempt.duty),
+        schema=_find_schema(session, attempt.duty),
         base=base,
         branch=attempt.branch or "",
         request=session.request,
@@ -162,6 +162,12 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         interactive=talks,
         conversation=_find_conversation(context, session, attempt, base),
     )
+
+
+def _find_schema(session: Session, duty: Duty) -> Mapping[str, Any] | None:
+    if duty is Duty.PLAN:
+        return build_plan_schema(session.limits.task_models, tuple(session.limits.task_workflows))
+    return OUTPUT_SCHEMAS.get(duty)
 
 
 def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:

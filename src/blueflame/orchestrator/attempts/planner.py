@@ -43,6 +43,8 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
+        models=session.limits.task_models,
+        workflows=tuple(session.limits.task_workflows.values()),
         instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
         hints=draw_code_map(context, base),

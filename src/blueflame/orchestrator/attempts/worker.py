@@ -77,7 +77,7 @@ def build_worker_prompt(
     record, settings = session.tasks[attempt.subject], context.settings
     start = find_start(context.repo, attempt, base)
     rules, begun = settings.validation, record.start
-    stages = tuple(stage.role for stage in session.workflow.task_stages if stage.duty is Duty.MAKE)
+    stages = tuple(stage.role for stage in session.find_workflow(record.task).task_stages if stage.duty is Duty.MAKE)
     brief = WorkerBrief(
         project=session.project,
         base_branch=session.base_branch,

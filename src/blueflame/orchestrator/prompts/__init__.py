@@ -20,10 +20,11 @@ from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
-from blueflame.model.schemas import PLAN_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA
+from blueflame.model.schemas import SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
 from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
+from blueflame.model.workflow import Workflow
 
 MAX_DIFF_BYTES = 60_000
 NONCE = re.compile(r"[0-9a-f]{16,}")
@@ -61,6 +62,8 @@ class PlannerBrief(PromptBrief):
     rejected: tuple[Task, ...] = ()  # the rejected plan
     replan_notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # found by automatic checks of the plan
+    models: tuple[str, ...] | None = ()  # that it may choose for tasks; None: any
+    workflows: tuple[Workflow, ...] = ()  # the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +157,12 @@ def render_triager(brief: TriagerBrief, nonce: str) -> str:
 
 def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False) -> str:
     template = "planner-interactive" if interactive else "planner"
+    schema = build_plan_schema(brief.models, [flow.name for flow in brief.workflows])
     return _render_template(
         template,
         brief,
         nonce,
-        plan_fields=_list_meanings(PLAN_SCHEMA["properties"]["tasks"]["items"]),
+        plan_fields=_list_meanings(schema["properties"]["tasks"]["items"]),
         next_id=_find_next_id(brief.records),
     )
 

@@ -170,10 +170,11 @@ def _apply_checked(session: Session, event: Checked, _at: float) -> None:
     if record.result is None or record.result.sha != event.sha or not is_judged(session, record):
         return
     session.checks[event.task] = event.checks
-    after = session.workflow.find_next(record.stage)
+    workflow = session.find_workflow(record.task)
+    after = workflow.find_next(record.stage)
     only_checks = not session.find_stage(event.task).role
     if only_checks and after and after.duty is Duty.JUDGE and all(check.is_acceptable for check in event.checks):
-        record = replace(record, stage=session.workflow.find_next_position(record.stage))
+        record = replace(record, stage=workflow.find_next_position(record.stage))
     session.tasks[event.task] = record
     update_stage_queues(session, record)
 

@@ -84,7 +84,7 @@ def update_stage_queues(session: Session, record: TaskRecord) -> None:
         session.to_continue[name] = session.task_ranks[name]
     if is_judged(session, record) and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
-            if session.workflow.task_stages[record.stage].role:
+            if session.find_stage(name).role:
                 session.to_review[name] = session.task_ranks[name]
         else:
             # without a barrier in order of completion: a later task must not overtake one whose checks are running

@@ -8,11 +8,11 @@ from typing import Any
 
 from blueflame.model.attempt import Duty
 from blueflame.model.event import EditDismissed, TaskEdited, TaskMoved, TasksImported
-from blueflame.model.task import Cause, TaskRecord, TaskState
+from blueflame.model.task import Cause, Task, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.retries import limit_history
-from blueflame.session.state import Session
+from blueflame.session.state import Session, is_workflow_changed
 from blueflame.session.task_states import find_next_state
 
 
@@ -47,15 +47,16 @@ def _complete_task(session: Session, record: TaskRecord, event: TaskMoved) -> Ta
 
 def _hand_over_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     """Put the task into its next stage; if that makes, it starts from what was made so far."""
+    workflow = session.find_workflow(record.task)
     record = replace(
         record,
-        stage=session.workflow.find_next_position(record.stage),
+        stage=workflow.find_next_position(record.stage),
         result=event.result or record.result,
         validator_failures=0,
         verdict=None,
         verdict_notes="",
     )
-    if session.workflow.task_stages[record.stage].duty is Duty.MAKE:
+    if workflow.task_stages[record.stage].duty is Duty.MAKE:
         return replace(record, start=record.result, result=None, agent_id=None, worktree=None)
     if event.result is not None and not session.workflow.barrier:
         schedule_hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
@@ -117,15 +118,20 @@ CLEARS_CHECKS = frozenset({Cause.COMPLETE, Cause.FAIL, Cause.REQUEUE, Cause.DROP
 
 def _apply_task_edited(session: Session, event: TaskEdited, _at: float) -> None:
     records = dict(session.tasks)
-    records[event.task.id] = replace(records[event.task.id], task=event.task)
+    records[event.task.id] = _edit_task(records[event.task.id], event.task)
     install_tasks(session, records)
+
+
+def _edit_task(record: TaskRecord, task: Task) -> TaskRecord:
+    stays = is_workflow_changed(record, task)
+    return replace(record, task=replace(task, workflow=record.task.workflow) if stays else task)
 
 
 def _apply_tasks_imported(session: Session, event: TasksImported, _at: float) -> None:
     """Add and replace tasks; a TaskMoved for each dropped one follows."""
     records = dict(session.tasks)
     records |= {task.id: TaskRecord(task=task) for task in event.added if task.id not in records}
-    records |= {task.id: replace(records[task.id], task=task) for task in event.edited}
+    records |= {task.id: _edit_task(records[task.id], task) for task in event.edited}
     session.edits_seen |= {event.digest}
     install_tasks(session, records)
 

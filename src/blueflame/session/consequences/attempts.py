@@ -165,7 +165,7 @@ def _fail_task(
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
     entry = _build_failure_entry(session, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry, stage=record.stage)
-    if record.retries < session.limits.max_retries and not exhausted:
+    if record.retries < session.find_max_retries(record.task) and not exhausted:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
         yield from _block_if_dependency_failed(session, attempt.subject)
     else:

@@ -21,7 +21,7 @@ def _handle_checked(session: Session, event: Checked, _now: float) -> Iterator[E
     record = session.tasks[event.task]
     if record.result is None or record.result.sha != event.sha or not is_judged(session, record):
         return
-    stage, after = session.find_stage(event.task), session.workflow.find_next(record.stage)
+    stage, after = session.find_stage(event.task), session.find_workflow(record.task).find_next(record.stage)
     red = [check for check in event.checks if not check.is_acceptable]
     if red:
         yield VerdictGiven(task=event.task, sha=event.sha, verdict=build_failed_verdict(red), stage=stage.key)
@@ -58,7 +58,7 @@ def build_failed_verdict(red: list[Check]) -> Verdict:
 
 def apply_threshold(session: Session, event: VerdictGiven) -> VerdictGiven:
     """Turn an agent's pass below the threshold of the workflow into a fail; a missing number counts as 0."""
-    threshold, verdict = session.limits.review_threshold, event.verdict
+    threshold, verdict = session.find_review_threshold(session.tasks[event.task].task), event.verdict
     if threshold is None or not verdict.passed or (verdict.confidence or 0.0) >= threshold:
         return event
     given = "no confidence, which counts as 0" if verdict.confidence is None else f"confidence {verdict.confidence:g}"
@@ -73,7 +73,7 @@ def _handle_verdict_given(session: Session, event: VerdictGiven, now: float) -> 
     if not is_about_result(session, event):
         return
     if event.verdict.passed:
-        after = session.workflow.find_next(record.stage)
+        after = session.find_workflow(record.task).find_next(record.stage)
         if after is None or after.duty is Duty.MERGE:
             yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
         else:

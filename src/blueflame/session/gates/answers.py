@@ -38,7 +38,7 @@ from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
 from blueflame.session.retries import build_history_entry, present_deferred, requeue_tasks, send_task_back
-from blueflame.session.state import Session
+from blueflame.session.state import Session, find_making_stage
 
 
 def handle_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -128,7 +128,7 @@ def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
     name, reason = gate.subject, "validator_failed_exhausted"
     notes = f"{reason}: {answer.note}" if answer.note else reason
     entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, now, notes=notes)
-    stage = session.workflow.find_making_stage(session.tasks[name].stage)
+    stage = find_making_stage(session, session.tasks[name])
     yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry, stage=stage)
     yield from defer_tasks_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")

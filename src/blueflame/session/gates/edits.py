@@ -20,6 +20,7 @@ FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "model": (str, type(None)),
     "validator_model": (str, type(None)),
     "estimate_minutes": (int, float, type(None)),
+    "workflow": (str, type(None)),
 }
 """Checked again here: an answer can come from any program, not only from one that checked the edit."""
 

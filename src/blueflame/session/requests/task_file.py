@@ -11,7 +11,7 @@ from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryRe
 from blueflame.session.cascade import WILL_NOT_FINISH, find_reachable
 from blueflame.session.plan_problems import find_new_plan_problems
 from blueflame.session.retries import build_history_entry
-from blueflame.session.state import Session
+from blueflame.session.state import Session, is_workflow_changed
 
 STATES_WITH_RESULT = VERIFIED_NOT_LANDED | {TaskState.DEFERRED}
 UNCHANGEABLE: Mapping[TaskState, str] = {
@@ -51,6 +51,8 @@ def _find_problems(session: Session, tasks: Sequence[Task], edit: TaskFileEdit) 
         state = session.tasks[task.id].state
         if state in UNCHANGEABLE:
             yield f"{task.id} {UNCHANGEABLE[state]}"
+        elif is_workflow_changed(session.tasks[task.id], task):
+            yield f"{task.id} has begun in its workflow, which cannot be changed any more: add a new task instead"
     for name in edit.dropped:
         if session.tasks[name].state is TaskState.CLAIMED:
             yield f"{name} is being worked on and cannot be left out now"
