@@ -232,7 +232,8 @@ class Simulation:
         if attempt.duty is Duty.PLAN:
             return self._end_planner(attempt, ended)
         if attempt.duty is Duty.MAKE:
-            return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
+            made = ended if ending is Ending.NO_COMMITS else replace(ended, tip=_format_tip(attempt), commits=1)
+            return [AttemptEnded(attempt=attempt.id, ended=made)]
         if attempt.duty is Duty.MERGE:
             return self._end_merger(attempt, ended)
         reported = [

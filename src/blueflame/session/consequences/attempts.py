@@ -118,7 +118,7 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
     record = session.tasks[attempt.subject]
     if record.state is not TaskState.CLAIMED:
         return
-    if ended.ending is Ending.PASSED:
+    if ended.ending is Ending.PASSED or _has_nothing_to_do(session, record, ended):
         yield from _complete_task(session, attempt, ended)
     elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
@@ -136,21 +136,33 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         yield from _fail_task(session, record, attempt, ended, now)
 
 
+def _has_nothing_to_do(session: Session, record: TaskRecord, ended: AttemptOutcome) -> bool:
+    """Whether a stage left the task as it was, and others make something of it. What nothing was made of has failed."""
+    if ended.ending is not Ending.NO_COMMITS or ended.unfinished is not None or ended.base is None:
+        return False
+    made_before = record.start is not None and record.start.sha != record.start.base
+    return made_before or not session.find_workflow(record.task).is_made(record.stage)
+
+
 def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
-    assert ended.tip is not None, f"{attempt.id} passed without a commit"
     assert ended.base is not None, f"{attempt.id} passed without a base"
     record = session.tasks[attempt.subject]
     base = record.start.base if record.start is not None else ended.base  # of all that its stages made
-    result = Result(sha=ended.tip, base=base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject)
-    after = session.workflow.find_next(record.stage)
-    if after is not None and not session.workflow.is_made(record.stage):
-        reason = f"{after.name} is next"
+    tip = ended.tip or ended.base  # without commits it is what it started from
+    result = Result(sha=tip, base=base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject)
+    if record.start is not None and tip == record.start.sha:
+        result = record.start
+    workflow = session.find_workflow(record.task)
+    after = workflow.find_next(record.stage)
+    if after is not None and not workflow.is_made(record.stage):
+        nothing = f"{attempt.role} had nothing to do; " if ended.ending is Ending.NO_COMMITS else ""
+        reason = f"{nothing}{after.name} is next"
         yield TaskMoved(task=attempt.subject, cause=Cause.HAND_OVER, reason=reason, result=result)
         return
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
     if after is None or after.duty is not Duty.JUDGE:
         verdict = Verdict(status=VerdictStatus.PASS, notes="the workflow has no stage that judges it", by="workflow")
-        yield VerdictGiven(task=attempt.subject, sha=ended.tip, verdict=verdict)
+        yield VerdictGiven(task=attempt.subject, sha=tip, verdict=verdict)
         yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
     if not are_foundations_valid(session, attempt.built_on):
         yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on is no longer valid")
