@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from blueflame.model.verdict import StageVerdict
+
 DEFAULT_GROUP = "main"  # of a journal without groups; a plan gives a task without one its own
 
 
@@ -142,6 +144,12 @@ class TaskRecord:
     worktree: str | None = None
     verdict: str | None = None
     verdict_notes: str = ""
+    verdicts: tuple[StageVerdict, ...] = ()  # of all stages and commits, the newest last
     stage: int = 0  # the position in `Workflow.task_stages`
     start: Result | None = None  # what its earlier making stages made: the present one starts from it
     scratch: bool = False  # the next attempt starts from the base
+
+    @property
+    def standing_verdicts(self) -> tuple[StageVerdict, ...]:
+        """The newest verdict of each stage, in the order of stages."""
+        return tuple({each.stage: each for each in self.verdicts}.values())

@@ -25,6 +25,26 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageVerdict:
+    """A verdict on a commit of a task, and the stage that gave it."""
+
+    stage: str  # its key; "" in journals of earlier versions
+    sha: str
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        return self.stage or "review"
+
+    @property
+    def summary(self) -> str:
+        """`pass with confidence 0.9: no problems found`, in words for people."""
+        sure = "" if self.verdict.confidence is None else f" with confidence {self.verdict.confidence:g}"
+        notes = f": {self.verdict.notes}" if self.verdict.notes.strip() else ""
+        return f"{self.verdict.status.value}{sure}{notes}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One mechanical test of a result: its exit code counts, and whether it was red before."""
 

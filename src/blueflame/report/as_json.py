@@ -10,6 +10,7 @@ from blueflame.report.calibration import CalibrationRow
 from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.session.accounts import CostTotal
 from blueflame.views.changeset import build_changeset_json
+from blueflame.views.items import build_verdict_json
 
 
 def build_report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
@@ -65,19 +66,7 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
             }
             for run in report.checks
         ],
-        "verdicts": [
-            {
-                "at": each.at,
-                "task": each.task,
-                "commit": each.commit,
-                "status": each.verdict.status.value,
-                "by": each.verdict.by,
-                "notes": each.verdict.notes,
-                "issues": list(each.verdict.issues),
-                "confidence": each.verdict.confidence,
-            }
-            for each in report.verdicts
-        ],
+        "verdicts": [{"at": each.at, "task": each.task, **build_verdict_json(each.given)} for each in report.verdicts],
         "calibration": [_build_calibration_json(row) for row in report.calibration],
         "changesets": [build_changeset_json(record) for record in report.changesets],
         "decisions": [_build_decision_json(each) for each in report.decisions],

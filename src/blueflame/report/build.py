@@ -16,7 +16,7 @@ from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskState
-from blueflame.model.verdict import Check, Verdict
+from blueflame.model.verdict import Check, StageVerdict
 from blueflame.report.calibration import CalibrationRow
 from blueflame.report.task_columns import TaskColumns, arrange_by_depth
 from blueflame.report.timeline import Span, Timeline, lay_out
@@ -83,8 +83,7 @@ class CheckRun:
 class VerdictRow:
     at: float
     task: str
-    commit: str
-    verdict: Verdict
+    given: StageVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +314,8 @@ class _EventScan:
             case happened.ChangesetBuilt():
                 self._add_checks(event.changeset, event.build.commit, event.build.checks, at)
             case happened.VerdictGiven():
-                self.verdicts.append(VerdictRow(at=at, task=event.task, commit=event.sha, verdict=event.verdict))
+                given = StageVerdict(stage=event.stage, sha=event.sha, verdict=event.verdict)
+                self.verdicts.append(VerdictRow(at=at, task=event.task, given=given))
             case happened.GateOpened():
                 self.decisions[event.gate.id] = GateDecision(gate=event.gate, asked=at)
             case happened.GateAnswered(gate=gate, answer=answer):

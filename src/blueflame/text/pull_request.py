@@ -53,13 +53,13 @@ def _format_checks(build: Build) -> Iterator[str]:
 
 
 def _format_reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
-    noted = [(name, session.tasks[name]) for name in record.changeset.tasks if session.tasks[name].verdict_notes]
+    noted = [(name, each) for name in record.changeset.tasks for each in session.tasks[name].standing_verdicts]
     if noted:
         yield ""
         yield "## Reviewers"
         yield ""
-    for name, task in noted:
-        yield f"- {name}: {task.verdict}. {_join_lines(truncate_text(task.verdict_notes, MAX_NOTE_CHARS))}"
+    for name, each in noted:
+        yield f"- {name}, {each.name}: {_join_lines(truncate_text(each.summary, MAX_NOTE_CHARS))}"
 
 
 def _format_doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:

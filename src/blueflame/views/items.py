@@ -13,6 +13,7 @@ from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord, dump_task
+from blueflame.model.verdict import StageVerdict
 from blueflame.session.state import Session
 from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, DOT, NOTE, OK
@@ -178,7 +179,7 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
         NamedValue("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
         NamedValue("Changeset", session.changeset_of.get(task.id, "")),
         NamedValue("Cost", budget.format_amount(budget.measure(spend)) if spend else ""),
-        NamedValue("Review", f"{record.verdict}: {record.verdict_notes}".strip(": ") if record.verdict else ""),
+        *(NamedValue(f"Verdict of {each.name}", f"{each.summary} (on {each.sha[:12]})") for each in record.verdicts),
     )
     return DetailsView(
         title=f"{task.id}: {task.title}",
@@ -275,6 +276,19 @@ def build_item_json(session: Session, item: Item, *, now: float) -> dict[str, An
     return head | {"gate": build_gates_json([session.gates[item.id]])[0] | {"answer": given}}
 
 
+def build_verdict_json(given: StageVerdict) -> dict[str, Any]:
+    verdict = given.verdict
+    return {
+        "stage": given.stage,
+        "commit": given.sha,
+        "status": verdict.status.value,
+        "by": verdict.by,
+        "notes": verdict.notes,
+        "issues": list(verdict.issues),
+        "confidence": verdict.confidence,
+    }
+
+
 def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     result = record.result
     return dump_task(record.task) | {
@@ -283,6 +297,7 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
         "base": result.base if result else None,
         "commit": result.sha if result else None,
         "verdict": {"status": record.verdict, "notes": record.verdict_notes},
+        "verdicts": [build_verdict_json(each) for each in record.verdicts],
         "checks": [
             {
                 "name": each.name,

@@ -10,7 +10,7 @@ from blueflame.cli.render.changeset import render_changeset, render_outcome
 from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, MergeLoss
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.model.verdict import Check
+from blueflame.model.verdict import Check, StageVerdict, Verdict, VerdictStatus
 from blueflame.session.gates.questions import open_changeset_gate
 from blueflame.views.changeset import ChangesetView, build_changeset_json
 from support.recorded_session import ID, Story
@@ -175,12 +175,18 @@ def test_why_a_task_was_wanted_what_its_reviewer_said_and_what_it_cost_stand_wit
     tasks = dict(Story().reviewing().session.tasks)
     task = replace(tasks["task-001"].task, description="Requests without a token\nmust be refused. " + "More. " * 60)
     notes = "Does what it says.\nNo regressions \x1b[31mseen."
-    tasks["task-001"] = replace(tasks["task-001"], task=task, verdict_notes=notes)
+    given = [
+        StageVerdict(stage=stage, sha="c0ffee", verdict=Verdict(status=VerdictStatus.PASS, notes=text, confidence=sure))
+        for stage, text, sure in (("review-git", notes, None), ("qa", "early", 0.2), ("qa", "I saw it work.", 0.9))
+    ]
+    tasks["task-001"] = replace(tasks["task-001"], task=task, verdicts=tuple(given))
     costs = {"task-001": Spend(micro_usd=1_250_000), "task-009": Spend(micro_usd=9_000_000)}
     text = render_text(render_changeset(ChangesetView(session=ID, record=record, tasks=tasks, costs=costs)), width=300)
     assert "why  Requests without a token must be refused. More. " in text
     assert "…" in text
-    assert "review  Does what it says. No regressions ␛[31mseen." in text
+    assert "review-git  pass: Does what it says. No regressions ␛[31mseen." in text
+    assert "qa  pass with confidence 0.9: I saw it work." in text
+    assert "early" not in text, "the newest of each stage counts"
     assert "Cost: $1.25" in text
 
 

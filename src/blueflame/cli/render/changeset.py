@@ -59,8 +59,8 @@ def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
     rows: list[tuple[RenderableType, ...]] = [(Text(task.id, "id"), clean_line(task.title))]
     if len(why := clean_line(task.description)) > 1 and why != clean_line(task.title):
         rows.append(("", Text.assemble(("why  ", "quiet"), shorten_line(why, MAX_DESCRIPTION))))
-    if record.verdict_notes.strip():
-        rows.append(("", Text.assemble(("review  ", "quiet"), shorten_line(record.verdict_notes, MAX_NOTES))))
+    for each in record.standing_verdicts:
+        rows.append(("", Text.assemble((f"{clean_line(each.name)}  ", "quiet"), shorten_line(each.summary, MAX_NOTES))))
     if record.retries or record.history:
         rows.append(("", Text(f"after {format_count(len(record.history), 'earlier attempt')}", "quiet")))
     return rows

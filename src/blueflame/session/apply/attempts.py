@@ -27,9 +27,10 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.spend import NO_SPEND
+from blueflame.model.verdict import StageVerdict
 from blueflame.session.apply.indexes import hold_task, update_stage_queues
 from blueflame.session.budget import compute_reservation
-from blueflame.session.retries import is_blameless
+from blueflame.session.retries import is_blameless, truncate_text
 from blueflame.session.state import Session, is_judged
 
 MODEL_UNKNOWN_AFTER = BLAMELESS | {Ending.SETUP}
@@ -183,11 +184,19 @@ def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> N
     record = session.tasks[event.task]
     if record.result is None or record.result.sha != event.sha:
         return
-    record = replace(record, verdict=event.verdict.status.value, verdict_notes=event.verdict.notes)
+    verdict = replace(event.verdict, notes=truncate_text(event.verdict.notes))
+    given = StageVerdict(stage=event.stage, sha=event.sha, verdict=verdict)
+    record = replace(
+        record,
+        verdict=event.verdict.status.value,
+        verdict_notes=event.verdict.notes,
+        verdicts=(*record.verdicts, given)[-MAX_VERDICTS:],
+    )
     session.tasks[event.task] = record
     update_stage_queues(session, record)
 
 
+MAX_VERDICTS = 50  # of one task; the journal has all
 ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptIntended: _apply_attempt_intended,
     AttemptStarted: _apply_attempt_started,

@@ -137,6 +137,9 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
     return {
         "why": {record.task.id: truncate_text(record.task.description) for record in records},
         "review": {record.task.id: truncate_text(record.verdict_notes) for record in records if record.verdict_notes},
+        "verdicts": {
+            record.task.id: [f"{each.name}: {each.summary}" for each in record.standing_verdicts] for record in records
+        },
         "checks": [
             {
                 "name": check.name,
