@@ -79,3 +79,41 @@ def test_the_settings_of_lead_hold_in_direct(stage: Stage) -> None:
     policy = json.loads((reported.folder("task-001", "lead") / "policy.json").read_text())
     assert policy["allowed_tools"] == ["Read", "Write", "Bash"]
     assert policy["skills"] == ["calm"]
+
+
+def test_full_stack_runs_with_no_configuration_of_its_own(stage: Stage) -> None:
+    """The database has nothing to do, the others have; every judge is sure enough for the threshold."""
+    names = ("database", "backend", "frontend", "review-git", "qa")
+    stage.reconfigure(roles={name: {"runtime": "scripted"} for name in names})
+    parts = {
+        "database": [{"say": "there is nothing to do"}],
+        "backend": writes("src/1.txt", "server"),
+        "frontend": FRONTEND,
+        "review-git": [SURE],
+        "qa": [SURE],
+    }
+    stage.script.write_text(json.dumps({"schema_version": 1, "tasks": {"task-001": parts}}))
+    reported = stage.run(workflow="full_stack")
+    assert reported.session.outcome == "completed"
+    assert stage.read("src/1.txt").splitlines()[-2:] == ["server", "page"]
+    stages = ["database", "backend", "review-git", "frontend", "review-git-2", "qa"]
+    assert attempts(reported) == [f"task-001.{name}.1" for name in stages]
+    assert reported.session.limits.review_threshold == 0.8
+    assert [each.stage for each in reported.session.tasks["task-001"].verdicts] == ["review-git", "review-git-2", "qa"]
+
+
+def test_a_plan_chooses_a_workflow_for_one_task_and_people_see_it(stage: Stage) -> None:
+    flow = {"stages": ["plan", "work", "check", "merge"]}
+    planning = {"workflow": "mine", "workflows": ["single_verified"], "models": ["opus"]}
+    roles = {"build-validator": {"runtime": "scripted"}}
+    stage.reconfigure(roles=roles, workflows={"mine": flow}, planning=planning)
+    stage.play({**task(1), "workflow": "single_verified", "model": "opus"}, task(2))
+    reported = stage.run()
+    assert reported.session.outcome == "completed"
+    made = [record.attempt for record in reported.session.attempts.values() if record.attempt.subject != "plan"]
+    found = sorted((each.subject, each.role, each.model) for each in made)
+    assert found == [
+        ("task-001", "build-validator", "haiku"),
+        ("task-001", "worker", "opus"),
+        ("task-002", "worker", "sonnet"),
+    ]

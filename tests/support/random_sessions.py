@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Duty, Ending
 from blueflame.model.changeset import ChangesetState
-from blueflame.model.event import ConfigDrifted
+from blueflame.model.event import ConfigDrifted, JournalEntry, RequestSized
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
+from blueflame.model.sizing import ChosenBy, Sizing, Tier, Triage
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskRecord, TaskState
 from blueflame.model.workflow import Workflow, build_stages
@@ -210,7 +211,7 @@ class Dice(SimulatedOutcomes):
     def answer(self, gate: Gate, session: Session) -> Answer | None:
         choices = [option.name for option in gate.options]
         if gate.kind is GateKind.SESSION:
-            choices = ["continue", "continue", "continue", "replan", "stop"]
+            choices = ["continue", "continue", *choices]
         if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT, GateKind.ENVIRONMENT):
             choices.remove("stop")
         contrary = self.roll("contrary", gate.id) < self.odds.contrary
@@ -238,8 +239,33 @@ def odds(draw: st.DrawFn) -> Odds:
 def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation:
     """A world at its beginning. In a hasty one nothing but attempts takes time."""
     dice = Hasty if hasty else Dice
-    outcomes = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
-    return Simulation(outcomes, [build_opening(workflow=draw(workflows), limits=draw(bounds()))])
+    tasks, workflow = draw(plans(most)), draw(workflows)
+    chosen = {} if workflow.barrier else {flow.name: flow for flow in draw(st.lists(task_workflows(), max_size=2))}
+    tasks = tuple(replace(task, workflow=draw(st.sampled_from((None, *chosen)))) for task in tasks)
+    opening = build_opening(workflow=workflow, limits=replace(draw(bounds()), task_workflows=chosen))
+    outcomes = dice(tasks, draw(st.integers(0, 2**32)), draw(odds()))
+    sized = [JournalEntry(2, 0.0, size) for size in [draw(st.none() | sizes(workflow))] if size is not None]
+    return Simulation(outcomes, [opening, *sized])
+
+
+@st.composite
+def task_workflows(draw: st.DrawFn) -> Workflow:
+    """A workflow that a plan may choose for a task."""
+    name = draw(st.sampled_from(("one", "two")))
+    threshold, retries = draw(st.sampled_from((None, 0.5))), draw(st.sampled_from((None, 0, 2)))
+    return replace(draw(pipelines()), name=name, barrier=False, review_threshold=threshold, max_retries=retries)
+
+
+ONE_AGENT = Workflow(name="single", stages=("work", "check", "merge"), barrier=False)
+
+
+@st.composite
+def sizes(draw: st.DrawFn, workflow: Workflow) -> RequestSized:
+    """The size of a request, with or without one agent among the choices at the plan gate."""
+    sizing = Sizing(tier=draw(st.sampled_from(Tier)), confidence=draw(st.floats(0, 1)), reasons=("it looks so",))
+    chosen_by = draw(st.sampled_from(ChosenBy))
+    triage = Triage(tier=Tier.PLANNED, workflow=workflow.name, chosen_by=chosen_by, sizing=sizing)
+    return RequestSized(triage=triage, one_agent=draw(st.sampled_from((None, ONE_AGENT))))
 
 
 class Hasty(Dice):
@@ -303,7 +329,7 @@ def _stuck_faults(session: Session) -> Iterator[str]:
 
 def _stage_faults(session: Session, record: TaskRecord) -> Iterator[str]:
     """Where a task is agrees with what was made of it."""
-    stage, made = session.find_stage(record.task.id), session.workflow.is_made(record.stage)
+    stage, made = session.find_stage(record.task.id), session.find_workflow(record.task).is_made(record.stage)
     if record.state in (TaskState.PENDING, TaskState.CLAIMED) and stage.duty is not Duty.MAKE:
         yield f"{record.state} in a stage with duty {stage.duty}"
     if record.state is TaskState.PENDING and (record.stage or record.start):

@@ -1,4 +1,4 @@
-"""The built-in roles and workflows are data that a file can change, and that change nothing of what it writes itself."""
+"""The built-in roles and workflows are data: a file can change them, and they change nothing that it writes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from blueflame.model.attempt import Attempt, Duty, Ending
-from blueflame.model.event import AttemptIntended, AttemptStarted, TaskMoved, VerdictGiven, WaveStarted
+from blueflame.model.event import AttemptIntended, AttemptStarted, GateOpened, TaskMoved, VerdictGiven, WaveStarted
+from blueflame.model.gate import GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
@@ -196,3 +197,77 @@ def test_a_task_made_in_part_begins_again_when_what_it_was_built_on_is_redone() 
     assert ("task-002", Cause.REQUEUE) in moves
     assert world.session.outcome == "completed"
     assert attempts(world, "task-002").count("backend.2") == 1
+
+
+def test_a_stage_with_nothing_to_do_hands_the_task_over_as_it_was() -> None:
+    workflow = build("plan", "backend", "frontend", "qa", "merge")
+    world = reported(ByStage(task(1), endings={"task-001.backend.1": Ending.NO_COMMITS}), workflow, LIMITS)
+    assert attempts(world) == ["backend.1", "frontend.1", "qa.1"]
+    assert bases(world)["task-001.frontend.1"] == "base"
+    reasons = [event.reason for event in events(world, TaskMoved) if event.cause is Cause.HAND_OVER]
+    assert reasons == ["backend had nothing to do; frontend is next"]
+    last = reported(ByStage(task(1), endings={"task-001.frontend.1": Ending.NO_COMMITS}), workflow, LIMITS)
+    result = last.session.tasks["task-001"].result
+    assert result is not None
+    assert (result.sha, result.attempt) == ("task-001@1", f"{last.session.id}.task-001.backend.1")
+
+
+def test_a_task_of_which_no_stage_made_anything_has_failed() -> None:
+    workflow = build("plan", "backend", "frontend", "qa", "merge")
+    endings = {f"task-001.{name}.1": Ending.NO_COMMITS for name in ("backend", "frontend")}
+    world = reported(ByStage(task(1), endings=endings), workflow, LIMITS)
+    assert attempts(world) == ["backend.1", "frontend.1", "frontend.2", "qa.1"]
+
+
+def test_a_task_has_the_verdicts_of_all_its_stages() -> None:
+    world = reported(ByStage(task(1), refused=["task-001.review-git-2.1"]), PIPELINE, LIMITS)
+    record = world.session.tasks["task-001"]
+    found = [(each.stage, each.verdict.passed) for each in record.verdicts]
+    assert found == [
+        ("review-git", True),
+        ("review-git-2", False),
+        ("review-git-2", True),
+        ("qa", True),
+    ]
+    assert [each.stage for each in record.standing_verdicts] == ["review-git", "review-git-2", "qa"]
+    (gate,) = [event.gate for event in events(world, GateOpened) if event.gate.kind is GateKind.CHANGESET]
+    assert [line.partition(":")[0] for line in gate.evidence["verdicts"]["task-001"]] == [
+        "review-git",
+        "review-git-2",
+        "qa",
+    ]
+
+
+BACKEND_ONLY = replace(build("backend", "qa", "merge"), name="backend_only", review_threshold=0.9, max_retries=0)
+
+
+def test_a_task_goes_through_the_workflow_that_the_plan_chose_for_it() -> None:
+    sure = replace(BACKEND_ONLY, review_threshold=None)
+    limits = replace(LIMITS, task_workflows={"backend_only": sure}, task_models=("opus",))
+    chosen = replace(task(1), workflow="backend_only", model="opus")
+    world = reported(ByStage(chosen, task(2)), PIPELINE, limits)
+    assert world.session.outcome == "completed"
+    assert attempts(world) == ["backend.1", "qa.1"]
+    assert attempts(world, "task-002") == ["backend.1", "review-git.1", "frontend.1", "review-git-2.1", "qa.1"]
+    models = {(each.attempt.subject, each.attempt.role): each.attempt.model for each in events(world, AttemptIntended)}
+    assert (models["task-001", "backend"], models["task-002", "backend"]) == ("opus", "")
+
+
+def test_the_threshold_and_the_retries_of_a_task_are_those_of_its_workflow() -> None:
+    class Unsure(ByStage):
+        def pick_confidence(self, _attempt: Attempt) -> float:
+            return 0.8
+
+    limits = replace(LIMITS, task_workflows={"backend_only": BACKEND_ONLY}, on_validation_failed="drop")
+    world = reported(Unsure(replace(task(1), workflow="backend_only"), task(2)), PIPELINE, limits)
+    states = {name: record.state for name, record in world.session.tasks.items()}
+    assert states == {"task-001": TaskState.DROPPED, "task-002": TaskState.MERGED}
+    failing = ByStage(replace(task(1), workflow="backend_only"), endings={"task-001.backend.1": Ending.FAILED})
+    failed = reported(failing, PIPELINE, replace(limits, max_cycles=1))
+    assert attempts(failed) == ["backend.1"]
+
+
+def test_a_check_that_is_passed_over_does_not_make_others_wait_for_the_next_cycle() -> None:
+    workflow = build("plan", "work", "check", "check", "merge", barrier=True)
+    world = reported(ByStage(task(1), task(2, 1)), workflow, LIMITS)
+    assert (world.session.outcome, world.session.cycle) == ("completed", 1)
