@@ -12,7 +12,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted, JournalEntry, RequestSized
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
-from blueflame.model.sizing import ChosenBy, Sizing, Tier, Triage
+from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskRecord, TaskState
 from blueflame.model.workflow import Workflow, build_stages
@@ -127,6 +127,9 @@ class Dice(SimulatedOutcomes):
 
     def pick(self, choices: Sequence[str], *about: object) -> str:
         return choices[int(self.roll("pick", *about) * len(choices))]
+
+    def pick_size(self, attempt: Attempt) -> SizeAnswer:
+        return SizeAnswer(tier=Tier(1 + int(3 * self.roll("size", attempt.id))), reason="it looks so")
 
     def plan(self, attempt: Attempt, session: Session) -> tuple[Task, ...] | str:
         if self.roll("plan", attempt.id) < self.odds.fail:
@@ -257,6 +260,7 @@ def task_workflows(draw: st.DrawFn) -> Workflow:
 
 
 ONE_AGENT = Workflow(name="single", stages=("work", "check", "merge"), barrier=False)
+DIRECT = replace(ONE_AGENT, name="direct", steps=build_stages(ONE_AGENT.stages, maker="lead"))
 
 
 @st.composite
@@ -265,12 +269,29 @@ def sizes(draw: st.DrawFn, workflow: Workflow) -> RequestSized:
     sizing = Sizing(tier=draw(st.sampled_from(Tier)), confidence=draw(st.floats(0, 1)), reasons=("it looks so",))
     chosen_by = draw(st.sampled_from(ChosenBy))
     triage = Triage(tier=Tier.PLANNED, workflow=workflow.name, chosen_by=chosen_by, sizing=sizing)
-    return RequestSized(triage=triage, one_agent=draw(st.sampled_from((None, ONE_AGENT))))
+    asks = workflow.add_sizing("triager") if workflow.is_planned and draw(st.booleans()) else None
+    one_agent, direct = draw(st.sampled_from((None, ONE_AGENT))), draw(st.sampled_from((None, DIRECT)))
+    return RequestSized(triage=triage, workflow=asks, one_agent=one_agent, direct=direct)
 
 
 class Hasty(Dice):
+    """Nothing but attempts takes time, and nothing fails that a resume tries again."""
+
     def pick_pause(self, _effect: Effect) -> float:
         return 0.0
+
+    def find_problem(self, _act: str, _times: int) -> str:
+        return ""
+
+    def find_drift(self, _session: Session, _effect: CrossBoundary) -> None:
+        return None
+
+    def pick_ending(self, attempt: Attempt) -> Ending:
+        ending = super().pick_ending(attempt)
+        return Ending.FAILED if ending in TRIED_AGAIN else ending
+
+
+TRIED_AGAIN = (Ending.LOST, Ending.ENVIRONMENT, Ending.ACCOUNT, Ending.OUTAGE)
 
 
 def faults(session: Session) -> Iterator[str]:

@@ -17,13 +17,11 @@ from blueflame.model.event import (
     AttemptIntended,
     ChangesetJudged,
     CycleStarted,
-    EnvironmentFailed,
     Event,
     GateOpened,
     JournalEntry,
     Landed,
     OrchestratorStarted,
-    RuntimeParked,
     TaskMoved,
     TasksImported,
     VerdictGiven,
@@ -37,7 +35,6 @@ from blueflame.session.consequences.session import ASKED_AGAIN
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
-from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.replay import apply_event, open_session
 from blueflame.session.requests.tasks import (
     complete_new_tasks,
@@ -282,10 +279,7 @@ class Prompt(Simulation):
 @given(worlds(hasty=True), st.data())
 def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
     """Except that a resume tries again what failed, and looks whether a person has repaired what was asked about."""
-    world = run(Prompt(world.outcomes, world.journal[:1]))
-    parked = [recorded.event.kind for recorded in world.journal if isinstance(recorded.event, RuntimeParked)]
-    assume(ACCOUNT_KINDS.isdisjoint(parked))
-    assume(not any(isinstance(recorded.event, EnvironmentFailed) for recorded in world.journal))
+    world = run(Prompt(world.outcomes, world.journal[:-1]))  # without the start of another orchestrator
     asked = [recorded.event.gate.kind for recorded in world.journal if isinstance(recorded.event, GateOpened)]
     assume(ASKED_AGAIN.isdisjoint(asked))
     cut = data.draw(st.sampled_from(world.transactions))
