@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from blueflame.memory.codec import decode_record, encode_record
 from blueflame.memory.recall import describe_record
-from blueflame.memory.records import clean_note
 from blueflame.model.errors import MemoryFailed, ProcessFailed
 from blueflame.model.memory import (
     Lesson,
@@ -30,6 +29,7 @@ from blueflame.model.memory import (
 )
 from blueflame.system.layout import make_folder
 from blueflame.system.process import ProcessResult, run
+from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
 MIN_VERSION = (1, 0, 5)

@@ -12,10 +12,11 @@ from typing import Any
 from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, build_memory_key, build_metadata, build_title
 from blueflame.memory.codec import decode_record, encode_record
 from blueflame.memory.recall import describe_record
-from blueflame.memory.records import MAX_NOTE_CHARS, clean_note
+from blueflame.memory.records import MAX_NOTE_CHARS
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source
 from blueflame.system.files import read_text, write_atomically
+from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
 SCHEMA = "beads-jsonl/1"

@@ -6,10 +6,9 @@ on nothing but the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from blueflame.checks.secrets.scan import SecretFinding, find_secrets
 from blueflame.model.attempt import PLAN_SUBJECT, AttemptRecord
 from blueflame.model.gate import GateKind
 from blueflame.model.memory import (
@@ -26,6 +25,7 @@ from blueflame.model.memory import (
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.session.state import Session
+from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
 MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400
@@ -33,27 +33,11 @@ MAX_ENTRIES = 5
 MAX_FILES = 30
 MAX_PATTERN_TASKS = 12
 MAX_ATTEMPTS = 200
-SECRET = "(left out: it looks like a secret)"  # noqa: S105
 REJECTIONS: Mapping[tuple[GateKind, str], str] = {
     (GateKind.PLAN, "replan"): "of a plan",
     (GateKind.SESSION, "replan"): "between two cycles",
     (GateKind.CHANGESET, "reject"): "of a changeset that was turned down",
 }
-
-
-def clean_note(text: str, longest: int) -> str:
-    """One sanitized line without secrets: it is kept for long, and shown to models and people."""
-    lines = text[: 4 * longest].splitlines()
-    secrets = find_secrets("note", enumerate(lines))
-    return shorten_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
-
-
-def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
-    found = [find_secrets("note", [(1, line)]) for line in lines]
-    known = {finding.fingerprint for findings in found for finding in findings}
-    if any(secret.fingerprint not in known for secret in secrets):
-        return [SECRET]  # it spans several lines, like a private key
-    return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
 
 
 def build_records(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:

@@ -7,14 +7,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 
 from blueflame.memory.codec import decode_record
-from blueflame.memory.records import SECRET, build_records, clean_note
+from blueflame.memory.records import build_records
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
 from blueflame.model.spend import Spend
 from blueflame.model.task import TaskState
 from blueflame.session.replay import apply_event, open_session, replay
 from blueflame.testing.simulation import Simulation
-from support.fake_secrets import SecretGenerator, build_pem
 from support.random_sessions import worlds
 from support.recorded_session import Story
 
@@ -54,20 +53,6 @@ def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Si
     failed = {record.origin.task for record in records if isinstance(record, TaskFailure)}
     assert landed == set(session.list_in_state(TaskState.MERGED))
     assert set(session.list_in_state(TaskState.FAILED)) <= failed
-
-
-def test_lines_that_look_like_secrets_are_left_out() -> None:
-    token = f"ghp_{SecretGenerator()(36)}"
-    kept = clean_note(f"the first line\nexport TOKEN={token}\nthe last line", 500)
-    assert token not in kept
-    assert kept == f"the first line {SECRET} the last line"
-    key = build_pem(SecretGenerator())
-    assert not any(line in clean_note(f"see:\n{key}\nso", 500) for line in key.splitlines())
-
-
-def test_what_is_kept_is_one_line_of_bounded_length() -> None:
-    assert clean_note("a\n\tb\x1b[31m\u2028c", 100) == "a b␛[31m c"
-    assert len(clean_note("x" * 10_000, 100)) <= 101
 
 
 def test_what_agents_of_a_model_cost_is_learned_and_what_a_script_reports_is_not() -> None:

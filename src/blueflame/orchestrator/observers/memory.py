@@ -15,7 +15,7 @@ from dataclasses import replace
 from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
 from blueflame.memory.provider import NO_MEMORY, JournalMark
-from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records, clean_note
+from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import InternalError, JournalError, WorldError
 from blueflame.model.event import (
@@ -33,6 +33,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import read_audit
+from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
 SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)

@@ -1,0 +1,25 @@
+"""Notes that are kept for long and shown to models and people: one line, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blueflame.checks.secrets.scan import SecretFinding, find_secrets
+from blueflame.text.sanitize import shorten_line
+
+SECRET = "(left out: it looks like a secret)"  # noqa: S105
+
+
+def clean_note(text: str, longest: int) -> str:
+    """One sanitized line without secrets."""
+    lines = text[: 4 * longest].splitlines()
+    secrets = find_secrets("note", enumerate(lines))
+    return shorten_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
+
+
+def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
+    found = [find_secrets("note", [(1, line)]) for line in lines]
+    known = {finding.fingerprint for findings in found for finding in findings}
+    if any(secret.fingerprint not in known for secret in secrets):
+        return [SECRET]  # it spans several lines, like a private key
+    return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
