@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from blueflame.documents.hand_offs import is_confidence
 from blueflame.model.errors import WorldError
 from blueflame.model.verdict import Verdict, VerdictStatus
 
@@ -34,14 +35,10 @@ def _find_problems(data: object) -> list[str]:
         'status must be "pass" or "fail"': data.get("status") not in ("pass", "fail"),
         "notes must be text": not isinstance(data.get("notes"), str),
         "issues must be a list of texts": not _is_text_list(data.get("issues")),
-        "confidence must be a number from 0 to 1": not _is_fraction(data.get("confidence")),
+        "confidence must be a number from 0 to 1": not is_confidence(data.get("confidence")),
     }
     return [problem for problem, is_wrong in wrong.items() if is_wrong]
 
 
 def _is_text_list(value: object) -> bool:
     return value is None or (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value))
-
-
-def _is_fraction(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from blueflame.model.hand_off import HandOff
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend
 from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
@@ -138,6 +139,7 @@ class AttemptOutcome:
     cause: str = ""
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
     account login, credit, model."""
+    hand_off: HandOff | None = None  # to the next stage; None for plans and merges, and in earlier journals
 
     @property
     def remark(self) -> str:

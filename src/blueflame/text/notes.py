@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blueflame.checks.secrets.scan import SecretFinding, find_secrets
+from blueflame.checks.secrets.scan import find_secrets
 from blueflame.text.sanitize import shorten_line
 
 SECRET = "(left out: it looks like a secret)"  # noqa: S105
@@ -12,12 +12,19 @@ SECRET = "(left out: it looks like a secret)"  # noqa: S105
 
 def clean_note(text: str, longest: int) -> str:
     """One sanitized line without secrets."""
-    lines = text[: 4 * longest].splitlines()
+    return shorten_line("\n".join(_redact_secrets(text[: 4 * longest].splitlines())), longest)
+
+
+def clean_notes(entries: Sequence[str], longest: int) -> tuple[str, ...]:
+    """One such line for each entry; a secret that spans several entries is left out as well."""
+    lines = [clean_note(entry, longest) for entry in entries]
+    return tuple(_redact_secrets(lines))
+
+
+def _redact_secrets(lines: Sequence[str]) -> Sequence[str]:
     secrets = find_secrets("note", enumerate(lines))
-    return shorten_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
-
-
-def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
+    if not secrets:
+        return lines
     found = [find_secrets("note", [(1, line)]) for line in lines]
     known = {finding.fingerprint for findings in found for finding in findings}
     if any(secret.fingerprint not in known for secret in secrets):
