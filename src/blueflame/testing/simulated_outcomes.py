@@ -8,6 +8,7 @@ from hashlib import sha256
 from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.hand_off import HandOff
 from blueflame.model.sizing import SizeAnswer, Tier
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
@@ -57,6 +58,10 @@ class SimulatedOutcomes:
 
     def pick_ending(self, _attempt: Attempt) -> Ending:
         return Ending.PASSED
+
+    def pick_hand_off(self, attempt: Attempt) -> HandOff | None:
+        """Return what an agent leaves for the next stage."""
+        return HandOff(summary=(f"{attempt.label} did its part",), confidence=self.pick_confidence(attempt))
 
     def pick_spend(self, _attempt: Attempt) -> Spend:
         return NO_SPEND

@@ -225,7 +225,11 @@ class Simulation:
     def _end_attempt(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         base = self.session.attempts[attempt.id].base
         ended = AttemptOutcome(
-            ending=ending, base=base, spend=self.outcomes.pick_spend(attempt), cause=self.outcomes.pick_cause(attempt)
+            ending=ending,
+            base=base,
+            spend=self.outcomes.pick_spend(attempt),
+            cause=self.outcomes.pick_cause(attempt),
+            hand_off=self.outcomes.pick_hand_off(attempt) if attempt.stage is not None else None,
         )
         if attempt.duty is Duty.SIZE:
             return self._end_triager(attempt, ended)

@@ -1,0 +1,78 @@
+"""The hand-offs of a task: who left what to whom, and how its stage ended. A view of the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blueflame.model.attempt import Attempt, AttemptRecord, Duty, Ending
+from blueflame.model.hand_off import HandOff, HandOffStatus
+from blueflame.session.state import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageHandOff:
+    task: str
+    attempt: str
+    position: int  # of the sender, in `Workflow.task_stages`
+    sender: str  # the key of its stage
+    receiver: str
+    to_judge: bool  # the receiver is a reviewer
+    status: HandOffStatus
+    left: HandOff
+
+
+def list_hand_offs(session: Session, *tasks: str) -> tuple[StageHandOff, ...]:
+    """List what the stages of these tasks left, in the order in which they ended."""
+    ended = sorted(
+        (each for each in session.attempts.values() if each.attempt.subject in tasks and each.ended_at is not None),
+        key=lambda each: (each.ended_at or 0.0, each.attempt.id),
+    )
+    return tuple(found for found in (build_hand_off(session, each) for each in ended) if found is not None)
+
+
+def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | None:
+    """Build the hand-off of an attempt; None while it runs, and where it has none."""
+    attempt, ended = record.attempt, record.ended
+    if ended is None or ended.hand_off is None or attempt.stage is None:
+        return None
+    stages, passed = session.workflow.task_stages, _has_passed(session, record)
+    if passed:
+        target = session.workflow.find_next_position(attempt.stage)
+    else:
+        target = session.workflow.find_making_stage(attempt.stage)
+    receiver = stages[min(target, len(stages) - 1)]
+    failed = HandOffStatus.BLOCKED if ended.hand_off.blockers else HandOffStatus.FAILED
+    return StageHandOff(
+        task=attempt.subject,
+        attempt=attempt.id,
+        position=attempt.stage,
+        sender=attempt.label,
+        receiver=receiver.name if receiver.duty is Duty.MERGE else receiver.key,
+        to_judge=receiver.duty is Duty.JUDGE,
+        status=HandOffStatus.COMPLETE if passed else failed,
+        left=ended.hand_off,
+    )
+
+
+def list_received(session: Session, attempt: Attempt) -> tuple[StageHandOff, ...]:
+    """List what an attempt gets, the newest last: the last word of each stage up to its own, and what came back."""
+    begun, at = session.attempts[attempt.id].intended_at, attempt.stage or 0
+    before = [
+        each
+        for each in list_hand_offs(session, attempt.subject)
+        if each.attempt != attempt.id and (session.attempts[each.attempt].ended_at or 0.0) <= begun
+    ]
+    last = {each.sender: each for each in before}
+    return tuple(
+        each for each in before if each is last[each.sender] and (each.position <= at or each.receiver == attempt.label)
+    )
+
+
+def _has_passed(session: Session, record: AttemptRecord) -> bool:
+    """Whether the stage has passed: a reviewer by the verdict that counts, which the threshold may have turned."""
+    ended, attempt = record.ended, record.attempt
+    if ended is None or ended.ending is not Ending.PASSED:
+        return False
+    if attempt.duty is not Duty.JUDGE:
+        return True
+    return any(each.attempt == attempt.id and each.verdict.passed for each in session.verdicts.get(attempt.subject, ()))
