@@ -185,6 +185,11 @@ class AgentOutput:
     result: RunResult | None = None
 
     @property
+    def answer(self) -> Mapping[str, Any] | None:
+        """Its structured output; of an agent whose program enforces none, the object that is its last text."""
+        return self.output if self.output is not None else parse_object(self.text)
+
+    @property
     def is_incomplete(self) -> bool:
         """Whether a part of what the agent did is unknown, because its output was too large to read."""
         return self.unread_bytes > 0 or self.call_count > len(self.calls)

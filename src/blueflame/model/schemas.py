@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blueflame.model.attempt import Duty
+from blueflame.model.hand_off import WORDS
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
@@ -56,13 +57,24 @@ def build_plan_schema(models: Sequence[str] | None, workflows: Sequence[str]) ->
     return {**PLAN_SCHEMA, "properties": {"tasks": tasks}}
 
 
-VERDICT_SCHEMA: Mapping[str, Any] = {
+_CONFIDENCE: Mapping[str, Any] = {"type": "number", "description": "0 (a guess) to 1 (certain)"}
+_WORDS: Mapping[str, Any] = {name: {**_TEXTS, "description": meaning} for name, meaning in WORDS.items()}
+
+HAND_OFF_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {**_WORDS, "confidence": _CONFIDENCE},
+    "required": ["summary"],
+    "additionalProperties": False,
+}
+"""What an agent that makes should end with. Its program does not enforce it: the commits count, not the words."""
+
+RESOLUTION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "status": {"type": "string", "enum": ["pass", "fail"]},
         "notes": {"type": "string", "description": "why, in a few sentences"},
         "issues": {**_TEXTS, "description": "each problem that must be fixed"},
-        "confidence": {"type": "number", "description": "0 (a guess) to 1 (certain)"},
+        "confidence": _CONFIDENCE,
     },
     "required": ["status", "notes"],
     "additionalProperties": False,
@@ -81,10 +93,19 @@ SIZE_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
+VERDICT_SCHEMA: Mapping[str, Any] = {
+    **RESOLUTION_SCHEMA,
+    "properties": {
+        **RESOLUTION_SCHEMA["properties"],
+        "learnings": _WORDS["learnings"],
+        "recommendations": _WORDS["recommendations"],
+    },
+}
+
 OUTPUT_SCHEMAS: Mapping[Duty, Mapping[str, Any]] = {
     Duty.SIZE: SIZE_SCHEMA,
     Duty.PLAN: PLAN_SCHEMA,
     Duty.JUDGE: VERDICT_SCHEMA,
-    Duty.MERGE: VERDICT_SCHEMA,
+    Duty.MERGE: RESOLUTION_SCHEMA,
 }
 """The form of the final answer, by duty. A merger also commits."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from blueflame.model import event as happened
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import JournalEntry
+from blueflame.model.hand_off import HandOff
 from blueflame.model.ids import build_agent_id
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
@@ -18,6 +19,7 @@ from blueflame.session.environment import describe_problem
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
 from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
+from blueflame.text.hand_offs import describe_words
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.outcomes import describe_check, describe_checks
 from blueflame.text.sanitize import clean_line, shorten_line
@@ -81,7 +83,13 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     commits = [format_count(ended.commits, "commit")] if ended.commits else []
     broken = [_join_names(str(violation) for violation in ended.violations)] if ended.violations else []
     remark = [ended.remark] if ended.remark else []
-    return ", ".join([*facts, *commits, *broken, *remark]) + _format_note(ended.notes)
+    left = _describe_hand_off(ended.hand_off) if ended.hand_off else []
+    return ", ".join([*facts, *commits, *broken, *remark, *left]) + _format_note(ended.notes)
+
+
+def _describe_hand_off(left: HandOff) -> list[str]:
+    cut = f"of its hand-off: {'; '.join(left.problems)}" if left.problems else ""
+    return [part for part in (describe_words(left), cut) if part]
 
 
 def _format_note(reason: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import fields
 
-from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
+from blueflame.model.schemas import HAND_OFF_SCHEMA, PLAN_SCHEMA, RESOLUTION_SCHEMA, VERDICT_SCHEMA
 from blueflame.model.task import Task
 from blueflame.model.verdict import Verdict, VerdictStatus
 
@@ -18,11 +18,13 @@ def test_the_plan_schema_asks_for_what_a_task_has() -> None:
 
 
 def test_the_verdict_schema_asks_for_what_a_verdict_has() -> None:
-    assert set(VERDICT_SCHEMA["properties"]) == {field.name for field in fields(Verdict)} - {"by"}
+    assert set(RESOLUTION_SCHEMA["properties"]) == {field.name for field in fields(Verdict)} - {"by"}
+    more = set(VERDICT_SCHEMA["properties"]) - set(RESOLUTION_SCHEMA["properties"])
+    assert more == {"learnings", "recommendations"}, "for the next agent; they decide nothing"
     assert VERDICT_SCHEMA["properties"]["status"]["enum"] == [status.value for status in VerdictStatus]
     assert VERDICT_SCHEMA["required"] == ["status", "notes"]
 
 
 def test_the_schemas_can_be_handed_to_an_agent() -> None:
-    for schema in (PLAN_SCHEMA, VERDICT_SCHEMA):
+    for schema in (PLAN_SCHEMA, VERDICT_SCHEMA, RESOLUTION_SCHEMA, HAND_OFF_SCHEMA):
         assert json.loads(json.dumps(schema)) == schema

@@ -11,6 +11,7 @@ from typing import Any
 from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result, check_subjects, is_worded_wrongly
+from blueflame.documents.hand_offs import parse_hand_off
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
 from blueflame.git.rebase import reword_commits
@@ -73,7 +74,7 @@ def inspect_commits(
         return judge_unreadable(context, finished, error)
     tip, commits = (found.tip, found.commits) if isinstance(found, CollectedResult) else (None, ())
     ending = judge_finished(finished, gaps, violations=broken, commits=len(commits))
-    last_text = finished.gathered.text if ending is Ending.PASSED else describe_ending(finished)
+    last_text = _read_last_words(finished) if ending is Ending.PASSED else describe_ending(finished)
     return AttemptOutcome(
         ending=ending,
         notes=_join_notes(format_gaps(gaps), last_text, describe_leftovers(left) if left else ""),
@@ -307,4 +308,12 @@ def describe_ending(finished: FinishedAttempt) -> str:
     last = gathered.result.detail if gathered.result is not None else ""
     setup = outcome.setup_output.strip() if outcome.reason is ExitReason.SETUP_FAILED else ""
     parts = [outcome.detail, setup, last, *gathered.problems[:3]]
-    return _join_notes(*parts) or gathered.text
+    return _join_notes(*parts) or _read_last_words(finished)
+
+
+def _read_last_words(finished: FinishedAttempt) -> str:
+    """Its last text; of an agent that answers with an object, the summary in it."""
+    answer = finished.gathered.answer
+    return (
+        finished.gathered.text if answer is None else "\n".join(parse_hand_off(answer, finished.gathered.text).summary)
+    )

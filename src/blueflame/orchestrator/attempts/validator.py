@@ -8,6 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 
 from blueflame.checks.leftovers import find_validator_changes
+from blueflame.documents.hand_offs import read_verdict_words
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes, read_diff
@@ -29,7 +30,9 @@ from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.paths.locks import split_path
 from blueflame.session.from_settings import list_role_skills
+from blueflame.session.hand_offs import list_received
 from blueflame.session.state import Session
+from blueflame.text.hand_offs import select_hand_offs
 
 
 def build_validator_prompt(context: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
@@ -52,6 +55,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         history=record.history,
         instructions=gather_instructions(context, session, [split_path(change.path) for change in files]),
         audit=summarize_audit(context, session, attempt.subject),
+        hand_offs=select_hand_offs(list_received(session, attempt)),
         needs_confidence=session.limits.review_threshold is not None,
     )
     return render_validator(brief, token_hex(16))
@@ -80,6 +84,7 @@ async def read_validator(
         verdict = parse_verdict(ended.output, by=attempt.agent_id)
     except VerdictError as error:
         return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
+    ended = replace(ended, hand_off=read_verdict_words(ended.output or {}))
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict, attempt=attempt.id, stage=attempt.key)]
 
 

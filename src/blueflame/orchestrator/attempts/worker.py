@@ -18,6 +18,7 @@ from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
+from blueflame.orchestrator.attempts.hand_off import collect_hand_off
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
@@ -27,9 +28,11 @@ from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.from_settings import list_role_skills
+from blueflame.session.hand_offs import list_received
 from blueflame.session.requests.messages import list_earlier_messages
 from blueflame.session.retries import must_start_over
 from blueflame.session.state import Session
+from blueflame.text.hand_offs import select_hand_offs
 from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
 
@@ -104,6 +107,7 @@ def build_worker_prompt(
         role=attempt.role,
         stages=stages if len(stages) > 1 else (),
         made_before=read_diff(context.repo, begun.base, begun.sha, MAX_EARLIER_DIFF_BYTES) if begun else "",
+        hand_offs=select_hand_offs(list_received(session, attempt)),
         ports=ports,
         minutes=round(attempt.timeout / 60) or None,
     )
@@ -115,6 +119,7 @@ async def read_worker(
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt = finished.attempt
     ended = await asyncio.to_thread(inspect_commits, context, session, finished)
+    ended = replace(ended, hand_off=await asyncio.to_thread(collect_hand_off, context.repo, finished, ended))
     if ended.ending is Ending.PASSED:
         return ended, []
     if not must_start_over(ended):

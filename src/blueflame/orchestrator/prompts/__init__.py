@@ -20,7 +20,7 @@ from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
-from blueflame.model.schemas import SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
+from blueflame.model.schemas import HAND_OFF_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
 from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
@@ -71,6 +71,7 @@ class WorkerBrief(PromptBrief):
     task: Task
     allowed_paths: tuple[str, ...]
     blocked_paths: tuple[str, ...] = ()
+    hand_offs: tuple[str, ...] = ()  # of earlier stages and attempts, the newest last
     history: tuple[HistoryEntry, ...] = ()
     said: tuple[str, ...] = ()  # by a person, to earlier attempts
     built_on: tuple[TaskCommit, ...] = ()
@@ -101,6 +102,7 @@ class ValidatorBrief(PromptBrief):
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
     diagnostics: tuple[str, ...] = ()  # commands the validator may run itself
+    hand_offs: tuple[str, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
     audit: str = ""
     needs_confidence: bool = False  # a pass without one fails
@@ -170,7 +172,8 @@ def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False
 def render_worker(brief: WorkerBrief, nonce: str) -> str:
     example = _build_example(brief, [brief.task.id])
     names_tasks = f"({brief.task.id}): " in example
-    return _render_template("worker", brief, nonce, example=example, names_tasks=names_tasks)
+    fields = _list_meanings(HAND_OFF_SCHEMA)
+    return _render_template("worker", brief, nonce, example=example, names_tasks=names_tasks, hand_off_fields=fields)
 
 
 def render_validator(brief: ValidatorBrief, nonce: str) -> str:
