@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from blueflame.cli.console import render_text
+from blueflame.cli.gates.view import build_gate_context
+from blueflame.model.gate import Gate
 from blueflame.model.hand_off import TouchedFile
 from blueflame.session.hand_offs import list_hand_offs
-from support.sessions import SessionRun, Stage, task, writes
+from blueflame.session.state import Session
+from support.command_line import here
+from support.sessions import Reply, SessionRun, Stage, task, writes
 
 PIPELINE = ["plan", "backend", "review-git", "frontend", "qa"]
 ROLES = {name: {"runtime": "scripted"} for name in ("backend", "frontend", "review-git", "qa")}
@@ -30,17 +37,17 @@ def says(answer: Any) -> dict[str, str]:  # noqa: ANN401 (whatever an agent says
     return {"say": answer if isinstance(answer, str) else json.dumps(answer)}
 
 
-def play(stage: Stage, backend: Any, *more: dict[str, Any]) -> SessionRun:  # noqa: ANN401 (as above)
+def play(stage: Stage, backend: Any, **replies: list[Reply]) -> SessionRun:  # noqa: ANN401 (as above)
     stage.reconfigure(roles=ROLES, workflows={"mine": {"stages": PIPELINE}})
     stage.play(task(1))
     parts = {
-        "backend": [*writes("src/1.txt", "server"), *more, says(backend)],
+        "backend": [*writes("src/1.txt", "server"), says(backend)],
         "frontend": [*writes("src/1.txt", "page"), says("Added the page.\nThe server was untouched.")],
         "review-git": [{"answer": PASS}],
         "qa": [{"answer": PASS}],
     }
     stage.script.write_text(json.dumps({"schema_version": 1, "tasks": {"task-001": parts}}))
-    return stage.run(workflow="mine")
+    return stage.run(replies, workflow="mine")
 
 
 def test_the_next_agents_get_what_the_ones_before_left_as_data(stage: Stage) -> None:
@@ -57,6 +64,41 @@ def test_the_next_agents_get_what_the_ones_before_left_as_data(stage: Stage) -> 
     assert "# HANDOFF: frontend → qa" in qa
     assert "## Summary\n- Added the page.\n- The server was untouched." in qa, "prose is a summary"
     assert "# HANDOFF" not in reported.prompt("task-001", "backend")
+
+
+def test_people_see_hand_offs_in_log_show_diff_report_and_at_the_gate(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    def look(gate: Gate, session: Session) -> str:
+        shown.append(render_text(build_gate_context(session, gate).view))
+        return "approve"
+
+    reported = play(stage, {**LEFT, "blockers": ["rate limits are not measured"]}, changeset=[look])
+    for words in (
+        "backend  Added the server",
+        "learned  The auth library",
+        "blocked by  rate limits",
+        "recommends  Ch",
+    ):
+        assert words in shown[0]
+    line = "The auth library is custom, not Passport"
+    for command in (["log", "--handoffs"], ["show", "task-001"], ["show", "task-001.backend.1"]):
+        found = here(capsys, *command, "--config", str(stage.config))
+        assert f"## Learnings for Reviewer\n- {line}" in found.out.replace("  -", "-").replace("  #", "#"), command
+    assert (
+        "1 learning, 1 blocker, 1 recommendation for the next agent"
+        in here(capsys, "log", "--config", str(stage.config)).out
+    )
+    for command in (["show", "task-001"], ["diff", "task-001"], ["show", *reported.session.changesets], ["report"]):
+        first = here(capsys, *command, "--json", "--config", str(stage.config)).json["hand_offs"][0]
+        assert (first["from"], first["to"], first["learnings"]) == ("backend", "review-git", [line]), command
+        assert first["files"] == [{"path": "src/1.txt", "how": "created"}]
+    patch = here(capsys, "diff", "task-001", "--config", str(stage.config)).out
+    assert patch.startswith("diff --git "), "what goes into a pipe is a patch"
+    here(capsys, "report", "--html", str(stage.root / "r.html"), "--config", str(stage.config))
+    assert f"## Learnings for Reviewer\n- {line}" in (stage.root / "r.html").read_text()
 
 
 def test_what_an_agent_claims_to_have_changed_is_not_believed(stage: Stage) -> None:

@@ -10,6 +10,7 @@ from blueflame.report.calibration import CalibrationRow
 from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.session.accounts import CostTotal
 from blueflame.views.changeset import build_changeset_json
+from blueflame.views.hand_offs import build_hand_off_json
 from blueflame.views.items import build_verdict_json
 
 
@@ -67,6 +68,7 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
             for run in report.checks
         ],
         "verdicts": [{"at": each.at, "task": each.task, **build_verdict_json(each.given)} for each in report.verdicts],
+        "hand_offs": [build_hand_off_json(each) for each in report.hand_offs],
         "calibration": [_build_calibration_json(row) for row in report.calibration],
         "changesets": [build_changeset_json(record) for record in report.changesets],
         "decisions": [_build_decision_json(each) for each in report.decisions],

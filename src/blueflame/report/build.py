@@ -22,6 +22,7 @@ from blueflame.report.task_columns import TaskColumns, arrange_by_depth
 from blueflame.report.timeline import Span, Timeline, lay_out
 from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
+from blueflame.session.hand_offs import StageHandOff, list_hand_offs
 from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event
@@ -127,6 +128,7 @@ class Report:
     attempts: tuple[AttemptRow, ...]
     checks: tuple[CheckRun, ...]
     verdicts: tuple[VerdictRow, ...]
+    hand_offs: tuple[StageHandOff, ...]
     changesets: tuple[ChangesetRecord, ...]
     decisions: tuple[GateDecision, ...]
     incidents: tuple[Incident, ...]
@@ -186,6 +188,7 @@ def build_report(
         attempts=attempts[-MAX_ATTEMPTS:],
         checks=tuple(scan.checks[-MAX_CHECKS:]),
         verdicts=tuple(scan.verdicts[-MAX_CHECKS:]),
+        hand_offs=list_hand_offs(session, *session.tasks)[-MAX_CHECKS:],
         changesets=tuple(session.changesets.values()),
         decisions=decisions[-MAX_DECISIONS:],
         incidents=tuple(scan.incidents[-MAX_INCIDENTS:]),

@@ -27,6 +27,7 @@ from blueflame.report.side_by_side import FileDiff, SideBySide
 from blueflame.report.timeline import Mark
 from blueflame.session.accounts import CostTotal
 from blueflame.text.format import format_count, format_dollar_range, format_dollars, format_duration
+from blueflame.text.hand_offs import format_hand_off
 from blueflame.text.marks import MARKS
 from blueflame.text.outcomes import describe_session_outcome
 from blueflame.text.sanitize import clean_text, shorten_line
@@ -327,5 +328,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "by_path": _index_by_path,
     "one_sided": _choose_side,
     "share_of": _compute_share,
+    "hand_off": format_hand_off,
     "cost_of": lambda rows: sum(row.spend.micro_usd for row in rows),
 }

@@ -16,18 +16,27 @@ class StageHandOff:
     position: int  # of the sender, in `Workflow.task_stages`
     sender: str  # the key of its stage
     receiver: str
-    to_judge: bool  # the receiver is a reviewer
+    is_verdict: bool  # the sender is a reviewer,
+    to_judge: bool  # the receiver is one
     status: HandOffStatus
     left: HandOff
 
 
 def list_hand_offs(session: Session, *tasks: str) -> tuple[StageHandOff, ...]:
     """List what the stages of these tasks left, in the order in which they ended."""
+    wanted = frozenset(tasks)
     ended = sorted(
-        (each for each in session.attempts.values() if each.attempt.subject in tasks and each.ended_at is not None),
+        (each for each in session.attempts.values() if each.attempt.subject in wanted and each.ended_at is not None),
         key=lambda each: (each.ended_at or 0.0, each.attempt.id),
     )
     return tuple(found for found in (build_hand_off(session, each) for each in ended) if found is not None)
+
+
+def list_last_hand_offs(session: Session, *tasks: str) -> tuple[StageHandOff, ...]:
+    """List the last word of each stage."""
+    found = list_hand_offs(session, *tasks)
+    last = {(each.task, each.sender): each.attempt for each in found}
+    return tuple(each for each in found if last[each.task, each.sender] == each.attempt)
 
 
 def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | None:
@@ -48,6 +57,7 @@ def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | No
         position=attempt.stage,
         sender=attempt.label,
         receiver=receiver.name if receiver.duty is Duty.MERGE else receiver.key,
+        is_verdict=attempt.duty is Duty.JUDGE,
         to_judge=receiver.duty is Duty.JUDGE,
         status=HandOffStatus.COMPLETE if passed else failed,
         left=ended.hand_off,

@@ -10,6 +10,7 @@ from blueflame.checks.leftovers import find_leftover_note
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
+from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, OK
@@ -39,6 +40,7 @@ class ChangesetView:
     costs: Mapping[str, Spend] = field(default_factory=dict)  # of each task so far, its reviews included
     budget: Budget = field(default_factory=Budget)
     deferred: tuple[ChangesetRecord, ...] = ()
+    hand_offs: tuple[StageHandOff, ...] = ()  # the last word of each stage of its tasks
     remarks: tuple[str, ...] = ()  # on what its agents did
 
     @property
@@ -63,6 +65,7 @@ def build_changeset_view(session: Session, name: str) -> ChangesetView:
         costs=session.spend_by_subject,
         budget=session.limits.session_budget,
         deferred=tuple(peer for peer in peers if peer.state is ChangesetState.DEFERRED),
+        hand_offs=list_last_hand_offs(session, *record.changeset.tasks),
         remarks=tuple(_list_remarks(session, record)),
     )
 

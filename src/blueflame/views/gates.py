@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 from blueflame.session.budget import DAY
+from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_duration, format_until
 from blueflame.text.marks import BAD, NOTE
 from blueflame.views.changeset import ChangesetView, build_changeset_view
+from blueflame.views.hand_offs import list_document_lines
 from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
 from blueflame.views.plan import PlanView, build_plan_view
 from blueflame.views.session import CycleView, build_cycle_view, format_budget
@@ -41,8 +43,15 @@ def _build_validation(session: Session, gate: Gate) -> DetailsView:
         aside=(f"by {gate.evidence.get('by', '') or 'the validator'}", gate.subject),
         quote=_quote_end(str(gate.evidence.get("notes", ""))),
         lines=tuple(MarkedLine(BAD, "bad", str(issue)) for issue in gate.evidence.get("issues", ())),
+        document=list_document_lines(_find_made(session, gate.subject)),
         history=_list_history(session, gate.subject),
     )
+
+
+def _find_made(session: Session, task: str) -> Sequence[StageHandOff]:
+    """Return what the author of the result says about it."""
+    result = session.tasks[task].result if task in session.tasks else None
+    return [each for each in list_last_hand_offs(session, task) if result and each.attempt == result.attempt]
 
 
 def _build_validator(session: Session, gate: Gate) -> DetailsView:

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
+from blueflame.checks.leftovers import find_leftover_note
 from blueflame.documents.plans import format_plan
-from blueflame.model.attempt import AttemptOutcome, AttemptRecord, SentMessage
+from blueflame.model.attempt import AttemptOutcome, AttemptRecord, Ending, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord, dump_task
 from blueflame.model.verdict import StageVerdict
+from blueflame.session.hand_offs import StageHandOff, build_hand_off, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
+from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
 from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
 from blueflame.views.plan import (
     PlanView,
@@ -151,7 +154,7 @@ def build_item_view(session: Session, item: Item) -> GateView:
         case "task":
             return _build_task_details(session, _find_task(session, item.id))
         case "attempt":
-            return _build_attempt_details(session.attempts[item.id])
+            return _build_attempt_details(session, session.attempts[item.id])
     return build_gate_view(session, session.gates[item.id])
 
 
@@ -187,6 +190,7 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
         facts=tuple(fact for fact in facts if fact.text),
         quote=tuple(task.description.strip().splitlines()),
         lines=tuple(_list_checks(session, task.id)),
+        document=list_document_lines(list_last_hand_offs(session, task.id)),
         history=tuple(
             (f"attempt {entry.attempt}", entry.result.value.replace("_", " "), entry.rejection_reason or entry.notes)
             for entry in record.history
@@ -205,8 +209,8 @@ def _list_checks(session: Session, task: str) -> Iterator[MarkedLine]:
         yield MarkedLine(mark, tone, words if check.passed else f"{words}\n{check.output.strip()}")
 
 
-def _build_attempt_details(record: AttemptRecord) -> DetailsView:
-    attempt, ended = record.attempt, record.ended
+def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsView:
+    attempt, ended, left = record.attempt, record.ended, build_hand_off(session, record)
     facts = [
         NamedValue("Attempt", attempt.id),
         NamedValue("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
@@ -237,6 +241,7 @@ def _build_attempt_details(record: AttemptRecord) -> DetailsView:
             *(MarkedLine(BAD, "bad", str(violation)) for violation in (ended.violations if ended else ())),
             *(_describe_message(record, message) for message in record.messages),
         ),
+        document=list_document_lines([left]) if left else (),
     )
 
 
@@ -254,6 +259,9 @@ def _list_words(record: AttemptRecord) -> Iterator[str]:
         return
     if ended.remark:
         yield f"It {ended.remark}."
+    if ended.hand_off is not None and ended.ending is Ending.PASSED:  # which has its words
+        yield from filter(None, (find_leftover_note(ended.notes),))
+        return
     yield from ended.notes.strip().splitlines()
     output = ended.output or {}
     yield from str(output.get("notes", "")).strip().splitlines()
@@ -266,11 +274,14 @@ def build_item_json(session: Session, item: Item, *, now: float) -> dict[str, An
         case "plan":
             return head | {"plan": build_plan_json(_build_plan_view(session))}
         case "changeset":
-            return head | {"changeset": build_changeset_json(session.changesets[item.id])}
+            record = session.changesets[item.id]
+            return head | {"changeset": build_changeset_json(record), **build_hand_offs_json(session, item)}
         case "task":
-            return head | {"task": _build_task_json(session, _find_task(session, item.id))}
+            task = _build_task_json(session, _find_task(session, item.id))
+            return head | {"task": task, **build_hand_offs_json(session, item)}
         case "attempt":
-            return head | {"attempt": _build_attempt_json(session.attempts[item.id], now)}
+            attempt = _build_attempt_json(session.attempts[item.id], now)
+            return head | {"attempt": attempt, **build_hand_offs_json(session, item)}
     answer = session.answers.get(item.id)
     given = {"choice": answer.choice, "note": answer.note, "by": answer.by} if answer else None
     return head | {"gate": build_gates_json([session.gates[item.id]])[0] | {"answer": given}}
@@ -287,6 +298,19 @@ def build_verdict_json(given: StageVerdict) -> dict[str, Any]:
         "issues": list(verdict.issues),
         "confidence": verdict.confidence,
     }
+
+
+def find_hand_offs(session: Session, item: Item) -> tuple[StageHandOff, ...]:
+    """Find what the agents of an item left: all of an attempt, else the last word of each stage of its tasks."""
+    subject = session.gates[item.id].subject if item.kind == GATE else item.id
+    if item.kind == ATTEMPT:
+        return tuple(filter(None, (build_hand_off(session, session.attempts[item.id]),)))
+    record = session.changesets.get(subject)
+    return list_last_hand_offs(session, *(record.changeset.tasks if record else (subject,)))
+
+
+def build_hand_offs_json(session: Session, item: Item) -> dict[str, Any]:
+    return {"hand_offs": [build_hand_off_json(each) for each in find_hand_offs(session, item)]}
 
 
 def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:

@@ -34,4 +34,5 @@ class DetailsView:
     tasks: tuple[tuple[str, str, str], ...] = ()  # id, title, when it began
     quote: tuple[str, ...] = ()
     lines: tuple[MarkedLine, ...] = ()
+    document: tuple[str, ...] = ()  # Markdown, line by line
     history: tuple[tuple[str, str, str], ...] = ()  # earlier attempts: name, result, notes

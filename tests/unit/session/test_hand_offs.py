@@ -32,6 +32,7 @@ EXAMPLE = StageHandOff(
     position=0,
     sender="backend",
     receiver="review-git",
+    is_verdict=False,
     to_judge=True,
     status=HandOffStatus.COMPLETE,
     left=HandOff(

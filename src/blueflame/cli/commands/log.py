@@ -14,6 +14,7 @@ from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
     from blueflame.model.event import JournalEntry
+    from blueflame.session.state import Session
 
 POLL_SECONDS = 0.3
 
@@ -29,18 +30,24 @@ POLL_SECONDS = 0.3
     help="Show only the last N events; 0 = all.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Follow until the session ends.")
+@click.option("--handoffs", is_flag=True, help="Show what agents left for the next stage instead, as Markdown.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and event.")
-def log(session: str | None, last: int, follow: bool, config: Path | None, as_json: bool) -> int:
+def log(*, session: str | None, last: int, follow: bool, handoffs: bool, config: Path | None, as_json: bool) -> int:
     """Show the events of a session, one per line, in UTC."""
     import time
 
+    from blueflame.model.errors import UsageError
     from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, open_journal
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
+    if handoffs and follow:
+        raise UsageError("--handoffs and --follow contradict each other: hand-offs are shown once; give one of them")
     project = open_project(config)
     with open_journal(project) as journal:
         name = find_session(journal, session)
+        if handoffs:
+            return _print_hand_offs(load_session(journal, name), last, as_json=as_json)
         events = journal.read_events(name)
         _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq
@@ -49,6 +56,20 @@ def log(session: str | None, last: int, follow: bool, config: Path | None, as_js
             events = journal.read_events(name, after=seen)
             _print_events(events, as_json=as_json)
             seen = events[-1].seq if events else seen
+    return 0
+
+
+def _print_hand_offs(session: Session, last: int, *, as_json: bool) -> int:
+    from blueflame.session.hand_offs import list_hand_offs
+    from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
+
+    found = list_hand_offs(session, *session.tasks)
+    shown = found[-last:] if last else found
+    if as_json:
+        for each in shown:
+            print_json(build_hand_off_json(each), indent=None)
+    else:
+        print_text("\n".join(list_document_lines(shown)) or f"no agent of {session.id} has left a hand-off yet")
     return 0
 
 

@@ -67,7 +67,7 @@ def show(item: str | None, session: str | None, config: Path | None, as_json: bo
 def diff(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
     """Show the diff of a changeset, of a task's result, of one attempt, or of an edited plan."""
     from blueflame.cli.render.diff import read_item_diff
-    from blueflame.views.items import CommitRange, find_item, find_item_diff
+    from blueflame.views.items import CommitRange, build_hand_offs_json, find_hand_offs, find_item, find_item_diff
 
     project, found = _load(config, session)
     chosen = find_item(found, item)
@@ -75,12 +75,17 @@ def diff(item: str | None, session: str | None, config: Path | None, as_json: bo
     text = read_item_diff(project.repo, source)
     if as_json:
         ends = {"base": source.base, "commit": source.tip} if isinstance(source, CommitRange) else {}
-        print_json({"session": found.id, "kind": chosen.kind, "id": chosen.id, **ends, "diff": text})
+        head = {"session": found.id, "kind": chosen.kind, "id": chosen.id, **ends}
+        print_json(head | build_hand_offs_json(found, chosen) | {"diff": text})
         return 0
     import asyncio
 
     from blueflame.cli.console import make_console
     from blueflame.cli.render.diff import render_diff, show_in_pager
+    from blueflame.views.hand_offs import list_document_lines
 
-    asyncio.run(show_in_pager(render_diff(text or "(no difference)"), make_console()))
+    console = make_console()
+    said = list_document_lines(find_hand_offs(found, chosen)) if console.is_terminal else ()  # a pipe gets a patch
+    above = "".join(f"│ {line}\n" for line in said) + ("\n" if said else "")
+    asyncio.run(show_in_pager(render_diff(above + (text or "(no difference)")), console))
     return 0

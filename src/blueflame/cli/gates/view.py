@@ -62,5 +62,6 @@ def render_details(view: DetailsView) -> RenderableType:
         ),
         build_columns(quote) if quote else None,
         build_columns(lines) if lines else None,
+        build_columns([(clean_text(line),) for line in view.document]) if view.document else None,
         Group(Text("Earlier attempts", "head"), build_columns(history)) if history else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,6 +12,7 @@ from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import ChangesetRecord, FileChange
 from blueflame.model.task import TaskRecord
 from blueflame.model.verdict import Check
+from blueflame.session.hand_offs import StageHandOff
 from blueflame.text.format import format_count, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
@@ -48,7 +49,12 @@ def _render_contents(view: ChangesetView) -> list[RenderableType]:
     changeset, build = view.record.changeset, view.record.build
     size = [Text(f"  [{format_size(build)}]")] if build else []
     cost = [Text(f"  Cost: {view.own_cost}")] if view.own_cost else []
-    rows = [row for name in changeset.tasks if name in view.tasks for row in _render_task(view.tasks[name])]
+    rows = [
+        row
+        for name in changeset.tasks
+        if name in view.tasks
+        for row in (*_render_task(view.tasks[name]), *_render_words(view.hand_offs, name))
+    ]
     named = Text(f"  Tasks: {', '.join(changeset.tasks)}")
     return [*size, named, *cost, *([build_columns(rows, indent=4)] if rows else [])]
 
@@ -64,6 +70,21 @@ def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
     if record.retries or record.history:
         rows.append(("", Text(f"after {format_count(len(record.history), 'earlier attempt')}", "quiet")))
     return rows
+
+
+def _render_words(hand_offs: Sequence[StageHandOff], task: str) -> Iterator[tuple[RenderableType, ...]]:
+    """Build the rows of what its agents say; the summary of the last review is shown already."""
+    for each in (each for each in hand_offs if each.task == task):
+        said = "" if each.is_verdict else " ".join(each.left.summary)
+        parts = (
+            (each.sender, "quiet", said),
+            ("learned", "quiet", "; ".join(each.left.learnings)),
+            ("blocked by", "warn", "; ".join(each.left.blockers)),
+            ("recommends", "quiet", "; ".join(each.left.recommendations)),
+        )
+        for name, style, words in parts:
+            if words:
+                yield ("", Text.assemble((f"{name}  ", style), shorten_line(words, MAX_NOTES)))
 
 
 def _render_files(files: Sequence[FileChange]) -> RenderableType:
