@@ -8,7 +8,7 @@ from enum import StrEnum
 
 WORDS: Mapping[str, str] = {
     "summary": "what you did, in a few sentences",
-    "learnings": "what the next agent should know about this project, and cannot see in your change",
+    "learnings": "what the next agent should know about this project, and cannot see in the change",
     "blockers": "what keeps the task from being finished",
     "recommendations": "what the next agent should look at or do",
 }

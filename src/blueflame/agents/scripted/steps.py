@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blueflame.agents.scripted.behaviours import BEHAVIOURS, NOTE_FILE, Step
+from blueflame.model.schemas import VERDICT_SCHEMA
 from blueflame.model.suggestions import suggest
 
 ROGUE = "rogue"
@@ -123,7 +124,7 @@ def _read_plan(argument: object) -> Step:
 
 def _read_verdict(argument: object) -> Step:
     given = {"status": argument} if isinstance(argument, str) else argument
-    given = _read_fields(given, "verdict", "status", "notes", "issues", "confidence")
+    given = _read_fields(given, "verdict", *VERDICT_SCHEMA["properties"])
     if given.get("status") not in ("pass", "fail"):
         raise StepError(f"verdict: {given.get('status')!r} is neither pass nor fail; for a broken verdict use `answer`")
     words = {"pass": "does what the task asks", "fail": "does not do what the task asks"}
