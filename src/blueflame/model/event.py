@@ -15,7 +15,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
-from blueflame.model.task import Cause, HistoryEntry, Result, Task
+from blueflame.model.task import Cause, FixedWork, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
 from blueflame.model.workflow import Workflow
 
@@ -111,7 +111,7 @@ class CycleEnded:
 class PlanProposed:
     round: int
     tasks: tuple[Task, ...]
-    origin: str  # planner | file | edit
+    origin: str  # planner | file | edit | fix
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -211,6 +211,16 @@ class TasksImported:
     edited: tuple[Task, ...] = ()
     dropped: tuple[str, ...] = ()
     by: str = ""  # who added them; "" for the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixRequested:
+    """A person found a fault in work that is running or has landed. The task that fixes it goes before all others."""
+
+    task: str  # recorded before the task itself
+    work: FixedWork
+    wrong: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -552,6 +562,7 @@ Event: TypeAlias = (
     | TaskMoved
     | TaskEdited
     | TasksImported
+    | FixRequested
     | EditRefused
     | EditDismissed
     | Checked

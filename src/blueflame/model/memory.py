@@ -95,12 +95,12 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A split that worked, a person's comment on a plan or a changeset, or an imported note."""
+    """A split that worked, a person's comment on a plan or a changeset, a fault that was found, or an imported note."""
 
     key: str
     origin: Origin
     text: str
-    about: str = "note"  # pattern | wish | note
+    about: str = "note"  # pattern | wish | fix | note
     faded: bool = False
 
 

@@ -91,6 +91,17 @@ class Result:
     subject: str = ""  # of its last commit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedWork:
+    """Work of this or an earlier session in which a person found a fault."""
+
+    session: str
+    tasks: tuple[str, ...]
+    title: str = ""
+    changeset: str = ""  # that it landed with
+    commit: str = ""  # as which it landed; "" while it has not
+
+
 def dump_task(task: Task) -> dict[str, Any]:
     """Return what a plan says about it, as JSON: for hooks and `--json`."""
     return {

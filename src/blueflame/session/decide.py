@@ -58,6 +58,7 @@ from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, l
 from blueflame.session.state import Phase, Session
 
 MAX_PLAN_FAILURES = 2
+FIX = "fix"  # the origin of a plan with one task that a person ordered: it needs no approval
 
 
 def next_events(session: Session, capacity: Capacity) -> tuple[Event, ...]:
@@ -114,7 +115,9 @@ def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
     at_work = session.count_running(Duty.SIZE) or session.count_running(Duty.PLAN)
     if session.phase is not Phase.PLANNING or session.open_gates or at_work:
         return
-    if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
+    if session.plan is not None and session.plan.origin == FIX and not session.plan.problems:
+        yield PlanApproved(tasks=session.plan.tasks)
+    elif session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
     elif session.workflow.asks_for_size:
         yield from _intend_attempt(session, session.workflow.steps[0], SIZE_SUBJECT, capacity)

@@ -23,13 +23,13 @@ def can_claim(session: Session) -> bool:
 
 
 def list_claimable(session: Session, slots: int) -> tuple[str, ...]:
-    """Return the tasks to claim now: first those that are made in part, so that what was begun is finished."""
+    """Return the tasks to claim now: first fixes, then those made in part, so that what was begun is finished."""
     begun = (name for name in session.to_continue if session.is_stage_open(session.tasks[name].stage))
     ranked = sorted(begun, key=session.to_continue.__getitem__)
     free = (name for name in ranked if session.queue.can_continue(name) and not session.is_parked(name))
     ready = tuple(islice(free, max(slots, 0)))
-    fresh = session.queue.pick(slots - len(ready)) if session.is_stage_open(0) else ()
-    return (*ready, *fresh)
+    fresh = session.queue.pick(slots) if session.is_stage_open(0) else ()
+    return tuple(sorted((*ready, *fresh), key=lambda name: name not in session.fixes)[: max(slots, 0)])
 
 
 def has_work(session: Session, position: int) -> bool:

@@ -13,7 +13,14 @@ from typing import Any
 
 from blueflame.model.attempt import Attempt, AttemptRecord, Duty, find_usual_duty
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import ConfigDrifted, EnvironmentFailed, PlanProposed, RuntimeParked, VerdictGiven
+from blueflame.model.event import (
+    ConfigDrifted,
+    EnvironmentFailed,
+    FixRequested,
+    PlanProposed,
+    RuntimeParked,
+    VerdictGiven,
+)
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.sizing import Triage
@@ -87,6 +94,7 @@ class Session:
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
+    fixes: dict[str, FixRequested] = field(default_factory=dict)  # urgent tasks -> what they fix
     task_ranks: dict[str, tuple[int]] = field(default_factory=dict)  # for reviews: after what they depend on
     queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
     unmerged: UnmergedWork = field(default_factory=UnmergedWork)  # verified work that has not landed, by its locks

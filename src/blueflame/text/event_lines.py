@@ -18,6 +18,7 @@ from blueflame.model.verdict import Check
 from blueflame.session.environment import describe_problem
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
+from blueflame.text.fixed_work import name_fixed_work
 from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
 from blueflame.text.hand_offs import describe_words
 from blueflame.text.marks import BAD, DOT, NOTE, OK
@@ -154,6 +155,7 @@ ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.VerdictGiven: lambda e: e.verdict.by or ORCHESTRATOR,
     _H.ConflictResolved: lambda e: e.resolution.by or ORCHESTRATOR,
     _H.LandingUndone: lambda e: e.by or ORCHESTRATOR,
+    _H.FixRequested: lambda e: e.by or ORCHESTRATOR,
     _H.GateAnswered: lambda e: e.answer.by,
 }
 """The agent or person that an event is about; the orchestrator for any other event."""
@@ -200,6 +202,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
         f"{len(e.edited)} changed, {len(e.dropped)} left out",
         _join_names([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
     ),
+    _H.FixRequested: lambda e: _join_parts(f"{e.task} fixes {name_fixed_work(e.work)}", e.wrong),
     _H.EditRefused: lambda e: _join_parts("the changed tasks file cannot be used", "; ".join(e.problems)),
     _H.EditDismissed: lambda e: f"the tasks stay as they were; {e.digest[:12]} is not used",
     _H.AttemptIntended: lambda e: (

@@ -15,7 +15,8 @@ from blueflame.session.state import HookDue, Session, is_judged
 def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     """Replace all tasks and rebuild every index."""
     tasks = [record.task for record in records.values()]
-    session.tasks, session.queue = {}, ReadyQueue(tasks, enough=DEPENDENCY_STATES[session.limits.dependents])
+    enough = DEPENDENCY_STATES[session.limits.dependents]
+    session.tasks, session.queue = {}, ReadyQueue(tasks, enough=enough, urgent=session.fixes)
     session.states, session.unbuildable = {state: {} for state in TaskState}, {}
     order = (name for group in order_groups(tasks, ()) for name in group.tasks)
     session.task_ranks = {name: (n,) for n, name in enumerate(order)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import Duty
-from blueflame.model.event import EditDismissed, TaskEdited, TaskMoved, TasksImported
+from blueflame.model.event import EditDismissed, FixRequested, TaskEdited, TaskMoved, TasksImported
 from blueflame.model.task import Cause, Task, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.foundations import are_foundations_valid
@@ -136,6 +136,10 @@ def _apply_tasks_imported(session: Session, event: TasksImported, _at: float) ->
     install_tasks(session, records)
 
 
+def _apply_fix_requested(session: Session, event: FixRequested, _at: float) -> None:
+    session.fixes[event.task] = event
+
+
 def _apply_edit_dismissed(session: Session, event: EditDismissed, _at: float) -> None:
     session.edits_seen |= {event.digest}
 
@@ -144,5 +148,6 @@ TASK_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     TaskMoved: _apply_task_moved,
     TaskEdited: _apply_task_edited,
     TasksImported: _apply_tasks_imported,
+    FixRequested: _apply_fix_requested,
     EditDismissed: _apply_edit_dismissed,
 }

@@ -57,20 +57,20 @@ def _is_free(session: Session, name: str, freed: set[str]) -> bool:
 def complete_new_tasks(session: Session, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Give new tasks what a person left out: the next id, all allowed paths as locks, a group of their own."""
     numbers = [int(name.rpartition("-")[2]) for name in session.tasks if name.rpartition("-")[2].isdigit()]
-    locks = build_single_task("", session.limits.allowed_paths).file_locks
-    completed = []
-    for n, task in enumerate(tasks, max(numbers, default=0) + 1):
-        name = task.id or f"task-{n:03d}"
-        completed.append(
-            replace(
-                task,
-                id=name,
-                file_locks=task.file_locks or locks,
-                cohesion_group=task.cohesion_group or name,
-                description=task.description or task.title,
-            )
-        )
-    return tuple(completed)
+    return tuple(
+        fill_task(task, task.id or f"task-{n:03d}", session.limits.allowed_paths)
+        for n, task in enumerate(tasks, max(numbers, default=0) + 1)
+    )
+
+
+def fill_task(task: Task, name: str, allowed_paths: tuple[str, ...]) -> Task:
+    return replace(
+        task,
+        id=name,
+        file_locks=task.file_locks or build_single_task("", allowed_paths).file_locks,
+        cohesion_group=task.cohesion_group or name,
+        description=task.description or task.title,
+    )
 
 
 def find_addition_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:

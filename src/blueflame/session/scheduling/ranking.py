@@ -1,8 +1,8 @@
-"""The order of ready tasks: by priority, then by the longest path of tasks that depend on them, then by id."""
+"""The order of ready tasks: urgent ones, then by priority, the longest path of tasks that depend on them, and id."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from math import isfinite
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from blueflame.model.task import Task
 from blueflame.session.scheduling.graph import reverse_edges
 
 Rank: TypeAlias = tuple[float, float, str]
-"""(priority, minus the remaining path, id): the smallest goes first."""
+"""(priority, 0 for an urgent task, minus the remaining path, id): the smallest goes first."""
 
 UNKNOWN_MINUTES = 1.0
 
@@ -44,7 +44,7 @@ def compute_remaining_paths(tasks: Iterable[Task]) -> dict[str, float]:
     return remaining
 
 
-def compute_ranks(tasks: Iterable[Task]) -> Mapping[str, Rank]:
+def compute_ranks(tasks: Iterable[Task], urgent: Container[str] = ()) -> Mapping[str, Rank]:
     plan = tuple(tasks)
     remaining = compute_remaining_paths(plan)
-    return {task.id: (task.priority, -remaining[task.id], task.id) for task in plan}
+    return {task.id: (0 if task.id in urgent else task.priority, -remaining[task.id], task.id) for task in plan}

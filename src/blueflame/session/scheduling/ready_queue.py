@@ -10,7 +10,7 @@ its locks are reserved: no task of lower rank gets a lock that it needs, so no r
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from blueflame.model.limits import PASSED, REVIEWED
@@ -50,12 +50,19 @@ def _get_rank(entry: _QueuedTask) -> Rank:
 
 class ReadyQueue:
     def __init__(
-        self, tasks: Iterable[Task], *, patience: int = MAX_PASSED_OVER, enough: frozenset[TaskState] = VERIFIED
+        self,
+        tasks: Iterable[Task],
+        *,
+        patience: int = MAX_PASSED_OVER,
+        enough: frozenset[TaskState] = VERIFIED,
+        urgent: Container[str] = (),
     ) -> None:
-        """`enough`: the states in which a dependency lets its dependents start."""
+        """`enough`: the states in which a dependency lets its dependents start. `urgent`: tasks that are never passed
+        over: their locks are reserved at once."""
         plan = tuple(tasks)
-        ranks = compute_ranks(plan)
+        ranks = compute_ranks(plan, urgent)
         self._patience, self._enough = max(1, patience), enough
+        self._urgent = frozenset(task.id for task in plan if task.id in urgent)
         self._dependants = list_dependants(plan)
         self._entries = {
             task.id: _QueuedTask(task, ranks[task.id], parse_task_locks(task), len(set(task.dependencies)))
@@ -127,8 +134,11 @@ class ReadyQueue:
             free = held.are_free(entry.locks)
             if free:
                 yield entry.task.id
-            if free or entry.passed_over >= self._patience:
+            if free or self._is_reserving(entry):
                 held.add(entry.locks)
+
+    def _is_reserving(self, entry: _QueuedTask) -> bool:
+        return entry.passed_over >= self._patience or entry.task.id in self._urgent
 
     def explain_waiting(self, task_id: str) -> str:
         """Say what a pending task waits for; empty when it is not pending."""
@@ -140,7 +150,7 @@ class ReadyQueue:
         if task_id in self._held:
             return f"waits: {self._held[task_id]}"
         before = self._ready[: bisect_left(self._ready, entry.rank, key=_get_rank)]
-        reserved = [each for each in before if each.passed_over >= self._patience and each.task.id not in self._held]
+        reserved = [each for each in before if self._is_reserving(each) and each.task.id not in self._held]
         for other in (*sorted(self._holding.values(), key=lambda each: each.task.id), *reserved):
             if (lock := _find_contested_lock(entry.task, other.task)) is not None:
                 how = "held by" if other.state in HOLDING else "reserved for"

@@ -294,3 +294,14 @@ def test_it_says_what_a_task_waits_for() -> None:
 
 def test_an_empty_plan_has_nothing_to_pick() -> None:
     assert ReadyQueue(()).pick(4) == ()
+
+
+def test_an_urgent_task_goes_first_and_its_locks_are_reserved_at_once() -> None:
+    plan = [task("a", "x", priority=1), task("b", "x", "y", priority=9), task("c", "y", priority=1), task("d", "z")]
+    queue = ReadyQueue(plan, urgent=["b"])
+    assert queue.pick(3) == ("b", "d")
+    queue.set_state("a", CLAIMED)
+    assert queue.pick(3) == ("d",), "c would take a lock of b"
+    assert queue.explain_waiting("c") == "waits for the lock y reserved for b"
+    queue.set_state("a", DONE)
+    assert queue.pick(1) == ("b",)
