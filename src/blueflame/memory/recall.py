@@ -56,7 +56,7 @@ def _score_failure(record: TaskFailure) -> float:
 
 
 def _score_lesson(record: Lesson) -> float:
-    return {"wish": 3.0, "pattern": 2.0}.get(record.about, 1.0)
+    return {"wish": 3.0, "fix": 3.0, "pattern": 2.0}.get(record.about, 1.0)
 
 
 KIND_SCORES: Mapping[type, Callable[[Any], float]] = {
@@ -111,9 +111,11 @@ def _describe_failure(record: TaskFailure, where: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
+LESSON_KINDS = {"pattern": "A SPLIT THAT WORKED", "wish": "A PERSON'S WORD", "fix": "A FAULT FOUND LATER"}
+
+
 def _describe_lesson(record: Lesson, where: str) -> str:
-    kind = {"pattern": "A SPLIT THAT WORKED", "wish": "A PERSON'S WORD"}.get(record.about, "A NOTE")
-    return f"{kind}: {record.text} {where}"
+    return f"{LESSON_KINDS.get(record.about, 'A NOTE')}: {record.text} {where}"
 
 
 def _describe_session(record: SessionSummary, where: str) -> str:

@@ -48,6 +48,7 @@ def build_records(session: Session, *, failure_notes: bool = True) -> tuple[Memo
         *_build_failures(session, notes=failure_notes),
         *_build_pattern(session),
         *_build_wishes(session),
+        *_build_faults(session),
     )
 
 
@@ -204,6 +205,22 @@ def _build_wishes(session: Session) -> Iterator[Lesson]:
             origin = Origin(session=session.id, at=session.opened_at, source=Source.PERSON)
             text = f"said {about}: {clean_note(answer.note, MAX_REASON_CHARS)}"
             yield Lesson(key=f"wish:{session.id}:{name}", origin=origin, text=text, about="wish")
+
+
+def _build_faults(session: Session) -> Iterator[Lesson]:
+    """What people found wrong with work that was done: the next plan should not repeat it."""
+    for name, fix in session.fixes.items():
+        locks = session.tasks[name].task.file_locks if name in session.tasks else ()
+        origin = Origin(
+            session=session.id,
+            at=session.opened_at,
+            task=name,
+            commit=fix.work.commit,
+            source=Source.PERSON,
+            files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
+        )
+        about, wrong = clean_note(fix.work.title, MAX_TITLE_CHARS), clean_note(fix.wrong, MAX_REASON_CHARS)
+        yield Lesson(key=f"fix:{session.id}:{name}", origin=origin, text=f"{about}: {wrong}", about="fix")
 
 
 def compute_ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:

@@ -20,6 +20,7 @@ from blueflame.model.attempt import Duty
 from blueflame.model.errors import InternalError, JournalError, WorldError
 from blueflame.model.event import (
     CycleEnded,
+    FixRequested,
     GateOpened,
     JournalEntry,
     OrchestratorStarted,
@@ -36,7 +37,7 @@ from blueflame.telemetry.audit import read_audit
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
-SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)
+SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, FixRequested, SessionEnded)
 MAX_REFUSALS = 5
 
 
