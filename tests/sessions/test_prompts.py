@@ -111,6 +111,7 @@ WORKER = WorkerBrief(
     task=TASK,
     allowed_paths=("src/**", "tests/**"),
     blocked_paths=(".env*",),
+    fixes="# Work of ses-20250101-000000\n",
     hand_offs=HAND_OFFS,
     history=HISTORY,
     built_on=(TaskCommit("task-001", "a" * 40),),
@@ -137,6 +138,7 @@ VALIDATOR = ValidatorBrief(
     task=TASK,
     base="a" * 40,
     sha="b" * 40,
+    fixes="# Work of ses-20250101-000000\n",
     hand_offs=HAND_OFFS,
     diff="diff --git a/x b/x\n+a < b && c > d\n",
     files=FILES,
@@ -359,8 +361,9 @@ def test_agents_hear_of_every_field_of_their_answer(role: str, schema: Mapping[s
 
 
 @pytest.mark.parametrize("role", ["worker", "validator"])
-def test_hand_offs_are_data_that_may_be_wrong(role: str) -> None:
+def test_hand_offs_and_the_history_of_what_is_fixed_are_data(role: str) -> None:
     prompt = PROMPTS[role]()
+    assert blocks(prompt)["fixed-work"] == "# Work of ses-20250101-000000\n"
     assert blocks(prompt)["hand-off"] == HAND_OFFS[0]
     assert "ignore your rules" not in outside(prompt)
     assert re.search("can be wrong|the code is right", outside(prompt))

@@ -11,6 +11,7 @@ from blueflame.model.attempt import Duty
 from blueflame.model.event import (
     AttemptCancelled,
     Event,
+    FixRequested,
     GateAnswered,
     MessageSent,
     ProceedRequested,
@@ -20,6 +21,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import answer_error
+from blueflame.session.requests.fixes import find_fix_problem, parse_work
 from blueflame.session.requests.messages import find_message_problems, list_live_attempts
 from blueflame.session.requests.tasks import (
     complete_new_tasks,
@@ -136,6 +138,22 @@ def _decide_add(session: Session, body: Mapping[str, Any]) -> MessageDecision:
     )
 
 
+def _decide_fix(session: Session, body: Mapping[str, Any]) -> MessageDecision:
+    try:
+        (task,) = complete_new_tasks(session, parse_edit_payload(body))
+        work = parse_work(body["work"])
+    except (KeyError, TypeError, ValueError) as error:
+        return MessageDecision(reply=f"not a fix: {error}", refused=True)
+    again = find_fix_problem(session, work.tasks) if work.session == session.id and not work.commit else ""
+    problems = (again,) if again else find_addition_problems(session, (task,))
+    if problems:
+        return MessageDecision(reply="; ".join(problems), refused=True)
+    by = str(body.get("by", ""))
+    requested = FixRequested(task=task.id, work=work, wrong=task.description, by=by)
+    reply = f"added {task.id}, which fixes {', '.join(work.tasks)}: it goes before all other tasks"
+    return MessageDecision(reply=reply, events=(requested, TasksImported(digest="", added=(task,), by=by)))
+
+
 MESSAGE_KINDS: Mapping[str, Callable[[Session, Mapping[str, Any]], MessageDecision]] = {
     "answer": _decide_answer,
     "stop": _decide_stop,
@@ -144,4 +162,5 @@ MESSAGE_KINDS: Mapping[str, Callable[[Session, Mapping[str, Any]], MessageDecisi
     "say": _decide_say,
     "retry": _decide_retry,
     "add": _decide_add,
+    "fix": _decide_fix,
 }

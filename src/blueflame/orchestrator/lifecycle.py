@@ -20,7 +20,15 @@ from blueflame.journal.journal import Journal
 from blueflame.memory.registry import build_memory
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused
-from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, RequestSized, SessionEnded, SessionOpened
+from blueflame.model.event import (
+    Event,
+    FixRequested,
+    JournalEntry,
+    OrchestratorStarted,
+    RequestSized,
+    SessionEnded,
+    SessionOpened,
+)
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits
@@ -43,6 +51,7 @@ from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import load_session
 from blueflame.orchestrator.trust import require_trust
 from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
+from blueflame.session.decide import FIX
 from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
 from blueflame.session.gates.answers import build_proposal
@@ -106,11 +115,13 @@ def open_session(
     workflow: str | None = None,
     tasks: Sequence[Task] | None = None,
     sized: RequestSized | None = None,
+    fix: FixRequested | None = None,
     allow_dirty: bool = False,
     scripted: bool = False,
     interactive: bool = False,
 ) -> Session:
-    """Open a session; with `tasks`, they are the plan and only need approval. `sized`: the size of the request.
+    """Open a session; with `tasks`, they are the plan and only need approval. `sized`: the size of the request. `fix`:
+    what the only task fixes; it needs no approval.
 
     `scripted`: every role plays a script. `interactive`: a person talks with the planner.
     """
@@ -131,8 +142,9 @@ def open_session(
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])
-    own: list[Event] = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
-    size = [sized] if sized is not None else []
+    origin = FIX if fix is not None else "file"
+    own: list[Event] = [build_proposal(session, tuple(tasks), origin, 1)] if tasks is not None else []
+    size = [each for each in (sized, fix) if each is not None]
     # in one transaction: after a crash between the two, a planner would be asked for another plan
     return replay(journal.append(name, 0, [opened, *size, *own], now))
 

@@ -18,6 +18,7 @@ from blueflame.model.changeset import FileChange
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event, VerdictGiven
 from blueflame.model.verdict import Violation
+from blueflame.orchestrator.attempts.fixed_work import read_fixed_work
 from blueflame.orchestrator.attempts.inspect_result import (
     find_audit_gaps,
     judge_output,
@@ -55,6 +56,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         history=record.history,
         instructions=gather_instructions(context, session, [split_path(change.path) for change in files]),
         audit=summarize_audit(context, session, attempt.subject),
+        fixes=read_fixed_work(context, session, attempt.subject),
         hand_offs=select_hand_offs(list_received(session, attempt)),
         needs_confidence=session.limits.review_threshold is not None,
     )

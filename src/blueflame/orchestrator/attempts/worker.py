@@ -18,6 +18,7 @@ from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
+from blueflame.orchestrator.attempts.fixed_work import read_fixed_work
 from blueflame.orchestrator.attempts.hand_off import collect_hand_off
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
@@ -107,6 +108,7 @@ def build_worker_prompt(
         role=attempt.role,
         stages=stages if len(stages) > 1 else (),
         made_before=read_diff(context.repo, begun.base, begun.sha, MAX_EARLIER_DIFF_BYTES) if begun else "",
+        fixes=read_fixed_work(context, session, attempt.subject),
         hand_offs=select_hand_offs(list_received(session, attempt)),
         ports=ports,
         minutes=round(attempt.timeout / 60) or None,

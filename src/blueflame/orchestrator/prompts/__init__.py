@@ -71,6 +71,7 @@ class WorkerBrief(PromptBrief):
     task: Task
     allowed_paths: tuple[str, ...]
     blocked_paths: tuple[str, ...] = ()
+    fixes: str = ""  # the history of the work in which a person found the fault
     hand_offs: tuple[str, ...] = ()  # of earlier stages and attempts, the newest last
     history: tuple[HistoryEntry, ...] = ()
     said: tuple[str, ...] = ()  # by a person, to earlier attempts
@@ -102,6 +103,7 @@ class ValidatorBrief(PromptBrief):
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
     diagnostics: tuple[str, ...] = ()  # commands the validator may run itself
+    fixes: str = ""
     hand_offs: tuple[str, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
     audit: str = ""
