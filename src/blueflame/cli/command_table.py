@@ -47,6 +47,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("kill", WATCH, "control:kill", "End one agent and re-queue its task."),
         ("retry", WATCH, "control:retry", "Start a failed task again now."),
         ("add", WATCH, "control:add", "Add a task to the running session."),
+        ("fix", WATCH, "control:fix", "Fix running or landed work with an urgent task."),
         ("stop", WATCH, "control:stop", "Stop the running session; resume continues it."),
         ("undo", WATCH, "undo:undo", "Revert one landing with a new commit."),
         ("init", KEEP, "init:init", "Write a blueflame.yaml for this repository."),

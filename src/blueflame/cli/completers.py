@@ -88,6 +88,17 @@ def _list_landings(session: Session) -> Names:
     return ((name, session.changesets[name].changeset.title) for name in session.landings)
 
 
+def _list_work(session: Session) -> Names:
+    """What can be fixed: landed or begun."""
+    from blueflame.session.requests.fixes import WHY_NOT_FIXED
+
+    for name, record in session.changesets.items():
+        yield name, record.changeset.title
+        if record.landed_as:
+            yield record.landed_as[:12], record.changeset.title
+    yield from ((name, title) for name, title in _list_tasks(session) if session.tasks[name].state not in WHY_NOT_FIXED)
+
+
 def _list_items(session: Session) -> Names:
     yield "plan", session.request
     yield from _list_gates(session)
@@ -112,4 +123,5 @@ complete_agent = complete_from_session(_list_agents)
 complete_task = complete_from_session(_list_tasks)
 complete_failed_task = complete_from_session(_list_failed_tasks)
 complete_landing = complete_from_session(_list_landings)
+complete_work = complete_from_session(_list_work)
 complete_item = complete_from_session(_list_items)

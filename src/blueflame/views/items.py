@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from blueflame.model.task import TaskRecord, dump_task
 from blueflame.model.verdict import StageVerdict
 from blueflame.session.hand_offs import StageHandOff, build_hand_off, list_last_hand_offs
 from blueflame.session.state import Session
+from blueflame.text.fixed_work import name_fixed_work
 from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
@@ -174,6 +175,7 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
     spend, budget = session.spend_by_subject.get(task.id), session.limits.session_budget
     facts = (
         NamedValue("Group", task.cohesion_group),
+        NamedValue("Fixes", name_fixed_work(session.fixes[task.id].work) if task.id in session.fixes else ""),
         NamedValue("After", ", ".join(task.dependencies) or "nothing"),
         NamedValue("Locks", ", ".join(task.file_locks) or "the whole repository"),
         NamedValue("Workflow", session.find_workflow(task).name),
@@ -318,6 +320,7 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     return dump_task(record.task) | {
         "state": record.state.value,
         "reason": record.reason,
+        "fixes": asdict(session.fixes[record.task.id].work) if record.task.id in session.fixes else None,
         "base": result.base if result else None,
         "commit": result.sha if result else None,
         "verdict": {"status": record.verdict, "notes": record.verdict_notes},

@@ -45,6 +45,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["show", "task-"], ["task-001", "task-002", "task-003"]),
         (["diff", "cs-1-au"], ["cs-1-auth"]),
         (["add", "x", "--after", "task-002"], ["task-002"]),
+        (["fix", ""], ["cs-1-auth", "cs-1-api", "task-001", "task-002", "task-003"]),
         (["kill", ""], []),
         (["retry", ""], []),
         (["undo", ""], []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -12,12 +13,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import UNAVAILABLE, AttemptRecord, Duty, Ending
+from blueflame.model.errors import Refused
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
     ChangesetJudged,
     CycleStarted,
     Event,
+    FixRequested,
     GateOpened,
     JournalEntry,
     Landed,
@@ -36,6 +39,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
 from blueflame.session.replay import apply_event, open_session
+from blueflame.session.requests.fixes import build_fix, find_work
 from blueflame.session.requests.tasks import (
     complete_new_tasks,
     find_addition_problems,
@@ -227,6 +231,20 @@ def request_task(session: Session) -> Sequence[Event]:
     return () if session.ended or find_addition_problems(session, new) else (TasksImported(digest="", added=new),)
 
 
+def request_fix(session: Session) -> Sequence[Event]:
+    """Fix the first task that can be: begun, validated or landed."""
+    for name in sorted(session.tasks):
+        with suppress(Refused):
+            work = find_work(session, name)
+            assert work is not None
+            (fix,) = complete_new_tasks(session, [build_fix(session, work, "it is wrong", builds_on=True)])
+            if session.ended or find_addition_problems(session, (fix,)):
+                return ()
+            asked = FixRequested(task=fix.id, work=work, wrong="it is wrong")
+            return (asked, TasksImported(digest="", added=(fix,)))
+    return ()
+
+
 LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(
     (
         report_stalls,
@@ -236,6 +254,7 @@ LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(
         partial(request_proceed, kill=True),
         request_retries,
         request_task,
+        request_fix,
     )
 )
 

@@ -1,14 +1,19 @@
-"""`blueflame stop`, `proceed`, `kill`, `say`, `retry` and `add`: control the running session from another terminal."""
+"""`blueflame stop`, `proceed`, `kill`, `say`, `retry`, `add`, `fix`: control a session from another terminal."""
 
 from __future__ import annotations
 
 import getpass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task
-from blueflame.cli.options import PATH, config_option, json_option
+from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task, complete_work
+from blueflame.cli.options import PATH, config_option, foreground_options, json_option, session_option
+
+if TYPE_CHECKING:
+    from blueflame.cli.foreground import RunOptions
+    from blueflame.model.task import FixedWork, Task
 
 NOTHING_TO = {
     "stop": "stop",
@@ -119,6 +124,97 @@ def add(
     )
     tasks = read_plan(file) if file is not None else (new,)
     return _send_command("add", build_edit_payload(tasks), config, as_json=as_json)
+
+
+@click.command()
+@click.argument("work", shell_complete=complete_work, help="Task, changeset or landed commit: see 'blueflame status'.")
+@click.argument("wrong", metavar="WHAT_IS_WRONG", help="What is wrong with it, for the agent; - reads standard input.")
+@click.option(
+    "--lock",
+    "-l",
+    "locks",
+    multiple=True,
+    metavar="PATH",
+    help="Path that it may write; repeatable [default: as before].",
+)
+@click.option("--workflow", "-w", help="Workflow of a new session [default: that of the configuration].")
+@click.option("--allow-dirty", is_flag=True, help="Start a new session even if the checkout has changes.")
+@session_option
+@foreground_options
+def fix(
+    *,
+    work: str,
+    wrong: str,
+    locks: tuple[str, ...],
+    workflow: str | None,
+    allow_dirty: bool,
+    session: str | None,
+    options: RunOptions,
+) -> int:
+    """Fix running or landed work: an urgent task with its history, and a lesson for later plans.
+
+    It joins the running session; without one it starts a session for this task alone.
+    """
+    from dataclasses import asdict
+
+    from blueflame.cli.commands.run import read_words
+    from blueflame.cli.send import send_message
+    from blueflame.model.errors import UsageError
+    from blueflame.orchestrator.fixes import find_fixed_work
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
+    from blueflame.session.gates.edits import build_edit_payload
+    from blueflame.session.requests.fixes import build_fix
+    from blueflame.text.sanitize import clean_text
+
+    text = clean_text(read_words(wrong, "what is wrong").strip())
+    if not text:
+        raise UsageError(f'what is wrong is not said: describe the fault, as in blueflame fix {work} "It fails on ..."')
+    project = open_project(options.config)
+    with open_journal(project) as journal:
+        running = find_session(journal, None) if find_running_pid(project) is not None else None
+        found = find_fixed_work(project.repo, journal, work, session=session, running=running)
+    task = build_fix(found.session, found.work, text, locks=locks, builds_on=found.work.session == running)
+    if running is None:
+        return _start_fix(task, found.work, workflow, options, allow_dirty=allow_dirty)
+    if workflow is not None:
+        raise UsageError(f"{running} runs with its own workflow: leave --workflow out, or stop it first")
+    body = build_edit_payload([task]) | {"work": asdict(found.work), "by": getpass.getuser()}
+    return send_message(project, running, "fix", body, as_json=options.as_json)
+
+
+def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOptions, *, allow_dirty: bool) -> int:
+    """Start a session with this one task."""
+    from blueflame.cli.commands.run import Request, check_request, print_warnings, refuse_unfinished
+    from blueflame.cli.foreground import run_session
+    from blueflame.cli.stale_checkouts import handle_stale_checkouts
+    from blueflame.cli.trust import open_trusted_project
+    from blueflame.model.event import FixRequested
+    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.orchestrator.sessions import find_unfinished, open_journal
+    from blueflame.session.requests.tasks import fill_task
+
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    with open_journal(project) as journal:
+        refuse_unfinished(find_unfinished(journal))
+    task = fill_task(task, "task-001", project.settings.permissions.allowed_paths)
+    request = Request(f"Fix: {task.description}", (task,), None)
+    print_warnings(project)
+    check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
+    with lock_project(project) as journal:
+        refuse_unfinished(find_unfinished(journal))
+        handle_stale_checkouts(project, journal, options)
+        session = open_session(
+            project,
+            journal,
+            request=request.text,
+            workflow=workflow,
+            tasks=request.tasks,
+            fix=FixRequested(task=task.id, work=work, wrong=task.description, by=getpass.getuser()),
+            allow_dirty=allow_dirty,
+            scripted=options.script is not None,
+        )
+        return run_session(project, journal, session, options)
 
 
 def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:

@@ -202,13 +202,8 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> Reque
     if text is not None and task is not None:
         raise UsageError("the request is given twice: as an argument and with --task; give it once")
     task = text if task is None else task
-    if task == "-":
-        task = sys.stdin.read(MAX_REQUEST_CHARS + 1)
-    if task is not None and len(task) > MAX_REQUEST_CHARS:
-        raise UsageError(
-            f"the request is longer than {MAX_REQUEST_CHARS:,} characters: no agent could read all of it. "
-            "Put the text into a file of the repository, and name that file in a short request"
-        )
+    if task is not None:
+        task = read_words(task, "the request")
     if plan is not None:
         from blueflame.documents.plans import read_plan
 
@@ -216,6 +211,17 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> Reque
     if task is None or not task.strip():
         raise UsageError('no request: pass --task "...", --task - to read it from standard input, or --plan FILE')
     return Request(task, None, None)
+
+
+def read_words(text: str, what: str) -> str:
+    """Return the text, or for - what is on standard input."""
+    words = sys.stdin.read(MAX_REQUEST_CHARS + 1) if text == "-" else text
+    if len(words) > MAX_REQUEST_CHARS:
+        raise UsageError(
+            f"{what} is longer than {MAX_REQUEST_CHARS:,} characters: no agent could read all of it. "
+            "Put the text into a file of the repository, and name that file in a short one"
+        )
+    return words
 
 
 def check_request(
@@ -252,7 +258,7 @@ def _check_plan(project: Project, request: Request, workflow: str) -> None:
     limits = build_session_limits(project.settings, workflow)
     wrong = find_plan_problems(request.tasks, limits)
     if wrong:
-        raise PlanError(f"the plan {request.plan} has problems:", wrong)
+        raise PlanError(f"{f'the plan {request.plan}' if request.plan else 'the task'} has problems:", wrong)
 
 
 def _open_session(
