@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from blueflame.git.batch import has_commit
@@ -11,7 +12,7 @@ from blueflame.git.command import try_git
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.journal.journal import Journal
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import InternalError, JournalError, Refused, UsageError
 from blueflame.model.task import FixedWork, Result
 from blueflame.orchestrator.sessions import find_session, load_session
 from blueflame.session.requests.fixes import LANDED_STATES, build_work, find_work, refuse_unknown
@@ -37,7 +38,7 @@ def find_fixed_work(
     if work is None:
         commit = _find_commit(repo, found, wanted)
         names = [found.id] if session else journal.list_ids()
-        landed = (_find_landed(repo, load_session(journal, name), commit) for name in names)
+        landed = (_find_landed(repo, each, commit) for each in _load_sessions(journal, names))
         work, found = next((each for each in landed if each is not None), None) or _refuse_foreign(commit, names)
     if not work.commit and work.session != running:
         raise Refused(
@@ -46,6 +47,13 @@ def find_fixed_work(
         )
     _check_base(repo, found, work)
     return FoundWork(work, found)
+
+
+def _load_sessions(journal: Journal, names: Sequence[str]) -> Iterator[Session]:
+    """Load sessions one by one; one that another version wrote is left out."""
+    for name in names:
+        with suppress(JournalError, InternalError):
+            yield load_session(journal, name)
 
 
 def _find_commit(repo: Repository, session: Session, wanted: str) -> str:
@@ -72,7 +80,8 @@ def _find_landed(repo: Repository, session: Session, commit: str) -> FoundWork |
         tasks = record.changeset.tasks
         if record.state not in LANDED_STATES:
             continue
-        own = [name for name in tasks if _has_made(repo, session.tasks[name].result, commit)]
+        known = [name for name in tasks if name in session.tasks]
+        own = [name for name in known if _has_made(repo, session.tasks[name].result, commit)]
         if own or _is_part_of(repo, record, commit):
             return FoundWork(build_work(session, own if len(own) == 1 else tasks, record), session)
     return None
