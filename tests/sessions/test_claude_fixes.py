@@ -63,5 +63,10 @@ def test_a_fix_of_landed_work_gets_its_history_and_lands(
     assert said.code == 0, said.err
     assert stage.read("src/1.txt") == "x * 0.9\n"
     asked = json.dumps([request.body for request in model.requests if request.body])
-    for words in ("The discount raises the price", "Do number 1.", "Prices are floats here", "pass by validator-"):
+    for words in (
+        "The discount raises the price",
+        "Do number 1.",
+        "Prices are floats here",
+        "- verdict of validator on ",
+    ):
         assert words in asked

@@ -26,7 +26,7 @@ REPAIRS = [
     {"expect": {"prompt": "A person found this fault in work that was done before"}},
     {"expect": {"prompt": "Do number 1."}},
     {"expect": {"prompt": "Prices are floats here"}},
-    {"expect": {"prompt": "pass by checks"}},
+    {"expect": {"prompt": "- verdict of check on "}},
     {"write": {"path": "src/1.txt", "text": "x * 0.9\n"}},
     {"commit": "Lower the price"},
 ]

@@ -44,12 +44,9 @@ def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | No
     attempt, ended = record.attempt, record.ended
     if ended is None or ended.hand_off is None or attempt.stage is None:
         return None
-    stages, passed = session.workflow.task_stages, _has_passed(session, record)
-    if passed:
-        target = session.workflow.find_next_position(attempt.stage)
-    else:
-        target = session.workflow.find_making_stage(attempt.stage)
-    receiver = stages[min(target, len(stages) - 1)]
+    workflow, passed = session.find_workflow(session.tasks[attempt.subject].task), _has_passed(session, record)
+    find_target = workflow.find_next_position if passed else workflow.find_making_stage
+    receiver = workflow.task_stages[min(find_target(attempt.stage), len(workflow.task_stages) - 1)]
     failed = HandOffStatus.BLOCKED if ended.hand_off.blockers else HandOffStatus.FAILED
     return StageHandOff(
         task=attempt.subject,
@@ -82,7 +79,19 @@ def _has_passed(session: Session, record: AttemptRecord) -> bool:
     """Whether the stage has passed: a reviewer by the verdict that counts, which the threshold may have turned."""
     ended, attempt = record.ended, record.attempt
     if ended is None or ended.ending is not Ending.PASSED:
-        return False
+        return ended is not None and _had_nothing_to_do(session, record)
     if attempt.duty is not Duty.JUDGE:
         return True
-    return any(each.attempt == attempt.id and each.verdict.passed for each in session.verdicts.get(attempt.subject, ()))
+    given = [each.verdict for each in session.tasks[attempt.subject].verdicts if each.verdict.by == attempt.agent_id]
+    return bool(given) and given[-1].passed
+
+
+def _had_nothing_to_do(session: Session, record: AttemptRecord) -> bool:
+    """Whether it left the task as it was for other stages (`session/consequences/attempts`)."""
+    ended, stage = record.ended, record.attempt.stage or 0
+    if ended is None or ended.ending is not Ending.NO_COMMITS or ended.unfinished is not None:
+        return False
+    task = session.tasks[record.attempt.subject].task
+    own = (each for each in session.attempts.values() if each.attempt.subject == task.id)
+    made_before = any((each.attempt.stage or 0) < stage and each.ended and each.ended.commits for each in own)
+    return made_before or not session.find_workflow(task).is_made(stage)

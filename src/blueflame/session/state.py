@@ -110,7 +110,6 @@ class Session:
     losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row
     reserved: Spend = NO_SPEND
 
-    verdicts: dict[str, tuple[VerdictGiven, ...]] = field(default_factory=dict)  # task -> all of them, in order
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
     to_check: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # task -> its rank; the smallest goes first
     to_review: dict[str, tuple[Any, ...]] = field(default_factory=dict)

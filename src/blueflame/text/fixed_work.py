@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blueflame.model.event import VerdictGiven
 from blueflame.model.task import FixedWork, TaskRecord
+from blueflame.model.verdict import StageVerdict
 from blueflame.session.hand_offs import list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.hand_offs import select_hand_offs
@@ -29,12 +29,12 @@ def describe_fixed_work(session: Session, work: FixedWork) -> str:
     parts = [f"# Work of {session.id}", "", landed]
     for name in work.tasks:
         if name in session.tasks:
-            parts += _describe_task(session, session.tasks[name])
+            parts += _describe_task(session.tasks[name])
     parts += ["", *select_hand_offs(list_last_hand_offs(session, *work.tasks))]
     return _cut_text("\n".join(parts))
 
 
-def _describe_task(session: Session, record: TaskRecord) -> Iterator[str]:
+def _describe_task(record: TaskRecord) -> Iterator[str]:
     task, result = record.task, record.result
     yield from ("", f"## {task.id}: {clean_note(task.title, MAX_NOTE_CHARS)}", "")
     yield clean_note(task.description, MAX_DESCRIPTION_CHARS)
@@ -44,15 +44,12 @@ def _describe_task(session: Session, record: TaskRecord) -> Iterator[str]:
     for entry in record.history:
         why = clean_note(entry.rejection_reason or entry.notes, MAX_NOTE_CHARS)
         yield f"- attempt {entry.attempt}: {entry.result.value}{f': {why}' if why else ''}"
-    yield from map(_describe_verdict, session.verdicts.get(task.id, ())[-MAX_VERDICTS:])
+    yield from map(_describe_verdict, record.verdicts[-MAX_VERDICTS:])
 
 
-def _describe_verdict(given: VerdictGiven) -> str:
-    verdict = given.verdict
-    sure = "" if verdict.confidence is None else f", confidence {verdict.confidence:g}"
-    issues = "".join(f"; {clean_note(issue, MAX_NOTE_CHARS)}" for issue in verdict.issues)
-    notes = clean_note(verdict.notes, MAX_NOTE_CHARS)
-    return f"- verdict on {given.sha[:12]}: {verdict.status.value} by {verdict.by or 'a person'}{sure}: {notes}{issues}"
+def _describe_verdict(given: StageVerdict) -> str:
+    words = "; ".join((given.summary, *given.verdict.issues))
+    return f"- verdict of {given.name} on {given.sha[:12]}: {clean_note(words, MAX_NOTE_CHARS)}"
 
 
 def _cut_text(text: str) -> str:

@@ -139,6 +139,13 @@ def test_a_failed_attempt_that_names_a_blocker_is_blocked() -> None:
     assert received(world, "backend.2") == ["backend.1"]
 
 
+def test_a_stage_with_nothing_to_do_is_complete_if_others_make_something() -> None:
+    world = reported(ByStage(task(1), endings={"task-001.backend.1": Ending.NO_COMMITS}), PIPELINE, LIMITS)
+    assert titles(world)[0] == ("backend", "review-git", "COMPLETE")
+    alone = reported(Outcomes(task(1), endings={"task-001.worker.1": Ending.NO_COMMITS}), BARRIER, LIMITS)
+    assert titles(alone)[0] == ("worker", "worker", "FAILED")
+
+
 def test_each_agent_gets_the_last_word_of_every_stage_before_it() -> None:
     world = reported(ByStage(task(1)), PIPELINE, LIMITS)
     assert received(world, "task-001.backend.1") == []

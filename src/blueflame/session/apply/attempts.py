@@ -182,7 +182,6 @@ def _apply_checked(session: Session, event: Checked, _at: float) -> None:
 
 def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
     record = session.tasks[event.task]
-    session.verdicts[event.task] = (*session.verdicts.get(event.task, ()), event)
     if record.result is None or record.result.sha != event.sha:
         return
     verdict = replace(event.verdict, notes=truncate_text(event.verdict.notes))

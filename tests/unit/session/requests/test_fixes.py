@@ -216,7 +216,7 @@ def test_the_history_has_what_was_asked_committed_judged_and_handed_over() -> No
         "do thing 1",
         f"- commits: {result.base}..{result.sha}",
         "- attempt 1: failed",
-        f"- verdict on {result.sha[:12]}: pass by validator-",
+        f"- verdict of validator on {result.sha[:12]}: pass: validator-",
         "# HANDOFF: worker → validator",
         "- carts are lazy",
     ):
