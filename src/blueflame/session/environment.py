@@ -14,7 +14,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
 from blueflame.model.task import TaskState
-from blueflame.session.rate_limits import compute_wait
+from blueflame.session.next_try import compute_wait, is_due
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Phase, Session
 
@@ -85,9 +85,8 @@ def list_held(session: Session) -> tuple[EnvironmentFailed, ...]:
     return tuple(problem for act, problem in session.problems.items() if act not in session.retrying)
 
 
-def is_due(problem: EnvironmentFailed, now: float) -> bool:
-    """Whether to try again; also when the clock was set back, so that the wait would be longer than any."""
-    return now >= problem.until or problem.until - now > 2 * MAX_WAIT_SECONDS
+def is_retry_due(problem: EnvironmentFailed, now: float) -> bool:
+    return is_due(problem.until, now, most=MAX_WAIT_SECONDS)
 
 
 def should_ask(problem: EnvironmentFailed) -> bool:
@@ -117,7 +116,7 @@ def count_taken_slots(session: Session, duty: Duty) -> int:
     """
     running = session.count_running(duty)
     held = _list_held_attempts(session, duty) if session.problems else ()
-    if not held or any(problem.cause == "status" or is_due(problem, session.last_at) for problem in held):
+    if not held or any(problem.cause == "status" or is_retry_due(problem, session.last_at) for problem in held):
         return running
     return running - 1
 

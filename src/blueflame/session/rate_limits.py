@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from hashlib import sha256
 
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import RuntimeParked
 from blueflame.model.limits import Limits
+from blueflame.session.next_try import compute_wait
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 
@@ -17,7 +17,6 @@ LOGIN, CREDIT, MODEL = "login", "credit", "model"
 ACCOUNT_KINDS = frozenset({LOGIN, CREDIT, MODEL})
 """What only a person can change. `until` is then None, or when they asked to try again."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 30.0, 600.0
-JITTER = 0.25  # of a wait: sessions that failed together do not all try again together
 ASK_AFTER_OUTAGES = 5  # outages in a row
 
 OUTAGE_WORDS: Mapping[str, str] = {
@@ -59,7 +58,7 @@ def park_after_outage(session: Session, attempt: Attempt, ended: AttemptOutcome,
         runtime=attempt.runtime,
         kind=ended.cause if ended.cause in OUTAGE_WORDS else parked.kind if parked is not None else OUTAGE,
         reason=truncate_text(ended.notes),
-        until=now + compute_wait(times, attempt.id),
+        until=now + compute_wait(times, attempt.id, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS),
         agents=1,
         outages=times,
     )
@@ -70,12 +69,6 @@ def try_account_again(session: Session, runtime: str, now: float) -> Iterator[Ru
     parked = session.parked[runtime]
     if parked.until is None:
         yield replace(parked, until=now)
-
-
-def compute_wait(times: int, name: str, *, first: float = FIRST_WAIT_SECONDS, most: float = MAX_WAIT_SECONDS) -> float:
-    """Compute the wait in seconds: doubled each time, plus jitter derived from the name of what waits."""
-    share = sha256(name.encode()).digest()[0] / 255
-    return min(most, first * 2.0 ** min(times - 1, 10)) * (1 + JITTER * share)
 
 
 def should_ask(limits: Limits, parked: RuntimeParked, now: float) -> bool:

@@ -65,7 +65,14 @@ from blueflame.session.effects import (
     effects_due,
     name_act,
 )
-from blueflame.session.environment import add_recovery, has_slot, is_due, is_held, list_attempts_at_work, report_problem
+from blueflame.session.environment import (
+    add_recovery,
+    has_slot,
+    is_held,
+    is_retry_due,
+    list_attempts_at_work,
+    report_problem,
+)
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event, replay
@@ -341,7 +348,7 @@ class Simulation:
         return [RuntimeResumed(runtime=effect.runtime)]
 
     def _retry_act(self, effect: AwaitEnvironment) -> Sequence[Event]:
-        due = is_held(self.session, effect.act) and is_due(self.session.problems[effect.act], self.now)
+        due = is_held(self.session, effect.act) and is_retry_due(self.session.problems[effect.act], self.now)
         return [EnvironmentRetried(act=effect.act)] if due and has_slot(self.session, effect.act) else ()
 
     def _find_answer(self, effect: AskGate) -> Answer | None:

@@ -16,12 +16,11 @@ from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
 from blueflame.session.decide import next_events
 from blueflame.session.effects import AwaitRuntime, effects_due
+from blueflame.session.next_try import JITTER, compute_wait
 from blueflame.session.rate_limits import (
     ASK_AFTER_OUTAGES,
     FIRST_WAIT_SECONDS,
-    JITTER,
     MAX_WAIT_SECONDS,
-    compute_wait,
     describe_account_fix,
     describe_parked,
     should_ask,
@@ -32,6 +31,10 @@ from support.session_examples import Outcomes, begun, events, moves, states, tas
 from support.session_examples import reported as story
 
 HOUR = 3600.0
+
+
+def wait_for(times: int, name: str) -> float:
+    return compute_wait(times, name, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS)
 
 
 def parked(kind: str = "rate_limit", until: float | None = None, agents: int = 3, outages: int = 0) -> RuntimeParked:
@@ -50,7 +53,7 @@ def test_a_worker_whose_model_was_away_is_tried_again_after_a_rest_and_no_retry_
     assert world.session.tasks["task-001"].retries == 0
     assert world.session.outcome == "completed"
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
-    assert turns[1].begins - turns[0].ends == compute_wait(1, turns[0].attempt.id)
+    assert turns[1].begins - turns[0].ends == wait_for(1, turns[0].attempt.id)
     assert [event.outages for event in events(world, RuntimeParked)] == [1]
     assert len(events(world, RuntimeResumed)) == 1
 
@@ -72,7 +75,7 @@ def test_agents_that_give_up_together_are_one_outage() -> None:
 
 def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
     names = [f"ses.task-{n:03}.worker.1" for n in range(50)]
-    assert len({compute_wait(1, name) for name in names}) > 25
+    assert len({wait_for(1, name) for name in names}) > 25
     for times, plain in (
         (1, 30.0),
         (2, 60.0),
@@ -81,8 +84,8 @@ def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
         (6, MAX_WAIT_SECONDS),
         (10_000, MAX_WAIT_SECONDS),
     ):
-        assert all(plain <= compute_wait(times, name) <= plain * (1 + JITTER) for name in names)
-    assert compute_wait(1, "a") == compute_wait(1, "a") >= FIRST_WAIT_SECONDS
+        assert all(plain <= wait_for(times, name) <= plain * (1 + JITTER) for name in names)
+    assert wait_for(1, "a") == wait_for(1, "a") >= FIRST_WAIT_SECONDS
 
 
 def test_after_some_outages_in_a_row_a_person_is_asked_and_without_an_answer_waiting_continues() -> None:

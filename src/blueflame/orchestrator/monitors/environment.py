@@ -9,7 +9,7 @@ from blueflame.git.locks import remove_stale_locks
 from blueflame.model.event import EnvironmentRetried, Event
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.effects import AwaitEnvironment
-from blueflame.session.environment import has_slot, is_due, is_held
+from blueflame.session.environment import has_slot, is_held, is_retry_due
 from blueflame.session.state import Session
 
 POLL_SECONDS, MIN_POLL_SECONDS = 0.5, 0.05
@@ -20,7 +20,7 @@ async def await_environment(
 ) -> Sequence[Event]:
     while is_held(session, effect.act):
         problem, now = session.problems[effect.act], context.clock.now()
-        if is_due(problem, now) and has_slot(session, effect.act):
+        if is_retry_due(problem, now) and has_slot(session, effect.act):
             await asyncio.to_thread(remove_stale_locks, context.repo)  # of a git of ours that was killed
             return [EnvironmentRetried(act=effect.act)]
         await context.clock.sleep(min(POLL_SECONDS, max(problem.until - now, MIN_POLL_SECONDS)))
