@@ -14,7 +14,7 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
-from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskRecord, TaskState
+from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Assignment, Task, TaskRecord, TaskState
 from blueflame.model.workflow import Workflow, build_stages
 from blueflame.paths.locks import do_locks_overlap
 from blueflame.session.budget import compute_reservation
@@ -64,6 +64,12 @@ def bounds(draw: st.DrawFn) -> Limits:
         workers=draw(st.integers(1, 4)),
         validators=draw(st.integers(1, 2)),
         max_retries=draw(st.integers(0, 2)),
+        retry_wait=draw(st.sampled_from((0.0, 0.0, 0.5, 7.0))),
+        ladder=tuple(draw(st.lists(st.sampled_from(RUNGS), max_size=2))),
+        max_attempts=draw(st.sampled_from((0, 1, 3, 8))),
+        on_exhausted=draw(st.sampled_from(("fail", "ask"))),
+        makers=(WORKER, "backend", "frontend"),
+        role_runtimes=dict.fromkeys((WORKER, "backend", "frontend"), "scripted"),
         validator_retries=draw(st.integers(0, 1)),
         max_cycles=draw(st.integers(1, 4)),
         max_history=draw(st.integers(1, 3)),
@@ -79,6 +85,7 @@ def bounds(draw: st.DrawFn) -> Limits:
     )
 
 
+RUNGS = (Assignment(model="opus"), Assignment(runtime="codex", model="gpt-5.5"))
 ROLES = {"backend": Duty.MAKE, "frontend": Duty.MAKE, "review-git": Duty.JUDGE, "qa": Duty.JUDGE}
 BETWEEN = st.lists(st.sampled_from(("work", "check", "validate", *ROLES)), max_size=5)
 
@@ -220,6 +227,9 @@ class Dice(SimulatedOutcomes):
         contrary = self.roll("contrary", gate.id) < self.odds.contrary
         choice = self.pick(choices, gate.id) if contrary or gate.kind is GateKind.VALIDATION else choices[0]
         note = "0" if gate.kind is GateKind.BUDGET else "because"
+        if gate.kind is GateKind.ESCALATION:  # giving up comes first: trying again might have no end
+            choice = self.pick(("abort", "retry", "reassign"), gate.id) if contrary else "abort"
+            note = self.pick(("model=opus because", "role=worker", "runtime=scripted model=haiku"), "who", gate.id)
         payload = self._edits(gate, session) if choice == "edit" else {}
         return Answer(choice=choice, note=note, payload=payload)
 
@@ -320,6 +330,13 @@ def _index_faults(session: Session) -> Iterator[str]:
     busy = sorted(attempt.subject for attempt in session.live.values() if attempt.duty is Duty.MAKE)
     if busy != list(session.list_in_state(TaskState.CLAIMED)):
         yield f"workers are at {busy}, but claimed are {session.list_in_state(TaskState.CLAIMED)}"
+    waits = {
+        name: record.until
+        for name, record in session.tasks.items()
+        if record.until and record.state in (TaskState.PENDING, TaskState.PARTIAL)
+    }
+    if session.waiting != waits:
+        yield f"{session.waiting} wait before they are tried again, not {waits}"
     slots = [attempt.slot for attempt in session.live.values()]
     if len(set(slots)) != len(slots):
         yield f"two attempts have one slot: {slots}"

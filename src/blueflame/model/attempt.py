@@ -108,6 +108,7 @@ class Attempt:
     declared_duty: Duty | None = None  # None in journals of earlier versions, which had only the built-in roles
     stage: int | None = None  # the position in `Workflow.task_stages`; None for a plan or a conflict
     key: str = ""  # of its stage, in names of branches and refs; "" as above
+    rung: int = 0  # of the ladder, from 1; 0: a usual attempt
 
     @property
     def duty(self) -> Duty:

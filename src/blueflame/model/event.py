@@ -15,7 +15,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
-from blueflame.model.task import Cause, FixedWork, HistoryEntry, Result, Task
+from blueflame.model.task import Assignment, Cause, FixedWork, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
 from blueflame.model.workflow import Workflow
 
@@ -195,6 +195,17 @@ class TaskMoved:
     scratch: bool = False  # the next attempt starts from the base, without the earlier work
     stage: int | None = None  # of a task that is sent back: the position where it starts again; None: the first
     keeps_retries: bool = False  # a new cycle gives it another attempt, but not all of its retries again
+    counts: bool = False  # as a retry: it starts again because its work did not pass
+    assigned: Assignment | None = None  # who makes it from now on
+    until: float = 0.0  # of a retry: it does not begin before this moment; 0: at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffEnded:
+    """The wait before a retry is over: the task may be tried again."""
+
+    task: str
+    by: str = ""  # who asked for it; empty when its time had come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -560,6 +571,7 @@ Event: TypeAlias = (
     | SlotsChanged
     # tasks
     | TaskMoved
+    | BackoffEnded
     | TaskEdited
     | TasksImported
     | FixRequested

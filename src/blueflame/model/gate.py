@@ -14,6 +14,7 @@ class GateKind(StrEnum):
     SESSION = "session"  # continue, re-plan or stop
     VALIDATION = "validation"  # a verdict said fail: requeue, edit, drop
     VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
+    ESCALATION = "escalation"  # a task has no retry left: retry, reassign, abort
     BUDGET = "budget"  # the session's limit is reached, or the day's: raise or stop
     RATE_LIMIT = "rate_limit"  # the model is unavailable: wait, retry or stop
     ENVIRONMENT = "environment"  # what we have to do ourselves fails again and again: retry or stop
@@ -31,10 +32,11 @@ class Option:
     name: str
     label: str
     needs_note: bool = False
+    letter: int = 0  # which one of its name is its key
 
     @property
     def key(self) -> str:
-        return self.name[0]
+        return self.name[self.letter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,11 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("retry", "have the task done again"),
         Option("skip", "fail the task"),
     ),
+    GateKind.ESCALATION: (
+        Option("retry", "have it tried once more, with your note", needs_note=True),
+        Option("reassign", "have another try it: role=NAME, model=NAME or runtime=NAME", needs_note=True, letter=1),
+        Option("abort", "give it up: the task has failed"),
+    ),
     GateKind.BUDGET: (
         Option("raise", "raise the limit and continue", needs_note=True),
         Option("stop", "stop here; the session can be resumed"),
@@ -137,7 +144,7 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("keep", "leave them where they are"),
     ),
 }
-"""All gates with their options. Keys are the first letters, so they must differ within a gate."""
+"""All gates with their options. Keys are the first letters, or others of the name: they differ within a gate."""
 
 WHEN_OPENED: Mapping[GateKind, str] = {
     GateKind.PLAN: "A plan waits for approval, or the planner could not give one.",
@@ -145,6 +152,7 @@ WHEN_OPENED: Mapping[GateKind, str] = {
     GateKind.SESSION: "A cycle is over and work is left.",
     GateKind.VALIDATION: "A check or a reviewer said that a result does not pass.",
     GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
+    GateKind.ESCALATION: "A task failed, and its retries, its ladder or `limits.max_attempts` are used up.",
     GateKind.BUDGET: "The session's limit is reached, or the day's, and more would have to be spent.",
     GateKind.RATE_LIMIT: "A model is unavailable, and `gates.on_rate_limit` is `ask` or waiting takes too long.",
     GateKind.ENVIRONMENT: "Something that Blue Flame has to do itself (git, disk, sandbox) failed five times in a row.",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
-from blueflame.model.task import Task
+from blueflame.model.task import Assignment, Task
 from blueflame.model.workflow import Workflow
 
 PASSED, REVIEWED = "passed", "reviewed"
@@ -31,6 +31,10 @@ class Limits:
     workers: int = 4
     validators: int = 2
     max_retries: int = 2
+    ladder: tuple[Assignment, ...] = ()  # who tries a task after its retries, one after the other
+    max_attempts: int = 0  # that may fail or be sent back, of one task in the whole session; 0: any number
+    on_exhausted: str = "fail"  # fail | ask: when a task has no retry left; settings have `ask`
+    retry_wait: float = 0.0  # seconds before the first retry of a task, doubled for each further one
     validator_retries: int = 1
     max_cycles: int = 5
     max_replans: int = 3
@@ -43,6 +47,7 @@ class Limits:
     role_timeouts: Mapping[str, float] = field(default_factory=dict)
     role_models: Mapping[str, str] = field(default_factory=dict)
     role_runtimes: Mapping[str, str] = field(default_factory=dict)
+    makers: tuple[str, ...] = ()  # the roles with the duty to make
     group_validator_models: Mapping[str, str] = field(default_factory=dict)
     on_stall: str = "warn"  # warn | ask | kill
     on_rate_limit: str = "wait"  # wait | ask
@@ -79,6 +84,24 @@ class Limits:
 
     def get_runtime(self, role: str) -> str:
         return self.role_runtimes.get(role, "scripted")
+
+    def find_task_limits(self, task: Task) -> Limits:
+        """Return the limits with the retries of the workflow that the plan chose for a task, if it did."""
+        chosen = self.task_workflows.get(task.workflow or "")
+        if chosen is None:
+            return self
+        retries = self.max_retries if chosen.max_retries is None else chosen.max_retries
+        return replace(self, max_retries=retries, retry_wait=chosen.retry_wait, ladder=chosen.ladder)
+
+    @property
+    def ladders(self) -> tuple[Assignment, ...]:
+        """All rungs, those of workflows that a plan may choose included."""
+        return (*self.ladder, *(rung for flow in self.task_workflows.values() for rung in flow.ladder))
+
+    @property
+    def most_retries(self) -> int:
+        """Retries in a row, those on the ladder included."""
+        return self.max_retries + len(self.ladder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

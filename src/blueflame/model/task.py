@@ -139,6 +139,19 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who makes a task, where it is not the role, the model or the runtime of its stage ("")."""
+
+    role: str = ""
+    model: str = ""
+    runtime: str = ""
+
+    def __str__(self) -> str:
+        """`codex gpt-5.5`"""
+        return " ".join(word for word in (self.role, self.runtime, self.model) if word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
     """The state of a task. Replaced, never changed, as events are applied."""
 
@@ -159,6 +172,9 @@ class TaskRecord:
     stage: int = 0  # the position in `Workflow.task_stages`
     start: Result | None = None  # what its earlier making stages made: the present one starts from it
     scratch: bool = False  # the next attempt starts from the base
+    failures: int = 0  # attempts that failed or whose work was sent back, in the whole session
+    assigned: Assignment | None = None  # by a person, for the present stage
+    until: float = 0.0  # it is not tried again before this moment; 0: at once
 
     @property
     def standing_verdicts(self) -> tuple[StageVerdict, ...]:

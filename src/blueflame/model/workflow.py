@@ -8,6 +8,7 @@ from itertools import chain, count
 from types import MappingProxyType
 
 from blueflame.model.attempt import USUAL_ROLES, Duty
+from blueflame.model.task import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,8 @@ class Workflow:
     """What is done at each stage. Left out, as in journals of earlier versions: by their names."""
     review_threshold: float | None = None  # of one that a plan chose for a task; the session's is in its limits
     max_retries: int | None = None  # the same; None: as the limits say
+    retry_wait: float = 0.0  # the same
+    ladder: tuple[Assignment, ...] = ()  # the same
 
     def __post_init__(self) -> None:
         if not self.steps:

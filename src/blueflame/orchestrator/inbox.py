@@ -27,8 +27,8 @@ from blueflame.session.requests.tasks import (
     complete_new_tasks,
     find_addition_problems,
     find_retry_problem,
-    retry_task,
 )
+from blueflame.session.retries import retry_task
 from blueflame.session.state import Session
 from blueflame.text.sanitize import clean_text
 

@@ -40,7 +40,7 @@ from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
-from blueflame.orchestrator.monitors.environment import await_environment, describe_error
+from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
@@ -51,6 +51,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
+    AwaitBackoff,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -83,6 +84,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     RunHook: call_hook,
     AwaitRuntime: await_runtime,
     AwaitEnvironment: await_environment,
+    AwaitBackoff: await_backoff,
 }
 
 FIRST_WAKE_SECONDS = 0.3

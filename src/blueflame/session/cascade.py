@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from blueflame.model.event import ChangesetJudged, Event, TaskMoved
+from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, Cause, TaskState
 from blueflame.session.state import Session
 
@@ -40,9 +41,9 @@ def _list_tasks_built_on(session: Session, name: str) -> Iterator[str]:
 
 
 def block_dependants(session: Session, task: str, why: str) -> Iterator[Event]:
-    """Block the tasks that depend on this one and have not begun."""
+    """Block the tasks that depend on this one and have not begun, but for those that a person is asked about."""
     for name in find_dependants(session, [task]):
-        if session.tasks[name].state in BLOCKABLE:
+        if session.tasks[name].state in BLOCKABLE and not session.is_asking(GateKind.ESCALATION, name):
             yield TaskMoved(task=name, cause=Cause.BLOCK, reason=why)
 
 

@@ -6,6 +6,7 @@ Called twice, `next_events` gives the same answer: after a crash the orchestrato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from blueflame.model.attempt import COMMITTING, PLAN_SUBJECT, SIZE_SUBJECT, Attempt, Duty
@@ -25,7 +26,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_agent_id, build_attempt_id, build_branch_name
 from blueflame.model.limits import Capacity
-from blueflame.model.task import Cause, Task
+from blueflame.model.task import Assignment, Cause, Task
 from blueflame.model.workflow import Stage
 from blueflame.session.budget import (
     DAY,
@@ -53,6 +54,7 @@ from blueflame.session.gates.questions import (
     open_plan_gate,
     open_unpaid_review_gate,
 )
+from blueflame.session.next_try import find_rung
 from blueflame.session.retries import find_continuation
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
@@ -143,15 +145,18 @@ def _find_lock_for_glob(glob: str) -> str:
 
 def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capacity) -> Iterator[Event]:
     """Intend a new attempt, if its model is available and its budget allows it."""
-    if session.limits.get_runtime(stage.role) in session.parked:
+    who, record = session.choose_agent(stage, subject), session.tasks.get(subject)
+    if record is not None and stage.duty is not Duty.MAKE:
+        who = replace(who, model=find_model(record.task, who.role, stage.duty, session.limits))
+    if who.runtime in session.parked:
         return
-    granted = grant_budget(session, stage.role, subject, capacity)
+    granted = grant_budget(session, who.role, subject, capacity)
     if isinstance(granted, BudgetRefusal):
         yield from _handle_budget_refusal(session, stage.duty, subject, granted, capacity)
         return
     if stage.duty is Duty.MAKE:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-    yield AttemptIntended(attempt=_build_attempt(session, stage, subject, granted))
+    yield AttemptIntended(attempt=_build_attempt(session, stage, subject, granted, who))
 
 
 def _handle_budget_refusal(
@@ -168,9 +173,9 @@ def _handle_budget_refusal(
         yield open_unpaid_review_gate(session, session.tasks[subject])
 
 
-def _build_attempt(session: Session, stage: Stage, subject: str, granted: BudgetGrant) -> Attempt:
+def _build_attempt(session: Session, stage: Stage, subject: str, granted: BudgetGrant, who: Assignment) -> Attempt:
     """Build an attempt; one that makes starts from what the task builds on, or from what was made of it so far."""
-    role, record, limits = stage.role, session.tasks.get(subject), session.limits
+    role, record, limits = who.role, session.tasks.get(subject), session.limits
     key = stage.key if record is not None else ""
     n = session.find_next_try(subject, key or role)
     name = build_attempt_id(session.id, subject, key or role, n)
@@ -188,8 +193,8 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
         branch=build_branch_name(session.id, subject, n, key) if stage.duty in COMMITTING else None,
         built_on=find_start_foundations(session, makes) if makes else (),
-        model=find_model(record.task, role, stage.duty, limits) if record is not None else limits.get_model(role),
-        runtime=limits.get_runtime(role),
+        model=who.model,
+        runtime=who.runtime,
         budget=granted.budget,
         ceilings=granted.ceilings,
         timeout=0.0 if interactive else limits.get_timeout(role),  # a person may take their time
@@ -198,6 +203,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         declared_duty=stage.duty,
         stage=record.stage if record is not None else None,
         key=key,
+        rung=find_rung(session.limits, makes) if makes and not makes.assigned else 0,
     )
 
 

@@ -81,6 +81,13 @@ class AwaitEnvironment:
     act: str
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitBackoff:
+    """Wait until a task may be tried again."""
+
+    task: str
+
+
 Effect = (
     AttendAttempt
     | CancelAttempt
@@ -92,6 +99,7 @@ Effect = (
     | AskGate
     | AwaitRuntime
     | AwaitEnvironment
+    | AwaitBackoff
 )
 
 
@@ -118,6 +126,8 @@ def name_act(session: Session, effect: Effect) -> str:
             return f"wait for {name}"
         case AwaitEnvironment(act):
             return f"retry of {act}"
+        case AwaitBackoff(task):
+            return f"wait before {task}"
 
 
 def effects_due(session: Session) -> tuple[Effect, ...]:
@@ -145,6 +155,7 @@ def list_effects(session: Session) -> tuple[Effect, ...]:
         *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
         *(AwaitRuntime(name) for name, parked in session.parked.items() if not _waits_for_person(session, parked)),
+        *(AwaitBackoff(name) for name in session.waiting),
     )
 
 

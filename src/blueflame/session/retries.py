@@ -7,15 +7,22 @@ from dataclasses import replace
 
 from blueflame.checks.postcheck import is_worded_wrongly
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Continuation, Ending
-from blueflame.model.event import Event, TaskMoved
+from blueflame.model.event import BackoffEnded, Event, TaskMoved
 from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import NO_SPEND
-from blueflame.model.task import Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
+from blueflame.model.task import Assignment, Cause, HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.model.verdict import VerdictStatus
 from blueflame.session.budget import is_stopped_by_shared_budget
-from blueflame.session.cascade import defer_tasks_built_on, find_dependants, find_reachable
+from blueflame.session.cascade import (
+    WILL_NOT_FINISH,
+    defer_tasks_built_on,
+    find_dependants,
+    find_failed_dependency,
+    find_reachable,
+)
 from blueflame.session.foundations import are_foundations_valid
+from blueflame.session.next_try import is_at_ceiling
 from blueflame.session.state import Session, find_making_stage
 
 MAX_NOTE_CHARS = 2_000
@@ -139,24 +146,63 @@ def send_task_back(
 
 
 def requeue_tasks(session: Session, now: float) -> Iterator[Event]:
-    """Start every unfinished task again, except those whose dependency a person has dropped."""
-    without_dependency = _find_without_dependency(session)
+    """Start every unfinished task again, except those at their ceiling or whose dependency a person has dropped."""
+    without_dependency, spent = _find_without_dependency(session), list_spent(session)
     for name in session.list_in_state(TaskState.REQUEUED, TaskState.FAILED):
-        yield from _renew_task(name, without_dependency)
+        if name not in spent:
+            yield from _renew_task(name, without_dependency, counts=_climbs(session, session.tasks[name]))
+    still = without_dependency | frozenset(find_dependants(session, spent))
     for name in session.list_in_state(TaskState.BLOCKED):
-        if name not in without_dependency:
-            yield TaskMoved(task=name, cause=Cause.UNBLOCK)
+        if name not in still:
+            yield TaskMoved(task=name, cause=Cause.UNBLOCK, keeps_retries=True)
     yield from present_deferred(session, now)
 
 
-def _renew_task(name: str, without_dependency: frozenset[str]) -> Iterator[Event]:
-    yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True)
+def list_spent(session: Session) -> tuple[str, ...]:
+    """Return the tasks that have had all attempts they may have in the session: a new cycle does not start them."""
+    names = session.list_in_state(TaskState.REQUEUED, TaskState.FAILED)
+    return tuple(name for name in names if is_at_ceiling(session.limits, session.tasks[name]))
+
+
+def _climbs(session: Session, record: TaskRecord) -> bool:
+    """Whether starting again brings a task nearer to its ladder: its last result did not pass validation."""
+    refused = bool(record.history) and record.history[-1].result is HistoryResult.VALIDATION_FAILED
+    return bool(session.limits.find_task_limits(record.task).ladder) and refused and record.state is TaskState.REQUEUED
+
+
+def _renew_task(name: str, without_dependency: frozenset[str], *, counts: bool = False) -> Iterator[Event]:
+    yield TaskMoved(task=name, cause=Cause.RENEW, keeps_retries=True, counts=counts)
     if name in without_dependency:
         yield TaskMoved(task=name, cause=Cause.BLOCK, reason="a dependency was dropped")
 
 
 def _find_without_dependency(session: Session) -> frozenset[str]:
     return frozenset(find_dependants(session, session.states[TaskState.DROPPED]))
+
+
+def retry_task(
+    session: Session, name: str, note: str, at: float, *, once: bool = False, assigned: Assignment | None = None
+) -> Iterator[Event]:
+    """Start a failed or re-queued task again, and unblock what only waited for it. `once`: without new retries."""
+    if name in session.waiting:
+        yield BackoffEnded(task=name, by="a person")
+        return
+    entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
+    reason = f"given to {assigned} by a person" if assigned else "retried by a person"
+    yield TaskMoved(task=name, cause=Cause.RENEW, reason=reason, history=entry, keeps_retries=once, assigned=assigned)
+    if why := find_failed_dependency(session, name):
+        yield TaskMoved(task=name, cause=Cause.BLOCK, reason=why)
+        return
+    freed = {name}
+    waiting = [each for each in find_dependants(session, [name]) if session.tasks[each].state is TaskState.BLOCKED]
+    while ready := [each for each in waiting if each not in freed and _is_free(session, each, freed)]:
+        freed |= set(ready)
+        yield from (TaskMoved(task=each, cause=Cause.UNBLOCK, keeps_retries=once) for each in ready)
+
+
+def _is_free(session: Session, name: str, freed: set[str]) -> bool:
+    needs = (need for need in session.tasks[name].task.dependencies if need in session.tasks and need not in freed)
+    return not any(session.tasks[need].state in WILL_NOT_FINISH for need in needs)
 
 
 def present_deferred(session: Session, now: float) -> Iterator[Event]:

@@ -25,11 +25,22 @@ def can_claim(session: Session) -> bool:
 def list_claimable(session: Session, slots: int) -> tuple[str, ...]:
     """Return the tasks to claim now: first fixes, then those made in part, so that what was begun is finished."""
     begun = (name for name in session.to_continue if session.is_stage_open(session.tasks[name].stage))
-    ranked = sorted(begun, key=session.to_continue.__getitem__)
+    ranked = sorted((name for name in begun if name not in session.waiting), key=session.to_continue.__getitem__)
     free = (name for name in ranked if session.queue.can_continue(name) and not session.is_parked(name))
     ready = tuple(islice(free, max(slots, 0)))
-    fresh = session.queue.pick(slots) if session.is_stage_open(0) else ()
+    fresh = _pick_unparked(session, slots) if session.is_stage_open(0) else ()
     return tuple(sorted((*ready, *fresh), key=lambda name: name not in session.fixes)[: max(slots, 0)])
+
+
+def _pick_unparked(session: Session, slots: int) -> tuple[str, ...]:
+    """Pick tasks from the queue; one whose model is unavailable does not hold up those after it."""
+    wanted = slots
+    while True:
+        picked = session.queue.pick(wanted)
+        free = [name for name in picked if not session.parked or not session.is_parked(name)]
+        if len(free) >= slots or len(picked) < wanted:
+            return tuple(free[: max(slots, 0)])
+        wanted += slots - len(free)
 
 
 def has_work(session: Session, position: int) -> bool:
@@ -37,7 +48,7 @@ def has_work(session: Session, position: int) -> bool:
     if stage.duty is Duty.MERGE:
         return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
     if stage.duty is Duty.MAKE:
-        begun = chain(session.states[TaskState.CLAIMED], session.to_continue)
+        begun = chain(session.states[TaskState.CLAIMED], session.to_continue, session.waiting)
         if any(session.tasks[name].stage == position for name in begun):
             return True
         return position == 0 and bool(session.queue.pick(1))
@@ -57,7 +68,7 @@ def find_next_wave(session: Session) -> int | None:
 
 def is_quiet(session: Session) -> bool:
     """Whether, without a barrier, nothing is running and nothing can start before the next cycle."""
-    claimable = bool(session.queue.pick(1) or session.to_continue) and not session.proceeding
+    claimable = bool(session.queue.pick(1) or session.to_continue or session.waiting) and not session.proceeding
     judged = session.states[TaskState.DONE] or len(session.states[TaskState.PARTIAL]) > len(session.to_continue)
     return not (session.live or claimable or judged)
 

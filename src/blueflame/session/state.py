@@ -25,9 +25,10 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.model.task import FINISHED, Task, TaskCommit, TaskRecord, TaskState
+from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.model.workflow import Stage, Workflow
+from blueflame.session.next_try import choose_assignment
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 
@@ -144,6 +145,7 @@ class Session:
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
     problems: dict[str, EnvironmentFailed] = field(default_factory=dict)  # act -> why we could not do it
     retrying: dict[str, None] = field(default_factory=dict)  # those of them that are being tried again
+    waiting: dict[str, float] = field(default_factory=dict)  # task -> when it may be tried again
     unbuildable: dict[str, tuple[TaskCommit, ...]] = field(default_factory=dict)  # task -> foundations that conflict
     overlaps: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # two live attempts -> path -> kind
     edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
@@ -201,11 +203,6 @@ class Session:
         chosen = self.limits.task_workflows.get(task.workflow or "")
         return self.limits.review_threshold if chosen is None else chosen.review_threshold
 
-    def find_max_retries(self, task: Task) -> int:
-        chosen = self.limits.task_workflows.get(task.workflow or "")
-        own = chosen.max_retries if chosen is not None else None
-        return self.limits.max_retries if own is None else own
-
     def list_roles(self) -> frozenset[str]:
         """Return every role that can have an attempt in this session."""
         workflows = (self.workflow, self.one_agent, self.direct, *self.limits.task_workflows.values())
@@ -224,7 +221,14 @@ class Session:
 
     def is_parked(self, task: str) -> bool:
         """Whether the model is unavailable for the next attempt at a task; it does not hold up others."""
-        return self.limits.get_runtime(self.find_stage(task).role) in self.parked
+        return self.choose_agent(self.find_stage(task), task).runtime in self.parked
+
+    def choose_agent(self, stage: Stage, subject: str) -> Assignment:
+        """Choose the role, the model and the runtime of the next attempt at a subject."""
+        if stage.duty is Duty.MAKE:
+            return choose_assignment(self.limits, stage.role, self.tasks[subject])
+        limits, role = self.limits, stage.role
+        return Assignment(role=role, model=limits.get_model(role), runtime=limits.get_runtime(role))
 
     def is_stage_open(self, position: int) -> bool:
         """Whether tasks may enter the stage: with a barrier one stage at a time is open, without it all of them."""

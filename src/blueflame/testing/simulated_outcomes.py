@@ -21,6 +21,7 @@ APPROVING_ANSWERS = {
     GateKind.SESSION: Answer(choice="continue"),
     GateKind.VALIDATION: Answer(choice="requeue"),
     GateKind.VALIDATOR: Answer(choice="accept"),
+    GateKind.ESCALATION: Answer(choice="abort"),
     GateKind.BUDGET: Answer(choice="raise", note="0"),
     GateKind.DRIFT: Answer(choice="use"),
     GateKind.STALL: Answer(choice="wait"),

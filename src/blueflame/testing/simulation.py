@@ -20,6 +20,7 @@ from blueflame.model.event import (
     AttemptEnded,
     AttemptStalled,
     AttemptStarted,
+    BackoffEnded,
     BaseMoved,
     ChangesetBuilt,
     ChangesetEvicted,
@@ -53,6 +54,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
+    AwaitBackoff,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -75,6 +77,7 @@ from blueflame.session.environment import (
 )
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.questions import answer_error
+from blueflame.session.next_try import is_backoff_over
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.sizing.choose import conclude_sizing
 from blueflame.session.state import Session
@@ -207,6 +210,8 @@ class Simulation:
         if isinstance(effect, AwaitEnvironment):
             pause = 0.0 if has_slot(self.session, effect.act) else SLOT_PAUSE
             return max(self.now + pause, self.session.problems[effect.act].until)
+        if isinstance(effect, AwaitBackoff):
+            return max(self.now, self.session.waiting[effect.task])
         if not isinstance(effect, AttendAttempt):
             return self.now + self.outcomes.pick_pause(effect)
         record = self.session.attempts[effect.attempt]
@@ -351,6 +356,11 @@ class Simulation:
         due = is_held(self.session, effect.act) and is_retry_due(self.session.problems[effect.act], self.now)
         return [EnvironmentRetried(act=effect.act)] if due and has_slot(self.session, effect.act) else ()
 
+    def _end_backoff(self, effect: AwaitBackoff) -> Sequence[Event]:
+        until = self.session.waiting.get(effect.task)
+        due = until is not None and is_backoff_over(self.session.limits, until, self.now)
+        return [BackoffEnded(task=effect.task)] if due else ()
+
     def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.outcomes.answer(gate, self.session)
@@ -367,8 +377,9 @@ EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
     AskGate: Simulation._answer_gate,
     AwaitRuntime: Simulation._resume_runtime,
     AwaitEnvironment: Simulation._retry_act,
+    AwaitBackoff: Simulation._end_backoff,
 }
-NEVER_FAIL = (AskGate, AwaitRuntime, AwaitEnvironment)
+NEVER_FAIL = (AskGate, AwaitRuntime, AwaitEnvironment, AwaitBackoff)
 
 
 def build_opening(

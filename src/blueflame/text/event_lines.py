@@ -19,7 +19,14 @@ from blueflame.session.environment import describe_problem
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
 from blueflame.text.fixed_work import name_fixed_work
-from blueflame.text.format import format_attempt, format_count, format_dollars, format_duration, format_until
+from blueflame.text.format import (
+    format_attempt,
+    format_count,
+    format_dollars,
+    format_duration,
+    format_moment,
+    format_until,
+)
 from blueflame.text.hand_offs import describe_words
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.outcomes import describe_check, describe_checks
@@ -112,6 +119,10 @@ def _describe_near_limit(event: happened.AttemptNearsBudget) -> str:
     return f"attempt {event.attempt} has used {used} of {limit}, {whose}"
 
 
+def _format_utc_wait(until: float) -> str:
+    return f"{_format_utc_until(until).replace(', until', ', not before')}" if until else ""
+
+
 def _format_utc_until(at: float | None) -> str:
     try:
         return f", until {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}" if at is not None else ""
@@ -193,7 +204,8 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
         f"{e.slots} of {e.configured} workers at once: {e.reason or 'the machine can run all of them again'}"
     ),
     _H.BudgetWarned: lambda e: f"{e.used:,} of {_describe_budget(e)} {e.limit:,} are used",
-    _H.TaskMoved: lambda e: _join_parts(f"{e.task} {MOVED[e.cause]}", e.reason),
+    _H.TaskMoved: lambda e: _join_parts(f"{e.task} {MOVED[e.cause]}{_format_utc_wait(e.until)}", e.reason),
+    _H.BackoffEnded: lambda e: f"{e.task} may be tried again" + (f", asked for by {e.by}" if e.by else ""),
     _H.TaskEdited: lambda e: _join_parts(f"{e.task.id} was changed", e.task.title),
     _H.TasksImported: lambda e: _join_parts(
         f"{format_count(len(e.added), 'task')} added by {e.by}"
@@ -309,7 +321,8 @@ def _describe_move_briefly(event: happened.TaskMoved) -> ShortLine | None:
         return None
     mark, words = SHORT_MOVES[event.cause]
     why = "" if event.cause is Cause.RETRY else _format_reason(event.reason)  # the attempt's end has shown the reason
-    return ShortLine(mark, f"{event.task} {words}{why}")
+    when = f", not before {format_moment(event.until)}" if event.until else ""
+    return ShortLine(mark, f"{event.task} {words}{when}{why}")
 
 
 def _describe_changesets_briefly(event: happened.ChangesetsFormed) -> ShortLine:
@@ -366,6 +379,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.RuntimeResumed: lambda e: ShortLine(DOT, f"{e.runtime} is available again{_format_reason(e.reason)}"),
     _H.EnvironmentFailed: lambda e: ShortLine(NOTE, f"{describe_problem(e)}{_format_reason(e.reason)}"),
     _H.EnvironmentRetried: _skip,
+    _H.BackoffEnded: _skip,
     _H.EnvironmentRecovered: lambda e: ShortLine(DOT, f"{e.act} is not hindered any more"),
     _H.AttemptEnded: lambda e: _describe_end_briefly(e.attempt, e.ended),
     _H.Checked: _describe_checked_briefly,

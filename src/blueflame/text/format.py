@@ -54,6 +54,14 @@ def format_attempt(attempt: str) -> str:
     return f"{role} #{n}" if subject in (role, "plan") else f"{role} of {subject} #{n}"
 
 
+def format_moment(at: float) -> str:
+    """`14:05:30` in local time; empty if there is no such time."""
+    try:
+        return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
 def format_until(at: float | None) -> str:
     """` until 14:05` in local time; with the date if that is not today."""
     if at is None:

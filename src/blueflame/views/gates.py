@@ -63,6 +63,21 @@ def _build_validator(session: Session, gate: Gate) -> DetailsView:
     )
 
 
+def _build_escalation(session: Session, gate: Gate) -> DetailsView:
+    facts = (
+        NamedValue("Tried by", ", ".join(map(str, gate.evidence.get("tried", ())))),
+        NamedValue("Roles", ", ".join(map(str, gate.evidence.get("roles", ())))),
+        NamedValue("Runtimes", ", ".join(map(str, gate.evidence.get("runtimes", ())))),
+    )
+    return DetailsView(
+        title="No retry left",
+        aside=(format_count(int(gate.evidence.get("attempts", 0)), "attempt"), gate.subject),
+        facts=tuple(fact for fact in facts if fact.text),
+        quote=_quote_end(str(gate.evidence.get("reason", ""))),
+        history=_list_history(session, gate.subject),
+    )
+
+
 def _quote_end(text: str) -> tuple[str, ...]:
     """Return the last lines: few enough that the question stays on the screen."""
     lines = text.strip().splitlines()
@@ -138,6 +153,7 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
     GateKind.SESSION: lambda session, _gate: build_cycle_view(session),
     GateKind.VALIDATION: _build_validation,
     GateKind.VALIDATOR: _build_validator,
+    GateKind.ESCALATION: _build_escalation,
     GateKind.BUDGET: _build_budget,
     GateKind.RATE_LIMIT: _build_rate_limit,
     GateKind.ENVIRONMENT: lambda session, gate: _build_list(

@@ -16,6 +16,7 @@ from blueflame.model.suggestions import suggest
 from blueflame.model.task import TaskRecord, dump_task
 from blueflame.model.verdict import StageVerdict
 from blueflame.session.hand_offs import StageHandOff, build_hand_off, list_last_hand_offs
+from blueflame.session.next_try import find_rung
 from blueflame.session.state import Session
 from blueflame.text.fixed_work import name_fixed_work
 from blueflame.text.format import format_attempt, format_count, format_duration
@@ -146,14 +147,15 @@ def _find_attempt_range(session: Session, record: AttemptRecord) -> CommitRange:
     raise Refused(f"{attempt.agent_id} has no diff: it left nothing; 'blueflame show {attempt.agent_id}'")
 
 
-def build_item_view(session: Session, item: Item) -> GateView:
+def build_item_view(session: Session, item: Item, *, now: float | None = None) -> GateView:
+    """`now`: by which a countdown is shown; left out, the time of the last event."""
     match item.kind:
         case "plan":
             return _build_plan_view(session)
         case "changeset":
             return build_changeset_view(session, item.id)
         case "task":
-            return _build_task_details(session, _find_task(session, item.id))
+            return _build_task_details(session, _find_task(session, item.id), session.last_at if now is None else now)
         case "attempt":
             return _build_attempt_details(session, session.attempts[item.id])
     return build_gate_view(session, session.gates[item.id])
@@ -170,9 +172,10 @@ def _find_task(session: Session, name: str) -> TaskRecord:
     return session.tasks.get(name) or next(planned)
 
 
-def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
+def _build_task_details(session: Session, record: TaskRecord, now: float) -> DetailsView:
     task, result = record.task, record.result
     spend, budget = session.spend_by_subject.get(task.id), session.limits.session_budget
+    waits = find_wait_reason(session, task.id, now) if task.id in session.tasks else ""
     facts = (
         NamedValue("Group", task.cohesion_group),
         NamedValue("Fixes", name_fixed_work(session.fixes[task.id].work) if task.id in session.fixes else ""),
@@ -180,7 +183,8 @@ def _build_task_details(session: Session, record: TaskRecord) -> DetailsView:
         NamedValue("Locks", ", ".join(task.file_locks) or "the whole repository"),
         NamedValue("Workflow", session.find_workflow(task).name),
         NamedValue("Chosen by the plan", describe_choices(task)),
-        NamedValue("Reason", record.reason or find_wait_reason(session, task.id) if task.id in session.tasks else ""),
+        NamedValue("Reason", record.reason or waits),
+        NamedValue("Next", waits if task.id in session.waiting else ""),
         NamedValue("Result", f"{result.sha[:12]}, by {format_attempt(result.attempt)}" if result else ""),
         NamedValue("Changeset", session.changeset_of.get(task.id, "")),
         NamedValue("Cost", budget.format_amount(budget.measure(spend)) if spend else ""),
@@ -216,6 +220,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
     facts = [
         NamedValue("Attempt", attempt.id),
         NamedValue("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
+        NamedValue("Ladder", f"rung {attempt.rung}" if attempt.rung else ""),
         NamedValue("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
         NamedValue("Base", (record.base or "")[:12]),
         NamedValue("Checkout", record.worktree if ended is None and record.worktree else ""),
@@ -319,6 +324,9 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     result = record.result
     return dump_task(record.task) | {
         "state": record.state.value,
+        "retries": record.retries,
+        "rung": find_rung(session.limits, record),
+        "retry_at": session.waiting.get(record.task.id),
         "reason": record.reason,
         "fixes": asdict(session.fixes[record.task.id].work) if record.task.id in session.fixes else None,
         "base": result.base if result else None,

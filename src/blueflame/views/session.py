@@ -16,6 +16,7 @@ from blueflame.model.task import HistoryResult, TaskRecord, TaskState
 from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import count_landed_work
+from blueflame.session.next_try import describe_next_try, find_rung
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
@@ -129,7 +130,7 @@ def build_status_view(
         agents=tuple(AgentLine(each, found.get(each.attempt.id, UNKNOWN_HEALTH)) for each in live),
         locks=tuple(list_held_locks(session)),
         tasks=tuple(
-            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each))))._replace(
+            _build_task_line(each, "; ".join(filter(None, _list_task_notes(session, each, now))))._replace(
                 undone=bool(_describe_undoing(session, each))
             )
             for each in _sort_by_id(session.tasks.values())
@@ -251,8 +252,8 @@ def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
     return sorted(records, key=lambda record: record.task.id)
 
 
-def _list_task_notes(session: Session, record: TaskRecord) -> tuple[str, ...]:
-    return (find_wait_reason(session, record.task.id), record.reason, _describe_undoing(session, record))
+def _list_task_notes(session: Session, record: TaskRecord, now: float) -> tuple[str, ...]:
+    return (find_wait_reason(session, record.task.id, now), record.reason, _describe_undoing(session, record))
 
 
 def _describe_undoing(session: Session, record: TaskRecord) -> str:
@@ -309,12 +310,20 @@ def list_held_locks(session: Session) -> list[HeldLock]:
     return held
 
 
-def find_wait_reason(session: Session, task: str) -> str:
+def find_wait_reason(session: Session, task: str, now: float) -> str:
     """Empty for a task that waits for nothing, or whose session is over."""
+    if task in session.waiting and not session.ended:
+        return _describe_backoff(session, task, now)
     reason = "" if session.ended else session.queue.explain_waiting(task)
     if task in session.to_continue and not session.ended:
         reason = f"waits for {session.find_stage(task).name}"
     return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason
+
+
+def _describe_backoff(session: Session, task: str, now: float) -> str:
+    left = session.waiting[task] - now
+    when = f"in {format_duration(left)}" if left > 0 else "now"
+    return f"is tried again {when}: {describe_next_try(session.limits, session.tasks[task])}"
 
 
 def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
@@ -353,7 +362,7 @@ def build_session_json(
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
         "budget": {"unit": budget.unit.value, "limit": budget.amount},
-        "tasks": [_build_task_json(session, record) for record in _sort_by_id(session.tasks.values())],
+        "tasks": [_build_task_json(session, record, now) for record in _sort_by_id(session.tasks.values())],
         "locks": [each._asdict() for each in list_held_locks(session)],
         "attempts": [build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [build_changeset_json(record) for record in session.changesets.values()],
@@ -373,15 +382,18 @@ def build_session_json(
     }
 
 
-def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
+def _build_task_json(session: Session, record: TaskRecord, now: float) -> dict[str, Any]:
     return {
         "id": record.task.id,
         "title": record.task.title,
         "group": record.task.cohesion_group,
         "state": record.state.value,
         "attempts": record.attempts,
+        "retries": record.retries,
+        "rung": find_rung(session.limits, record),
+        "retry_at": session.waiting.get(record.task.id),
         "reason": record.reason,
-        "waits_for": find_wait_reason(session, record.task.id),
+        "waits_for": find_wait_reason(session, record.task.id, now),
         "commit": record.result.sha if record.result else None,
     }
 
@@ -397,6 +409,9 @@ def build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str,
         "role": attempt.role,
         "subject": attempt.subject,
         "n": attempt.n,
+        "runtime": attempt.runtime,
+        "model": attempt.model,
+        "rung": attempt.rung,
         "state": found.state.value,
         "why": found.why,
         "pid": found.agent_pid,

@@ -36,7 +36,19 @@ SESSION_KEYS = {
     "problems",
     "overlaps",
 }
-TASK_KEYS = {"id", "title", "group", "state", "attempts", "reason", "waits_for", "commit"}
+TASK_KEYS = {
+    "id",
+    "title",
+    "group",
+    "state",
+    "attempts",
+    "retries",
+    "rung",
+    "retry_at",
+    "reason",
+    "waits_for",
+    "commit",
+}
 ATTEMPT_KEYS = {"id", "agent", "role", "subject", "n", "ending", "seconds", "cost_usd", "tokens"}
 GATE_KEYS = {"id", "kind", "subject", "group", "title", "default", "options", "evidence"}
 

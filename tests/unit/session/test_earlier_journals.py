@@ -17,8 +17,13 @@ from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation
 
-FILES = sorted((Path(__file__).parent / "journals").glob("before-stages-*.jsonl"))
+FILES = sorted((Path(__file__).parent / "journals").glob("before-*.jsonl"))
 ENDINGS = {
+    "task-001.backend.1": Ending.FAILED,
+    "task-001.frontend.1": Ending.CRASHED,
+    "task-003.frontend.1": Ending.FAILED,
+    "task-003.frontend.2": Ending.TIMEOUT,
+    **{f"task-003.lead.{n}": Ending.FAILED for n in range(1, 6)},
     "task-002.worker.1": Ending.FAILED,
     "task-003.validator.1": Ending.TIMEOUT,
     "task-004.worker.1": Ending.LOST,
@@ -72,7 +77,7 @@ def test_a_session_that_an_earlier_version_left_at_any_point_comes_to_the_same_e
 
 
 def test_attempts_of_earlier_versions_have_the_duty_of_their_role() -> None:
-    session = replay(load(FILES[-1])[1])
+    session = replay(load(next(path for path in FILES if path.stem == "before-stages-waves"))[1])
     duties = {record.attempt.role: record.attempt.duty for record in session.attempts.values()}
     assert duties == {
         "planner": Duty.PLAN,

@@ -55,6 +55,13 @@ def test_a_task_goes_through_all_stages_in_order_and_lands(barrier: bool) -> Non
     assert attempts(world) == ["backend.1", "review-git.1", "frontend.1", "review-git-2.1", "qa.1"]
 
 
+def test_a_second_check_does_not_keep_work_from_coming_again() -> None:
+    """What was judged is not checked again: after the first check, tasks that waited for it start."""
+    workflow = build("plan", "backend", "check", "check", "merge", barrier=True)
+    world = reported(ByStage(task(1), task(2, 1)), workflow, LIMITS)
+    assert (world.session.outcome, world.session.cycle) == ("completed", 1)
+
+
 def test_a_making_stage_starts_from_the_tasks_own_last_commit_and_a_judge_sees_a_pinned_one() -> None:
     found = bases(reported(ByStage(task(1)), PIPELINE, LIMITS))
     assert found["task-001.backend.1"] == "base"

@@ -21,10 +21,13 @@ from blueflame.model.event import (
     CycleStarted,
     Event,
     FixRequested,
+    GateAnswered,
     GateOpened,
     JournalEntry,
     Landed,
     OrchestratorStarted,
+    PlanApproved,
+    RuntimeParked,
     TaskMoved,
     TasksImported,
     VerdictGiven,
@@ -44,8 +47,8 @@ from blueflame.session.requests.tasks import (
     complete_new_tasks,
     find_addition_problems,
     find_retry_problem,
-    retry_task,
 )
+from blueflame.session.retries import retry_task
 from blueflame.session.stages import can_claim, list_claimable
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
@@ -160,12 +163,40 @@ def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
     limits = world.session.limits
     cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
     assert cycles <= limits.max_cycles
-    per_cycle = 3  # no configuration here allows more than two retries
+    asked = count_further_tries(world)
+    per_cycle = 5  # no configuration here allows more than two retries and two rungs
     outages = Counter(r.attempt.subject for r in world.session.attempts.values() if _was_let_down(r))
     for name, record in world.session.tasks.items():
         assert len(record.history) <= limits.max_history
         for stage in world.session.workflow.task_stages:
-            assert world.session.attempts_on.get((name, stage.key), 0) <= per_cycle * cycles + outages[name]
+            assert (
+                world.session.attempts_on.get((name, stage.key), 0) <= per_cycle * cycles + outages[name] + asked[name]
+            )
+
+
+def count_further_tries(world: Simulation) -> Counter[str]:
+    """How often a person asked for one more attempt at a task."""
+    given = (recorded.event for recorded in world.journal if isinstance(recorded.event, GateAnswered))
+    gates = (world.session.gates[each.gate] for each in given if each.answer.choice in ("retry", "reassign"))
+    return Counter(gate.subject for gate in gates if gate.kind is GateKind.ESCALATION)
+
+
+def no_task_fails_more_often_than_its_ceiling_and_people_allow(world: Simulation) -> None:
+    limits, asked = world.session.limits, count_further_tries(world)
+    plans = sum(isinstance(recorded.event, PlanApproved) for recorded in world.journal)
+    for name, record in world.session.tasks.items() if limits.max_attempts else ():
+        assert record.failures <= limits.max_attempts + asked[name] + plans - 1
+
+
+def no_attempt_begins_before_its_moment_and_each_is_made_by_its_rung(world: Simulation) -> None:
+    for session, event in walk(world):
+        if isinstance(event, AttemptIntended) and event.attempt.duty is Duty.MAKE:
+            attempt = event.attempt
+            assert attempt.subject not in session.waiting
+            if attempt.rung:
+                rung = session.limits.ladder[attempt.rung - 1]
+                assert attempt.model == rung.model
+                assert attempt.runtime == (rung.runtime or "scripted")
 
 
 def no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: Simulation) -> None:
@@ -333,6 +364,8 @@ OF_FINISHED_SESSIONS = (
     a_task_starts_only_when_its_dependencies_are_verified,
     what_lands_was_judged_approved_and_built_on_what_landed,
     attempts_histories_and_cycles_are_bounded,
+    no_task_fails_more_often_than_its_ceiling_and_people_allow,
+    no_attempt_begins_before_its_moment_and_each_is_made_by_its_rung,
     no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once,
     no_attempt_is_promised_what_the_session_has_not_got,
     agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends,

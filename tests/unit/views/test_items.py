@@ -140,6 +140,6 @@ def test_messages_are_shown_with_what_became_of_them() -> None:
 
 def test_between_two_cycles_a_task_waits_for_the_next() -> None:
     story = Story().working()
-    assert find_wait_reason(story.session, "task-002") == "waits for task-001"
+    assert find_wait_reason(story.session, "task-002", 0.0) == "waits for task-001"
     story.tell(CycleEnded(cycle=1))
-    assert find_wait_reason(story.session, "task-002") == "waits for cycle 2"
+    assert find_wait_reason(story.session, "task-002", 0.0) == "waits for cycle 2"

@@ -52,7 +52,7 @@ def show(item: str | None, session: str | None, config: Path | None, as_json: bo
     from blueflame.cli.render.status import render_gates
 
     console = make_console()
-    print_view(console, render_gate(build_item_view(found, chosen)))
+    print_view(console, render_gate(build_item_view(found, chosen, now=SystemClock().now())))
     if waiting := [gate for gate in found.open_gates.values() if chosen.id in (gate.id, gate.subject)]:
         print_view(console, "")
         print_view(console, render_gates(waiting))

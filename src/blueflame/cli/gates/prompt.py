@@ -47,6 +47,8 @@ NOTE_QUESTIONS = {
     (GateKind.CHANGESET, "reject"): "Rejection reason",
     (GateKind.PLAN, "replan"): "Notes for the planner",
     (GateKind.SESSION, "replan"): "Notes for the planner",
+    (GateKind.ESCALATION, "retry"): "Note for the agent",
+    (GateKind.ESCALATION, "reassign"): "role=, model= or runtime=, then a note for the agent",
     (GateKind.BUDGET, "raise"): "New limit (0 = no limit)",
 }
 
@@ -204,11 +206,12 @@ def format_choices(offered: Sequence[Option]) -> str:
 
 def _format_choice(option: Option) -> str:
     name = "view diff" if option is VIEW else DISPLAY_NAMES.get(option.name, option.name)
-    return f"({name[0]}){name[1:]}"
+    at = option.letter
+    return f"{name[:at]}({name[at]}){name[at + 1 :]}"
 
 
 def find_choice(typed: str, offered: Sequence[Option]) -> Option | None:
-    """By its first letter or name, in any case."""
+    """By its letter or name, in any case."""
     word = typed.lower().replace("-", "")
     return next((option for option in offered if word in (option.key, option.name)), None)
 

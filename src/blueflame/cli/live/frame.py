@@ -27,7 +27,7 @@ from blueflame.text.format import format_clock, format_dollars
 from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.activity import describe_wait, format_tokens
-from blueflame.views.session import format_budget
+from blueflame.views.session import find_wait_reason, format_budget
 
 BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
@@ -51,7 +51,7 @@ class SessionFrame:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        head = [*self._draw_head(width), *self._draw_parked(), *self._draw_overlaps()]
+        head = [*self._draw_head(width), *self._draw_parked(), *self._draw_backoffs(), *self._draw_overlaps()]
         asked = [*self.session.open_gates.values()][:MAX_QUESTIONS]
         gates = [line for gate in asked for line in self._draw_question(gate)]
         rows = self._build_rows()
@@ -85,6 +85,12 @@ class SessionFrame:
             _keep_on_one_line(Text(f"‖ {clean_text(name)} {describe_wait(waits[name])}", "warn"))
             for name in sorted(waits)
         ]
+
+    def _draw_backoffs(self) -> list[RenderableType]:
+        """One line for each of the next tasks that wait before they are tried again."""
+        first = sorted(self.session.waiting, key=lambda name: (self.session.waiting[name], name))[:MAX_QUESTIONS]
+        words = (f"‖ {clean_line(name)} {find_wait_reason(self.session, name, self.now)}" for name in first)
+        return [_keep_on_one_line(Text(line, "warn")) for line in words]
 
     def _draw_overlaps(self) -> list[RenderableType]:
         return [

@@ -1,4 +1,4 @@
-"""Wait before an act that failed is tried again (session/environment)."""
+"""Wait before something that failed is tried again: an act of our own (session/environment), or a task."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from blueflame.git.locks import remove_stale_locks
-from blueflame.model.event import EnvironmentRetried, Event
+from blueflame.model.event import BackoffEnded, EnvironmentRetried, Event
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.session.effects import AwaitEnvironment
+from blueflame.session.effects import AwaitBackoff, AwaitEnvironment
 from blueflame.session.environment import has_slot, is_held, is_retry_due
+from blueflame.session.next_try import is_backoff_over
 from blueflame.session.state import Session
 
 POLL_SECONDS, MIN_POLL_SECONDS = 0.5, 0.05
@@ -23,8 +24,23 @@ async def await_environment(
         if is_retry_due(problem, now) and has_slot(session, effect.act):
             await asyncio.to_thread(remove_stale_locks, context.repo)  # of a git of ours that was killed
             return [EnvironmentRetried(act=effect.act)]
-        await context.clock.sleep(min(POLL_SECONDS, max(problem.until - now, MIN_POLL_SECONDS)))
+        await _sleep_towards(context, problem.until)
     return []
+
+
+async def await_backoff(
+    context: SessionContext, session: Session, effect: AwaitBackoff, _emit: Emit
+) -> Sequence[Event]:
+    while (until := session.waiting.get(effect.task)) is not None:
+        if is_backoff_over(session.limits, until, context.clock.now()):
+            return [BackoffEnded(task=effect.task)]
+        await _sleep_towards(context, until)
+    return []
+
+
+async def _sleep_towards(context: SessionContext, until: float) -> None:
+    left = until - context.clock.now()
+    await context.clock.sleep(min(POLL_SECONDS, max(left, MIN_POLL_SECONDS)))
 
 
 def describe_error(error: Exception) -> str:

@@ -17,7 +17,7 @@ def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     tasks = [record.task for record in records.values()]
     enough = DEPENDENCY_STATES[session.limits.dependents]
     session.tasks, session.queue = {}, ReadyQueue(tasks, enough=enough, urgent=session.fixes)
-    session.states, session.unbuildable = {state: {} for state in TaskState}, {}
+    session.states, session.unbuildable, session.waiting = {state: {} for state in TaskState}, {}, {}
     order = (name for group in order_groups(tasks, ()) for name in group.tasks)
     session.task_ranks = {name: (n,) for n, name in enumerate(order)}
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
@@ -41,10 +41,21 @@ def put_task(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
+    _update_waiting(session, record)
     update_stage_queues(session, record)
     _update_unmerged(session, record, old.state if old else None)
     if state not in VERIFIED_NOT_LANDED:
         free_tasks(session, [name])
+
+
+def _update_waiting(session: Session, record: TaskRecord) -> None:
+    """Let a task wait until it may be tried again; other tasks may start meanwhile, also with its locks."""
+    name = record.task.id
+    if record.until and record.state in (TaskState.PENDING, TaskState.PARTIAL):
+        session.waiting[name] = record.until
+        session.queue.hold(name, "it is tried again later")
+    elif session.waiting.pop(name, None) is not None:
+        session.queue.free(name)
 
 
 def hold_task(session: Session, task: str, built_on: tuple[TaskCommit, ...]) -> None:

@@ -88,7 +88,7 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
     fresh = {task.id: TaskRecord(task=task) for task in event.tasks}
     for name in fresh.keys() & session.tasks.keys():
         old = session.tasks[name]
-        fresh[name] = replace(fresh[name], attempts=old.attempts, history=old.history)
+        fresh[name] = replace(fresh[name], attempts=old.attempts, history=old.history, failures=old.failures)
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}

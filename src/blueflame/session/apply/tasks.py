@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import Duty
-from blueflame.model.event import EditDismissed, FixRequested, TaskEdited, TaskMoved, TasksImported
-from blueflame.model.task import Cause, Task, TaskRecord, TaskState
+from blueflame.model.event import BackoffEnded, EditDismissed, FixRequested, TaskEdited, TaskMoved, TasksImported
+from blueflame.model.task import Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.retries import limit_history
@@ -18,8 +18,12 @@ from blueflame.session.task_states import find_next_state
 
 def _apply_task_moved(session: Session, event: TaskMoved, _at: float) -> None:
     old = session.tasks[event.task]
-    record = replace(old, state=find_next_state(old.state, event.cause), reason=event.reason)
+    record = replace(old, state=find_next_state(old.state, event.cause), reason=event.reason, until=event.until)
+    if event.assigned is not None:
+        record = replace(record, assigned=event.assigned)
     if event.history is not None:
+        failed = event.cause in COUNTED_AS_FAILURE and event.history.result is not HistoryResult.STALE
+        record = replace(record, failures=record.failures + failed)
         record = replace(record, history=limit_history((*record.history, event.history), session.limits.max_history))
     if event.cause in CHANGES_BY_CAUSE:
         record = CHANGES_BY_CAUSE[event.cause](session, record, event)
@@ -57,7 +61,9 @@ def _hand_over_task(session: Session, record: TaskRecord, event: TaskMoved) -> T
         verdict_notes="",
     )
     if workflow.task_stages[record.stage].duty is Duty.MAKE:
-        return replace(record, start=record.result, result=None, agent_id=None, worktree=None)
+        retries = 0 if session.limits.max_attempts else record.retries  # earlier versions had one count for all stages
+        record = replace(record, start=record.result, result=None, agent_id=None, worktree=None)
+        return replace(record, retries=retries, assigned=None)
     if event.result is not None and not session.workflow.barrier:
         schedule_hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
     return record
@@ -97,8 +103,9 @@ def _release_task(_session: Session, record: TaskRecord, _event: TaskMoved) -> T
     return replace(record, agent_id=None, worktree=None)
 
 
-def _renew_task(_session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
-    return replace(record, retries=record.retries if event.keeps_retries else 0)
+def _renew_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
+    retries, limits = record.retries if event.keeps_retries else 0, session.limits.find_task_limits(record.task)
+    return replace(record, retries=min(retries + 1, limits.most_retries) if event.counts else retries)
 
 
 CHANGES_BY_CAUSE: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRecord]] = {
@@ -113,7 +120,13 @@ CHANGES_BY_CAUSE: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRec
 }
 
 
+COUNTED_AS_FAILURE = frozenset({Cause.FAIL, Cause.REQUEUE})
 CLEARS_CHECKS = frozenset({Cause.COMPLETE, Cause.FAIL, Cause.REQUEUE, Cause.DROP})
+
+
+def _apply_backoff_ended(session: Session, event: BackoffEnded, _at: float) -> None:
+    if event.task in session.waiting:
+        put_task(session, replace(session.tasks[event.task], until=0.0))
 
 
 def _apply_task_edited(session: Session, event: TaskEdited, _at: float) -> None:
@@ -146,6 +159,7 @@ def _apply_edit_dismissed(session: Session, event: EditDismissed, _at: float) ->
 
 TASK_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     TaskMoved: _apply_task_moved,
+    BackoffEnded: _apply_backoff_ended,
     TaskEdited: _apply_task_edited,
     TasksImported: _apply_tasks_imported,
     FixRequested: _apply_fix_requested,

@@ -30,7 +30,13 @@ from blueflame.session.cascade import block_dependants, find_failed_dependency
 from blueflame.session.changesets.queue import give_task_back
 from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
 from blueflame.session.foundations import are_foundations_valid
-from blueflame.session.gates.questions import open_overlap_gate, open_stall_gate, open_validator_gate
+from blueflame.session.gates.questions import (
+    open_escalation_gate,
+    open_overlap_gate,
+    open_stall_gate,
+    open_validator_gate,
+)
+from blueflame.session.next_try import find_retry_moment, may_retry
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage
 from blueflame.session.retries import KILL, build_history_entry, is_blameless, truncate_text
@@ -177,9 +183,12 @@ def _fail_task(
         reason = f"{reason}; {describe_task_budget(session, attempt.subject, ended.spend)}"
     entry = _build_failure_entry(session, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry, stage=record.stage)
-    if record.retries < session.find_max_retries(record.task) and not exhausted:
-        yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
+    if may_retry(session.limits, record) and not exhausted:
+        until = find_retry_moment(session.limits, record, now)
+        yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason, until=until)
         yield from _block_if_dependency_failed(session, attempt.subject)
+    elif session.limits.on_exhausted == "ask" and not exhausted:
+        yield open_escalation_gate(session, record, reason)
     else:
         yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
 

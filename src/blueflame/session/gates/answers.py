@@ -32,12 +32,20 @@ from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import DAY
 from blueflame.session.cascade import block_dependants, defer_tasks_built_on, drop_task
 from blueflame.session.environment import retry_all
+from blueflame.session.gates.assignments import read_assignment, split_answer
 from blueflame.session.gates.edits import parse_edit_payload
-from blueflame.session.gates.questions import parse_raised_limit
+from blueflame.session.gates.questions import open_escalation_gate, parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
-from blueflame.session.retries import build_history_entry, present_deferred, requeue_tasks, send_task_back
+from blueflame.session.retries import (
+    build_history_entry,
+    list_spent,
+    present_deferred,
+    requeue_tasks,
+    retry_task,
+    send_task_back,
+)
 from blueflame.session.state import Session, find_making_stage
 
 
@@ -93,7 +101,11 @@ def _judge_changeset(_session: Session, gate: Gate, answer: Answer, _now: float)
 
 
 def _continue_session(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
-    return requeue_tasks(session, now)
+    """Start the rest again; about a task that has had all its attempts a person is asked."""
+    yield from requeue_tasks(session, now)
+    for name in list_spent(session) if session.limits.on_exhausted == "ask" else ():
+        record = session.tasks[name]
+        yield open_escalation_gate(session, record, record.reason)
 
 
 def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
@@ -132,6 +144,20 @@ def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
     yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry, stage=stage)
     yield from defer_tasks_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")
+
+
+def _try_once_more(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    return retry_task(session, gate.subject, answer.note, now, once=True)
+
+
+def _reassign_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    assigned = read_assignment(session.limits, answer)
+    _named, note = split_answer(answer)
+    return retry_task(session, gate.subject, note, now, once=True, assigned=assigned)
+
+
+def _give_up_task(session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return block_dependants(session, gate.subject, f"dependency {gate.subject} failed")
 
 
 def _raise_budget(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
@@ -244,6 +270,9 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.VALIDATOR, "accept"): _accept_task,
     (GateKind.VALIDATOR, "retry"): _retry_task,
     (GateKind.VALIDATOR, "skip"): _fail_task,
+    (GateKind.ESCALATION, "retry"): _try_once_more,
+    (GateKind.ESCALATION, "reassign"): _reassign_task,
+    (GateKind.ESCALATION, "abort"): _give_up_task,
     (GateKind.BUDGET, "raise"): _raise_budget,
     (GateKind.BUDGET, "stop"): _stop_orchestrator,
     (GateKind.RATE_LIMIT, "wait"): _change_nothing,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from blueflame.model.attempt import Attempt
+from blueflame.model.attempt import Attempt, Duty
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import (
     BaseLost,
@@ -29,6 +29,7 @@ from blueflame.session.budget import (
     format_session_budget,
 )
 from blueflame.session.environment import describe_problem
+from blueflame.session.gates.assignments import find_assignment_problem, list_known_runtimes
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
 from blueflame.session.overlaps import describe_overlap, order_by_start
 from blueflame.session.plan_problems import find_new_plan_problems
@@ -42,6 +43,7 @@ SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.SESSION: "stop",
     GateKind.VALIDATION: "requeue",
     GateKind.VALIDATOR: "skip",
+    GateKind.ESCALATION: "abort",
     GateKind.BUDGET: "stop",
     GateKind.RATE_LIMIT: "wait",
     GateKind.ENVIRONMENT: "stop",
@@ -187,6 +189,26 @@ def open_unpaid_review_gate(session: Session, record: TaskRecord) -> GateOpened:
     return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, evidence={"reason": reason})
 
 
+def open_escalation_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
+    """Ask who tries a task once more: nothing is left that may be tried without asking."""
+    limits = session.limits
+    evidence = {
+        "reason": truncate_text(reason),
+        "attempts": record.attempts,
+        "roles": list(limits.makers),
+        "runtimes": list(list_known_runtimes(limits)),
+        "tried": list(dict.fromkeys(_list_who_tried(session, record.task.id))),
+    }
+    title = f"{record.task.id} ({record.task.title}) failed, and no attempt is left. Who tries it again?"
+    return _open_gate(session, GateKind.ESCALATION, record.task.id, title, evidence=evidence)
+
+
+def _list_who_tried(session: Session, task: str) -> Iterator[str]:
+    for each in session.attempts.values():
+        if each.attempt.subject == task and each.attempt.duty is Duty.MAKE:
+            yield " ".join(word for word in (each.attempt.role, each.attempt.runtime, each.attempt.model) if word)
+
+
 def open_budget_gate(session: Session) -> GateOpened:
     title = f"The session's budget is used up: {format_session_budget(session)}."
     evidence = {"budget": format_session_budget(session), "unit": session.limits.session_budget.unit.value}
@@ -309,6 +331,8 @@ def answer_error(session: Session, gate_id: str, answer: Answer) -> str:
         return f"{answer.choice} at gate {gate.id} needs a note that says why"
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
         return _find_raise_error(session, gate, answer)
+    if gate.kind is GateKind.ESCALATION and answer.choice == "reassign":
+        return find_assignment_problem(session.limits, answer)
     if answer.choice in EDIT_CHOICES:
         return _find_edit_error(session, gate, answer)
     return ""

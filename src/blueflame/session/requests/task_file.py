@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from blueflame.model.event import Event, TaskMoved, TasksImported
+from blueflame.model.event import Event, GateWithdrawn, TaskMoved, TasksImported
+from blueflame.model.gate import GateKind
 from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.cascade import WILL_NOT_FINISH, find_reachable
 from blueflame.session.plan_problems import find_new_plan_problems
@@ -77,6 +78,8 @@ def handle_tasks_imported(session: Session, event: TasksImported, now: float) ->
     """Drop what was left out, and redo the results of changed tasks and of the work built on either."""
     for name in event.dropped:
         yield TaskMoved(task=name, cause=Cause.DROP, reason="left out of the tasks file by a person")
+        if asked := session.gate_subjects.get((GateKind.ESCALATION, name)):
+            yield GateWithdrawn(gate=asked, reason=f"{name} was left out of the tasks file")
     changed = [task.id for task in event.edited if _needs_new_result(session.tasks[task.id], task)]
     built_on = find_reachable((*event.dropped, *changed), lambda name: session.built_upon.get(name, ()))
     stale = [name for name in built_on if session.tasks[name].state in STATES_WITH_RESULT]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from blueflame.model.event import Event, TaskMoved
-from blueflame.model.task import Cause, HistoryResult, Task, TaskState
-from blueflame.session.cascade import WILL_NOT_FINISH, find_dependants
+from blueflame.model.task import Task, TaskState
 from blueflame.session.decide import build_single_task
 from blueflame.session.requests.task_file import compare_tasks
-from blueflame.session.retries import build_history_entry
 from blueflame.session.state import Phase, Session
 
 WHY_NOT_RETRIED: Mapping[TaskState, str] = {
@@ -32,26 +29,12 @@ def find_retry_problem(session: Session, name: str) -> str:
     if record is None:
         known = ", ".join(session.list_in_state(TaskState.FAILED, TaskState.REQUEUED))
         return f"there is no task {name!r}; those that can be retried: {known or 'none'}"
+    if name in session.waiting:
+        return ""
     if record.state in WHY_NOT_RETRIED:
         return f"{name} {WHY_NOT_RETRIED[record.state]}"
     gate = next((gate.id for gate in session.open_gates.values() if gate.subject == name), "")
     return f"a gate asks about {name}: answer it with 'blueflame answer {gate}'" if gate else ""
-
-
-def retry_task(session: Session, name: str, note: str, at: float) -> Iterator[Event]:
-    """Start a failed or re-queued task again, and unblock what only waited for it."""
-    entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
-    yield TaskMoved(task=name, cause=Cause.RENEW, reason="retried by a person", history=entry)
-    freed = {name}
-    waiting = [each for each in find_dependants(session, [name]) if session.tasks[each].state is TaskState.BLOCKED]
-    while ready := [each for each in waiting if each not in freed and _is_free(session, each, freed)]:
-        freed |= set(ready)
-        yield from (TaskMoved(task=each, cause=Cause.UNBLOCK) for each in ready)
-
-
-def _is_free(session: Session, name: str, freed: set[str]) -> bool:
-    needs = (need for need in session.tasks[name].task.dependencies if need in session.tasks and need not in freed)
-    return not any(session.tasks[need].state in WILL_NOT_FINISH for need in needs)
 
 
 def complete_new_tasks(session: Session, tasks: Sequence[Task]) -> tuple[Task, ...]:
