@@ -82,14 +82,23 @@ def find_section(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 (an
     return inner if _is_model(inner) else None
 
 
+def find_listed_section(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 (an annotation can be anything)
+    """The model of each entry of a list of sections."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return next((found for arg in args if (found := find_listed_section(arg)) is not None), None)
+    return args[0] if origin is tuple and _is_model(args[0]) else None
+
+
 def list_siblings(path: tuple[str | int, ...]) -> tuple[str, ...]:
     """The keys that are allowed beside this one."""
     model: type[BaseModel] | None = Settings
     parts = [str(part) for part in path[:-1]]
     while parts and model is not None:
         info = model.model_fields.get(parts.pop(0))
-        model = find_section(info.annotation) if info is not None else None
-        if info is not None and parts and _is_mapping(info.annotation):
+        listed = find_listed_section(info.annotation) if info is not None else None
+        model = (find_section(info.annotation) or listed) if info is not None else None
+        if info is not None and parts and (_is_mapping(info.annotation) or listed):
             parts.pop(0)
     return tuple(model.model_fields) if model is not None else ()
 
@@ -140,6 +149,8 @@ def _describe_annotation(annotation: Any) -> str:  # noqa: ANN401 (an annotation
         return f"list of {_describe_annotation(args[0])}"
     if _is_mapping(annotation):
         return f"mapping of {_describe_annotation(args[0])} to {_describe_annotation(args[1])}"
+    if _is_model(annotation):
+        return f"{{{', '.join(f'{name}: …' for name in annotation.model_fields)}}}"
     return KIND_WORDS.get(annotation, str(annotation))
 
 

@@ -15,19 +15,22 @@ from blueflame.agents.scripted.script import build_attempt_steps
 from blueflame.documents.plans import parse_tasks
 from blueflame.model.attempt import PLAN_SUBJECT, Duty
 from blueflame.model.errors import Refused
+from blueflame.model.limits import Limits
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
 from blueflame.session.decide import build_single_task
 from blueflame.session.from_settings import (
+    build_ladder,
     build_session_limits,
     build_workflow,
     choose_runtime,
     find_runtime_kind,
+    list_making_roles,
     list_required_roles,
 )
-from blueflame.session.unsupported_settings import find_unsupported_settings
+from blueflame.session.unsupported_settings import find_ladder_problems, find_unsupported_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +44,12 @@ class RuntimeSet:
     replay: Path | None = None
 
     def build_runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
-        """Build each runtime that a role uses; raise Refused for one that this version lacks."""
+        """Build each runtime that a role or a ladder uses; raise Refused for one that this version lacks."""
         scripted, roles = self.script is not None, self.settings.roles.values()
-        return self._build({choose_runtime(self.settings, role, scripted=scripted) for role in roles} | set(also))
+        ladders = (build_ladder(self.settings, name, scripted=scripted) for name in self.settings.workflows)
+        rungs = {rung.runtime for ladder in ladders for rung in ladder if rung.runtime}
+        used = {choose_runtime(self.settings, role, scripted=scripted) for role in roles}
+        return self._build(used | rungs | set(also))
 
     def build_usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
         """As above; raise Refused with every reason why agents of this workflow could not be started."""
@@ -58,12 +64,13 @@ class RuntimeSet:
             made = self.build_runtimes()
         except Refused as reason:
             return (str(reason),)
-        by_role = self._choose_runtimes(workflow)
-        names = sorted(set(by_role.values()))
+        by_role, limits = self._choose_runtimes(workflow), self._build_limits(workflow)
+        names = sorted({*by_role.values(), *(rung.runtime for rung in limits.ladders if rung.runtime)})
         problems = (f"{name}: {problem}" for name in names for problem in made[name].find_problems())
         return (
             *problems,
             *find_unsupported_settings(self.settings, by_role),
+            *find_ladder_problems(self.settings, limits, list_making_roles(self.settings, workflow.name)),
             *(() if self.replay else self.find_missing_credentials(names)),
         )
 
@@ -109,9 +116,12 @@ class RuntimeSet:
         return parse_tasks(plans[-1]) if plans else None
 
     def _choose_runtimes(self, workflow: Workflow) -> Mapping[str, str]:
-        limits = build_session_limits(self.settings, workflow.name, scripted=self.script is not None)
+        limits = self._build_limits(workflow)
         flows = (workflow, *limits.task_workflows.values())
         return {role: limits.get_runtime(role) for flow in flows for role in list_required_roles(flow)}
+
+    def _build_limits(self, workflow: Workflow) -> Limits:
+        return build_session_limits(self.settings, workflow.name, scripted=self.script is not None)
 
     def _build(self, names: Iterable[str]) -> Mapping[str, Runtime]:
         kinds = {name: find_runtime_kind(self.settings, name) for name in sorted(names)}

@@ -36,6 +36,7 @@ from blueflame.orchestrator.session_settings import find_settings
 from blueflame.orchestrator.trust import read_trusted_config, require_trust
 from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.session.from_settings import find_runtime_kind
+from blueflame.session.gates.assignments import list_known_runtimes
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.telemetry.activity import ActivityTracker
@@ -48,7 +49,7 @@ def build_context(
     project = project.override(session.overrides)
     settings = find_settings(project, session)
     require_trust(project, settings)
-    names = session.limits.role_runtimes.values()
+    names = list_known_runtimes(session.limits)
 
     def make_runtimes(changed: Settings) -> Mapping[str, Runtime]:
         runtimes = build_runtime_set(project, settings=changed, script=script, replay=cassette.replay)
@@ -126,7 +127,7 @@ def build_runtime_set(
 def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
     """Build runtimes that can read the output of all the session's agents."""
     used = {record.attempt.runtime for record in session.attempts.values()}
-    names = sorted(used | set(session.limits.role_runtimes.values()))
+    names = sorted(used | set(list_known_runtimes(session.limits)))
     settings = find_settings(project, session)
     kinds = {name: find_runtime_kind(settings, name) for name in names}
     root = project.config.parent

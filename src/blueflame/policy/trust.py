@@ -73,16 +73,16 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "": "schema_version",
     "project": "name base_branch",
     "concurrency": "planning development validation merge adaptive adaptive_min_ram_per_agent_mb",
-    "limits": "agent_timeout heartbeat_interval stall_timeout on_stall kill_grace max_retries retry_from"
+    "limits": "agent_timeout heartbeat_interval stall_timeout on_stall kill_grace max_retries max_attempts retry_from"
     " max_wave_cycles max_history max_session_cost_usd max_session_tokens max_task_cost_usd max_task_tokens"
     " max_day_cost_usd max_day_tokens warn_threshold rate_limit_wait outage_wait",
     "sandbox": "max_cpu_seconds max_memory_mb max_file_size_mb max_open_files max_processes min_free_disk_mb",
     "runtimes.*": "kind",
     "roles.*": "duty persona runtime model timeout budget_usd budget_tokens skills tools",
-    "workflows.*": "stages barrier role review_threshold max_retries retry_backoff_base_ms database_first",
+    "workflows.*": "stages barrier role review_threshold max_retries retry_backoff_base_ms escalate database_first",
     "planning": "interactive workflow triage tier_1 tier_2 workflows models",
     "schedule": "dependents",
-    "gates": "on_validation_failed validator_retries on_rate_limit on_overlap max_replans",
+    "gates": "on_validation_failed validator_retries on_exhausted on_rate_limit on_overlap max_replans",
     "merging": "on_conflict retry_red_checks",
     "landing": "branch_prefix forge draft",
     "commits": "style author agent",

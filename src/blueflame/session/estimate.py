@@ -112,10 +112,10 @@ def estimate_cost(
     *,
     is_planned: bool = False,
 ) -> CostRange:
-    """Estimate the cost of a plan: from one cheap attempt each to all retries at the high figure, capped by budgets.
+    """Estimate the cost of a plan: from one cheap attempt each to all retries and rungs at the high figure.
 
-    Figures learned from earlier sessions take precedence over those given. `is_planned`: a person wrote the plan, and
-    no planner is paid.
+    Budgets cap both. Figures learned from earlier sessions take precedence over those given. `is_planned`: a person
+    wrote the plan, and no planner is paid.
     """
     figures = {**figures, **limits.figures}
     shares = share_tasks(tasks, limits, workflow or Workflow())
@@ -153,9 +153,12 @@ def _estimate_role_cost(
     tries = {Duty.MAKE: 1 + limits.max_retries, Duty.JUDGE: 1 + limits.validator_retries}.get(duty, 1)
     figure, budget = figures.get(role) or figures[USUAL_ROLES[duty]], limits.get_budget(role)
     low = high = 0
+    usual = limits.get_model(role)
+    rungs = [_compare_prices(rung.model or usual, usual) for rung in limits.ladder] if duty is Duty.MAKE else []
     for factor in _list_price_factors(role, duty, tasks, limits):
         low += _cap_amount(to_micro_usd(figure.low * factor), budget)
         high += tries * _cap_amount(to_micro_usd(figure.high * factor), budget)
+        high += sum(_cap_amount(to_micro_usd(figure.high * rung), budget) for rung in rungs)
     return EstimatedRoleCost(role=role, low=low, high=high, learned_from=figure.attempts)
 
 

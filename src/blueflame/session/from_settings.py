@@ -10,14 +10,16 @@ from dataclasses import replace
 from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import PASSED, REVIEWED, Limits
-from blueflame.model.runtime_support import Enforcement, find_enforcement
+from blueflame.model.runtime_support import RUNTIMES, Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
+from blueflame.model.task import Assignment
 from blueflame.model.workflow import STAGE_DUTIES, Workflow, build_stages
 from blueflame.session.user_hooks import Hook
 
+ROUNDS_OF_ATTEMPTS = 2  # in a session, of all that a task may have in a row
 MAX_DEFAULT_REVIEW_SECONDS = 600.0  # a review reads; one that takes longer has lost its way
 
 
@@ -29,11 +31,18 @@ def build_session_limits(
     `interactive`: there is a terminal where the planner can talk with a person.
     """
     chosen, roles = _find_workflow(settings, workflow), settings.roles
+    retries, ladder = _find_max_retries(settings, chosen), build_ladder(settings, workflow, scripted=scripted)
+    flows = _build_task_workflows(settings, workflow, scripted=scripted)
+    in_a_row = [1 + retries + len(ladder), *(1 + (each.max_retries or 0) + len(each.ladder) for each in flows.values())]
     diagnostics = settings.validation.validator_diagnostics
     return Limits(
         workers=settings.concurrency.development,
         validators=settings.concurrency.validation,
-        max_retries=_find_max_retries(settings, chosen),
+        max_retries=retries,
+        ladder=ladder,
+        max_attempts=settings.limits.max_attempts or ROUNDS_OF_ATTEMPTS * max(in_a_row),
+        on_exhausted=settings.gates.on_exhausted,
+        retry_wait=(chosen.retry_backoff_base_ms or 0) / 1000,
         validator_retries=settings.gates.validator_retries,
         max_cycles=settings.limits.max_wave_cycles,
         max_replans=settings.gates.max_replans,
@@ -46,6 +55,7 @@ def build_session_limits(
         role_timeouts={name: role.timeout or _find_default_timeout(settings, name) for name, role in roles.items()},
         role_models={name: role.model for name, role in roles.items()},
         role_runtimes={name: choose_runtime(settings, role, scripted=scripted) for name, role in roles.items()},
+        makers=tuple(name for name, role in roles.items() if Duty(role.duty) is Duty.MAKE),
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
@@ -60,10 +70,29 @@ def build_session_limits(
         hooks=tuple(hook.value for hook in Hook if getattr(settings.hooks, hook.value)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         task_models=settings.planning.models,
-        task_workflows=_build_task_workflows(settings, workflow),
+        task_workflows=flows,
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
     )
+
+
+def build_ladder(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> tuple[Assignment, ...]:
+    """Build the rungs of a workflow; in a rehearsal each keeps its model, and the script is played."""
+    return tuple(
+        Assignment(
+            model=rung.model or _find_model_for(settings, rung.runtime or ""),
+            runtime="" if scripted else rung.runtime or "",
+        )
+        for rung in _find_workflow(settings, workflow).escalate or ()
+    )
+
+
+def _find_model_for(settings: Settings, runtime: str) -> str:
+    """Return a model for a rung that names only its runtime; "" for that of the role, where the runtime knows it."""
+    kind = RUNTIMES.get(find_runtime_kind(settings, runtime))
+    if not runtime or (kind is not None and kind.knows_claude_models):
+        return ""
+    return next((role.model for role in settings.roles.values() if role.runtime == runtime), "")
 
 
 def _choose_dependents(settings: Settings, name: str | None) -> str:
@@ -77,16 +106,22 @@ def _choose_dependents(settings: Settings, name: str | None) -> str:
     return REVIEWED if several or (workflow.has_reviewer() and workflow.barrier) else PASSED
 
 
-def _build_task_workflows(settings: Settings, name: str | None) -> Mapping[str, Workflow]:
+def _build_task_workflows(settings: Settings, name: str | None, *, scripted: bool = False) -> Mapping[str, Workflow]:
     """Build the workflows that a plan may choose; with a barrier all tasks go through the same stages together."""
     if _find_workflow(settings, name).barrier:
         return {}
-    return {each: _build_task_workflow(settings, each) for each in settings.planning.workflows}
+    return {each: _build_task_workflow(settings, each, scripted=scripted) for each in settings.planning.workflows}
 
 
-def _build_task_workflow(settings: Settings, name: str) -> Workflow:
+def _build_task_workflow(settings: Settings, name: str, *, scripted: bool) -> Workflow:
     own = settings.workflows[name]
-    return replace(build_workflow(settings, name), review_threshold=own.review_threshold, max_retries=own.max_retries)
+    return replace(
+        build_workflow(settings, name),
+        review_threshold=own.review_threshold,
+        max_retries=own.max_retries,
+        retry_wait=(own.retry_backoff_base_ms or 0) / 1000,
+        ladder=build_ladder(settings, name, scripted=scripted),
+    )
 
 
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from blueflame.model.attempt import PLANNER
+from blueflame.model.limits import Limits
 from blueflame.model.runtime_support import CAPABILITIES, CLAUDE_MODELS, RUNTIMES, Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
@@ -20,6 +21,25 @@ def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -
         for role, runtime in sorted(runtimes.items())
         if role in settings.roles
         for problem in _check_role(settings, role, settings.roles[role], runtime)
+    )
+
+
+def find_ladder_problems(settings: Settings, limits: Limits, roles: Sequence[str]) -> tuple[str, ...]:
+    """Return what roles ask for and a rung of the ladder cannot do: it does the same work."""
+    return tuple(
+        dict.fromkeys(
+            problem
+            for n, rung in enumerate(limits.ladders, 1)
+            for role in roles
+            if role in settings.roles
+            for problem in _check_role(
+                settings,
+                role,
+                settings.roles[role].model_copy(update={"model": rung.model or limits.get_model(role)}),
+                rung.runtime or limits.get_runtime(role),
+                model_key=f"the model of rung {n} of `escalate`",
+            )
+        )
     )
 
 
@@ -50,7 +70,9 @@ def is_program_named(command: str, name: str) -> bool:
     return any(name in word.rpartition("/")[2] for word in command.split())
 
 
-def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str) -> Iterator[str]:
+def _check_role(
+    settings: Settings, role: str, given: RoleSettings, runtime: str, *, model_key: str = ""
+) -> Iterator[str]:
     kind = find_runtime_kind(settings, runtime)
     if kind == SCRIPTED:
         return
@@ -72,7 +94,7 @@ def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str
     knows_claude_models = bridge or (kind in RUNTIMES and RUNTIMES[kind].knows_claude_models)
     if given.model in CLAUDE_MODELS and not knows_claude_models:
         yield (
-            f"roles.{role}.model is {given.model!r}, a name that only Claude's program knows; "
+            f"{model_key or f'roles.{role}.model'} is {given.model!r}, a name that only Claude's program knows; "
             f"set it to a model that {runtime} can use"
         )
 

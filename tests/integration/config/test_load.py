@@ -431,3 +431,22 @@ def test_every_glob_that_is_taken_can_be_matched_with(glob: str) -> None:
     except ConfigError:
         return
     Globs((glob,)).matches("a/b")
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (
+            "escalate: [{model: opus}, {runtime: codx}]",
+            'escalate[1].runtime: unknown runtime (got "codx"); did you',
+        ),
+        ("escalate: [{}]", "escalate[0]: names neither a model nor a runtime"),
+        ("escalate: [{modl: opus}]", "escalate[0].modl: unknown key; did you mean model?"),
+        ("escalate: opus", 'escalate: must be a list (got "opus")'),
+        ("retry_backoff_base_ms: -1", "retry_backoff_base_ms: is too small (got -1); write at least 0"),
+    ],
+)
+def test_a_ladder_or_a_wait_that_cannot_be_is_refused_with_its_line(written: str, problem: str) -> None:
+    text = f"{MINIMAL}workflows:\n  mine:\n    stages: [work, check]\n    {written}\n"
+    line = text.splitlines().index(f"    {written}") + 1
+    assert one_problem(text).startswith(f"blueflame.yaml:{line}: workflows.mine.{problem}")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from blueflame.model.limits import AttemptCostRange, Limits
 from blueflame.model.spend import Budget, Unit, to_micro_usd
-from blueflame.model.task import Task
+from blueflame.model.task import Assignment, Task
 from blueflame.model.workflow import Workflow
 from blueflame.session.estimate import estimate_cost, plan_batches
 
@@ -56,6 +56,15 @@ def test_only_the_stages_of_the_workflow_cost() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
     cost = estimate_cost(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
     assert cost.text == "$1.00 - $2.00 (base - with retries)"
+
+
+def test_a_ladder_costs_a_further_attempt_for_each_rung() -> None:
+    single = Workflow(name="single", stages=("work", "check"), barrier=False)
+    figures = {"worker": AttemptCostRange(1.0, 2.0)}
+    limits = Limits(max_retries=0, role_models={"worker": "claude-haiku-4-5"}, ladder=(Assignment(runtime="tmux"),))
+    assert estimate_cost(THREE[:1], limits, single, figures).text == "$1.00 - $4.00 (base - with retries)"
+    dearer = replace(limits, ladder=(Assignment(model="claude-opus-4-5"),))
+    assert estimate_cost(THREE[:1], dearer, single, figures).high > to_micro_usd(4)
 
 
 def test_a_plan_by_hand_pays_no_planner() -> None:

@@ -13,8 +13,10 @@ from blueflame.model.errors import UsageError
 from blueflame.model.limits import PASSED, REVIEWED
 from blueflame.model.settings import Settings
 from blueflame.model.spend import UNLIMITED, Budget, Unit
+from blueflame.model.task import Assignment
 from blueflame.session.from_settings import (
     build_budget,
+    build_ladder,
     build_session_limits,
     build_workflow,
     find_doubtful_settings,
@@ -172,6 +174,29 @@ def test_a_workflow_has_the_threshold_that_it_or_default_sets() -> None:
 def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
     found = settings(workflows=PIPELINES)
     assert build_session_limits(found, "strict").max_retries == 3
+
+
+def test_a_workflow_has_the_wait_the_ladder_and_the_ceiling_that_it_or_default_sets() -> None:
+    default = {"stages": ["work", "check"], "retry_backoff_base_ms": 30_000, "escalate": [{"model": "opus"}]}
+    given = settings(workflows={"default": default, "own": {"stages": ["work", "check"], "escalate": []}})
+    limits = build_session_limits(given, "waves")
+    assert (limits.retry_wait, limits.ladder) == (30.0, (Assignment(model="opus"),))
+    assert limits.max_attempts == 2 * (1 + 2 + 1)
+    assert build_session_limits(given, "own").ladder == ()
+    plain = build_session_limits(settings())
+    assert (plain.retry_wait, plain.ladder, plain.max_attempts, plain.on_exhausted) == (0.0, (), 6, "ask")
+    assert build_session_limits(settings(limits={"max_attempts": 1})).max_attempts == 1
+    assert {"worker", "backend", "lead"} <= set(plain.makers)
+    assert not {"planner", "validator", "qa", "merger"} & set(plain.makers)
+
+
+def test_a_rung_that_names_only_its_runtime_has_a_model_that_the_runtime_knows() -> None:
+    flow = {"default": {"stages": ["work", "check"], "escalate": [{"runtime": "codex"}, {"runtime": "tmux"}]}}
+    assert build_ladder(settings(workflows=flow)) == (Assignment(runtime="codex"), Assignment(runtime="tmux"))
+    docs = {"docs": {"runtime": "codex", "model": "gpt-5.5"}}
+    first, second = build_ladder(settings(workflows=flow, roles=docs))
+    assert (first, second.model) == (Assignment(runtime="codex", model="gpt-5.5"), "")
+    assert [rung.runtime for rung in build_ladder(settings(workflows=flow), scripted=True)] == ["", ""]
 
 
 def test_database_first_puts_a_database_stage_before_backend() -> None:

@@ -8,7 +8,12 @@ import pytest
 
 from blueflame.model.runtime_support import CAPABILITIES, RUNTIMES, Enforcement
 from blueflame.model.settings import Settings
-from blueflame.session.unsupported_settings import find_ignored_settings, find_unsupported_settings
+from blueflame.session.from_settings import build_session_limits
+from blueflame.session.unsupported_settings import (
+    find_ignored_settings,
+    find_ladder_problems,
+    find_unsupported_settings,
+)
 
 
 def settings(**sections: object) -> Settings:
@@ -78,3 +83,20 @@ def test_the_scripted_runtime_is_not_checked() -> None:
 
     assert find_unsupported_settings(given, {"worker": "scripted"}) == ()
     assert RUNTIMES["scripted"].enforcement["skills"] is Enforcement.IMPOSSIBLE
+
+
+def find_rung_problems(rung: object, **role: object) -> tuple[str, ...]:
+    workflows = {"mine": {"stages": ["work", "check"], "escalate": [{"model": "opus"}, rung]}}
+    given = settings(roles={"worker": {"runtime": "claude", **role}}, workflows=workflows)
+    return find_ladder_problems(given, build_session_limits(given, "mine"), ("worker",))
+
+
+def test_a_rung_must_be_able_to_do_the_work_of_the_role() -> None:
+    assert find_rung_problems({"runtime": "codex", "model": "gpt-5.5"}) == ()
+    (problem,) = find_rung_problems({"runtime": "codex"})
+    assert problem == (
+        "the model of rung 2 of `escalate` is 'sonnet', a name that only Claude's program knows; "
+        "set it to a model that codex can use"
+    )
+    (problem,) = find_rung_problems({"runtime": "codex", "model": "gpt-5.5"}, skills=["tdd"])
+    assert problem.startswith("roles.worker asks for skills and plugins for roles, which the runtime codex cannot do")

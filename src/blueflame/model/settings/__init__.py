@@ -42,6 +42,7 @@ from blueflame.model.settings.roles import (
     refuse_bad_stages,
     refuse_both_units,
     refuse_changed_duties,
+    refuse_unknown_rungs,
     refuse_unknown_runtimes,
 )
 from blueflame.model.suggestions import suggest
@@ -115,6 +116,9 @@ class LimitSettings(Section):
     """Time between asking an agent to end (TERM) and ending it (KILL)."""
     max_retries: int = Field(default=2, ge=0, le=100)
     """Retries of a task whose attempt failed."""
+    max_attempts: int | None = Field(default=None, ge=1, le=1000)
+    """Attempts at one task that may fail or be sent back in the whole session, whatever was answered in between; then
+    a person is asked before each further one. Left out, twice as many as its retries and its ladder allow in a row."""
     retry_from: Literal["continue", "scratch"] = "continue"
     """Where a task that is tried again starts: continue, from its own commits and what was not committed yet; scratch,
     from the base. After a violation it always starts from the base."""
@@ -184,6 +188,8 @@ class GateSettings(Section):
     """What happens to a task whose verdict is fail: ask a person, send it back with the notes, or drop it."""
     validator_retries: int = Field(default=1, ge=0, le=100)
     """Retries when a validator itself fails, before a person is asked."""
+    on_exhausted: Literal["ask", "fail"] = "ask"
+    """What happens to a task that failed and has no retry left: ask a person, or let it fail."""
     on_rate_limit: Literal["wait", "ask"] = "wait"
     """What happens when the provider limits the rate: wait until the limit ends, or ask a person."""
     on_overlap: Literal["warn", "ask", "off"] = "warn"
@@ -296,6 +302,10 @@ class CleanupSettings(Section):
     """Checkouts that a crash left behind, found at the start: remove them, ask, or only warn."""
 
 
+def _list_runtimes(own: Mapping[str, RuntimeSettings]) -> tuple[str, ...]:
+    return (*RUNTIMES, *(name for name in own if name not in RUNTIMES))
+
+
 class Settings(Section):
     schema_version: Literal[2] = 2
     """The version of this file's format."""
@@ -364,7 +374,7 @@ class Settings(Section):
     def _runtimes_are_known(cls, roles: Mapping[str, RoleSettings], info: ValidationInfo) -> Mapping[str, RoleSettings]:
         own = info.data.get("runtimes")
         if own is not None:
-            refuse_unknown_runtimes(roles, (*RUNTIMES, *(name for name in own if name not in RUNTIMES)))
+            refuse_unknown_runtimes(roles, _list_runtimes(own))
         refuse_changed_duties(roles)
         return roles
 
@@ -376,6 +386,9 @@ class Settings(Section):
         roles = info.data.get("roles")
         if roles is not None:
             refuse_bad_stages(workflows, roles)
+        own = info.data.get("runtimes")
+        if own is not None:
+            refuse_unknown_rungs(workflows, _list_runtimes(own))
         return workflows
 
     @field_validator("planning")

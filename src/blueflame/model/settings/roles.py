@@ -114,6 +114,21 @@ class RoleSettings(Section):
         return self
 
 
+class RungSettings(Section):
+    """One rung of a ladder: who tries a task next."""
+
+    model: Text | None = None
+    """The model, in the runtime's own words; left out, that of the role, or of a role with this runtime."""
+    runtime: Text | None = None
+    """How the agent is driven; left out, as the role says."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> RungSettings:
+        if self.model is None and self.runtime is None:
+            raise InvalidValue("names neither a model nor a runtime", "write {model: NAME} or {runtime: NAME}")
+        return self
+
+
 class WorkflowSettings(Section):
     stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
     """In order: plan, work, check, validate, merge, or the name of a role for what its duty says. A role may occur more
@@ -128,7 +143,11 @@ class WorkflowSettings(Section):
     max_retries: int | None = Field(default=None, ge=0, le=100)
     """Retries per task; left out, as in workflow `default` of the file, else `limits.max_retries`."""
     retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)
-    """No effect yet: milliseconds before the first retry, doubled for each further one; left out, as in `default`."""
+    """Milliseconds before the first retry of a task, doubled for each further one; other work goes on meanwhile.
+    Left out, as in workflow `default` of the file, else 0: at once."""
+    escalate: tuple[RungSettings, ...] | None = Field(default=None, strict=False, max_length=20)
+    """The ladder: who tries a task after its retries, one rung at a time, such as {model: opus}, {runtime: codex}.
+    Then a person is asked. Left out, as in workflow `default` of the file, else none."""
     database_first: bool | None = None
     """true puts a `database` stage before the first `backend`; left out, as in workflow `default` of the file."""
 
@@ -177,7 +196,7 @@ def read_workflows(given: object, read: ValidatorFunctionWrapHandler) -> Mapping
     }
 
 
-INHERITED = frozenset({"review_threshold", "max_retries", "retry_backoff_base_ms", "database_first"})
+INHERITED = frozenset({"review_threshold", "max_retries", "retry_backoff_base_ms", "escalate", "database_first"})
 _BUILT_IN = {**BUILT_IN_WORKFLOWS, **BUILT_IN_PIPELINES}
 
 
@@ -233,17 +252,28 @@ def _overlay_entry(
 
 def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str, ...]) -> None:
     wrongs = tuple(
-        InvalidValue(
-            "unknown runtime",
-            f"{suggest(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
-            at=(name, "runtime"),
-            got=runtime,
-        )
+        _describe_unknown_runtime((name, "runtime"), runtime, known)
         for name, role in roles.items()
         if (runtime := role.runtime) is not None and runtime not in known
     )
     if wrongs:
         raise InvalidValues(wrongs)
+
+
+def refuse_unknown_rungs(workflows: Mapping[str, WorkflowSettings], known: tuple[str, ...]) -> None:
+    wrongs = tuple(
+        _describe_unknown_runtime((name, "escalate", n, "runtime"), rung.runtime, known)
+        for name, workflow in workflows.items()
+        for n, rung in enumerate(workflow.escalate or ())
+        if rung.runtime is not None and rung.runtime not in known
+    )
+    if wrongs:
+        raise InvalidValues(wrongs)
+
+
+def _describe_unknown_runtime(place: tuple[str | int, ...], runtime: str, known: tuple[str, ...]) -> InvalidValue:
+    hint = f"{suggest(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip()
+    return InvalidValue("unknown runtime", hint, at=place, got=runtime)
 
 
 def refuse_changed_duties(roles: Mapping[str, RoleSettings]) -> None:
