@@ -190,6 +190,10 @@ def copy_scenario(scenario: Scenario, home: Path) -> Scenario:
     return fresh
 
 
+CLIMBS = {"max_retries": 0, "retry_backoff_base_ms": 30, "escalate": [{"model": "opus"}, {"model": "fable"}]}
+"""What fails waits, and is tried by another model."""
+
+
 def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
     return {
         "schema_version": 2,
@@ -204,7 +208,7 @@ def _build_settings(scenario: Scenario, workflow: str) -> dict[str, Any]:
         },
         "sandbox": {"level": "off", "min_free_disk_mb": 0},
         "planning": {"workflow": workflow},
-        "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
+        "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False, **CLIMBS}},
         "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},
         "validation": {
             "validator_diagnostics": {"commands": ["git rev-parse --verify -q HEAD"]},
@@ -222,6 +226,7 @@ DECISIONS: Mapping[str, Any] = {
     "session": [{"choose": "continue", "repeat": True}],
     "validation": [{"choose": "requeue", "repeat": True}],
     "validator": [{"choose": "retry", "repeat": True}],
+    "escalation": [{"choose": "retry", "note": "once more", "repeat": True}],
 }
 
 
