@@ -34,7 +34,7 @@ from support.command_line import trust
 Reply: TypeAlias = str | Answer | Callable[[Gate, Session], "str | Answer"]
 """`approve`, `reject: because`, an Answer, or a function that does something and then gives one of them."""
 
-AGREE: Mapping[str, str] = {"plan": "approve", "changeset": "approve"}
+AGREE: Mapping[str, str] = {"plan": "approve", "changeset": "approve", "escalation": "abort"}
 LEAN = {  # checks, but no reviewer: for stories that are not about one
     "lean": {"stages": ["plan", "work", "check", "merge"], "barrier": True},
     "lean-flow": {"stages": ["plan", "work", "check", "merge"], "barrier": False},

@@ -39,7 +39,7 @@ def test_v29_when_all_work_fails_validation_and_merge_are_skipped(all_fail: Sess
     assert [wave.stage for wave in all_fail.of(WaveStarted)] == ["work"]
     assert {event.attempt.role for event in all_fail.of(AttemptIntended)} == {"worker"}
     assert not all_fail.of(ChangesetsFormed)
-    assert all_fail.gates == ["plan", "session-cycle-1"]
+    assert sorted(all_fail.gates) == ["escalation-task-001", "escalation-task-002", "plan", "session-cycle-1"]
     assert (all_fail.session.outcome, all_fail.warnings) == ("stopped", [])
 
 
