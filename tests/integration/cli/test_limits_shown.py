@@ -8,10 +8,13 @@ import pytest
 from rich.console import RenderableType
 
 from blueflame.cli.console import make_console
-from blueflame.cli.gates.view import build_gate_context
+from blueflame.cli.gates.view import build_gate_context, render_gate
 from blueflame.cli.live.feed import format_event
+from blueflame.cli.live.frame import SessionFrame
 from blueflame.cli.render.status import render_status
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import (
+    AttemptEnded,
     AttemptNearsBudget,
     BudgetWarned,
     Event,
@@ -19,11 +22,14 @@ from blueflame.model.event import (
     JournalEntry,
     RuntimeParked,
     RuntimeResumed,
+    TaskMoved,
 )
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import Spend, Unit
-from blueflame.session.gates.questions import open_day_budget_gate, open_rate_limit_gate
+from blueflame.model.task import Cause
+from blueflame.session.gates.questions import open_day_budget_gate, open_escalation_gate, open_rate_limit_gate
 from blueflame.text.format import format_duration
+from blueflame.views.items import build_item_json, build_item_view, find_item
 from blueflame.views.session import build_session_json, build_status_view
 from support.recorded_session import BEGAN, ID, Story
 
@@ -100,3 +106,29 @@ def test_the_gates_show_what_is_asked_about() -> None:
         story.session, Capacity(agents=1, day="2026-11-16", day_spend=Spend(micro_usd=3_000_000))
     )
     assert "Daily budget:" in shown(day, story)
+
+
+def test_a_task_that_waits_before_its_retry_is_counted_down_on_every_screen() -> None:
+    story = Story().working()
+    (name,) = (each.id for each in story.session.live.values() if each.subject == "task-001")
+    failed = AttemptOutcome(ending=Ending.FAILED, exit_code=7)
+    until = story.now + 100
+    story.tell(AttemptEnded(attempt=name, ended=failed), TaskMoved(task="task-001", cause=Cause.FAIL))
+    story.tell(TaskMoved(task="task-001", cause=Cause.RETRY, until=until))
+    words = f"is tried again in {format_duration(25)}: retry 1 of 2"
+    now = until - 25
+    assert words in drawn(render_status(build_status_view(story.session, now=now), now=now))
+    assert f"‖ task-001 {words}" in drawn(SessionFrame(story.session, now))
+    item = find_item(story.session, "task-001")
+    assert words in drawn(render_gate(build_item_view(story.session, item, now=now)))
+    assert build_item_json(story.session, item, now=now)["task"]["retry_at"] == until
+
+
+def test_the_gate_about_a_task_without_a_retry_left_says_who_tried_it() -> None:
+    story = Story().working()
+    record = story.session.tasks["task-001"]
+    view = shown(open_escalation_gate(story.session, record, "exit code 7: no\x1b[2J idea"), story)
+    assert "No retry left" in view
+    assert "worker" in view
+    assert "exit code 7" in view
+    assert "\x1b[2J" not in view
