@@ -96,6 +96,35 @@ def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, monkeypa
 
 
 @pytest.mark.real_claude
+def test_full_stack_goes_through_all_its_roles_to_the_base_branch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing configured for its roles; the database has nothing to do."""
+
+    def make(role: str, *turns: dict[str, Any]) -> dict[str, Any]:
+        return build_worker_scenario(rf"task-001)[\s\S]*You are (?P<role>{role}", *turns)
+
+    judged = {"status": "pass", "notes": "I saw it work", "issues": [], "confidence": 0.9}
+    script = build_model_script(
+        make("database", {"text": "There is nothing to do in the database."}),
+        make("backend", *build_write_turns("src/1.txt", "server\n")),
+        make("frontend", *build_write_turns("src/2.txt", "page\n")),
+        {"when": {"user": "You are a reviewer"}, "turns": [{"structured": judged}, {"text": "judged"}]},
+    )
+    with LoopbackModel(script) as model:
+        serving(monkeypatch, model)
+        reported = stage.run(workflow="full_stack")
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("server\n", "page\n")
+    stages = ["database", "backend", "review-git", "frontend", "review-git-2", "qa"]
+    assert [name.split(".")[2] for name in reported.session.attempts] == stages
+    said = "".join(str(asked.body.get("system")) for asked in model.requests if isinstance(asked.body, dict))
+    assert "You are the database engineer of" in said
+    assert "You test task-001 of" in said
+    assert [each.verdict.confidence for each in reported.session.tasks["task-001"].verdicts] == [0.9, 0.9, 0.9]
+
+
+@pytest.mark.real_claude
 def test_the_credential_is_in_no_place_that_agents_or_logs_can_show(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
