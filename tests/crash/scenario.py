@@ -101,11 +101,11 @@ class Scenario:
         return run_git(self.root, *args)
 
     def tree(self) -> str:
-        """What has landed: the tree of the base branch, or those of the pushed branches."""
+        """What has landed: the tree of the base branch, or those of the pushed branches, in whichever order they came."""
         if not self.remote.exists():
             return self.git("rev-parse", "main^{tree}").strip()
-        pushed = run_git(self.remote, "for-each-ref", "--format=%(tree) %(refname)", "refs/heads/blueflame")
-        return "\n".join(sorted(f"{line.split()[0]} {Path(line).name}" for line in pushed.splitlines()))
+        pushed = run_git(self.remote, "for-each-ref", "--format=%(tree)", "refs/heads/blueflame")
+        return "\n".join(sorted(pushed.split()))
 
     def landed_tasks(self) -> list[str]:
         """The tasks on the base branch, or in pushed branches, by what the commits say; one that landed twice is there
