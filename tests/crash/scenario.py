@@ -101,7 +101,7 @@ class Scenario:
         return run_git(self.root, *args)
 
     def tree(self) -> str:
-        """What has landed: the tree of the base branch, or those of the pushed branches, in whichever order they came."""
+        """What has landed: the tree of the base branch, or those of the pushed branches in any order."""
         if not self.remote.exists():
             return self.git("rev-parse", "main^{tree}").strip()
         pushed = run_git(self.remote, "for-each-ref", "--format=%(tree)", "refs/heads/blueflame")

@@ -26,7 +26,8 @@ from blueflame.model.event import (
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.session.state import Session
-from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
+from support.sessions import Stage, Watcher, find_stage, plan_of, start_orchestrator, task, writes
+from support.wardens import wait_until
 
 
 @pytest.fixture
@@ -254,6 +255,31 @@ def test_a_removed_state_folder_is_restored_and_the_session_resumed(stage: Stage
     result = stage.resume()
     assert result.session.outcome == "completed"
     assert result.session.tasks["task-001"].attempts <= 2  # its checkout is gone, too: it may have failed before
+
+
+def test_a_repository_that_was_moved_blames_no_agent(stage: Stage, ledger: Path) -> None:
+    """Its agent had finished; the next orchestrator finds repository, state and checkout at another path."""
+
+    class PutDown(Exception):
+        pass
+
+    def stop(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted):
+            raise PutDown
+
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+    with pytest.raises(PutDown):
+        stage.run(observers=[Watcher(stop)])
+    folders = stage.root / ".blueflame" / "attempts"
+    wait_until(lambda: list(folders.glob("*/outcome.json")), "the agent has ended")
+
+    elsewhere = stage.root.rename(stage.root.with_name("elsewhere"))
+    moved = find_stage(elsewhere)
+    stage.script.rename(moved.script)
+    result = moved.resume()
+    assert result.session.outcome == "completed"
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.PASSED]
+    assert set(starts(ledger).values()) == {1}
 
 
 def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:

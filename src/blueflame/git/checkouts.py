@@ -51,6 +51,7 @@ class CheckoutRecord:
     base: str
     branch: str | None  # None: a detached scratch checkout
     ready: bool = False
+    borrowed: str = ""  # the object folder that its git was given; "" in records of earlier versions
 
 
 def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None = None, head: str = "") -> None:
@@ -58,7 +59,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
 
     With `head`, an ancestor, the branch is there, and what `base` has more is staged.
     """
-    wanted = CheckoutRecord(base=base, branch=branch)
+    wanted = CheckoutRecord(base=base, branch=branch, borrowed=str(repo.objects))
     found = read_record(path)
     if found is not None and found.ready and path.is_dir():
         if (found.base, found.branch) != (wanted.base, wanted.branch):
@@ -66,7 +67,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
         return
     if found is None and (path.is_symlink() or path.exists()):
         raise WorldError(f"cannot make a checkout at {path}: something else is there; move it elsewhere")
-    _write_record(path, wanted)
+    write_record(path, wanted)
     remove_tree(path)
     get_index_path(path).unlink(missing_ok=True)
     if not _write_on_spare(repo, path, wanted):
@@ -74,7 +75,7 @@ def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None
     if head and head != base:
         run_git(path, "reset", "-q", "--soft", head)
     _save_index(path)
-    _write_record(path, replace(wanted, ready=True))
+    write_record(path, replace(wanted, ready=True))
 
 
 def _write_on_spare(repo: Repository, path: Path, wanted: CheckoutRecord) -> bool:
@@ -125,12 +126,12 @@ def _save_index(path: Path) -> None:
 
 def prepare_spare(repo: Repository, worktrees: Path, base: str) -> None:
     """Make a spare ahead, so that the next checkout is there at once."""
-    path, record = worktrees / "spare", CheckoutRecord(base=base, branch=None)
+    path, record = worktrees / "spare", CheckoutRecord(base=base, branch=None, borrowed=str(repo.objects))
     remove_checkout(path)
-    _write_record(path, record)
+    write_record(path, record)
     _write_files(repo, path, record)
     _save_index(path)
-    _write_record(path, replace(record, ready=True))
+    write_record(path, replace(record, ready=True))
     keep_files(repo, path, most=sys.maxsize)
 
 
@@ -142,7 +143,7 @@ def keep_files(repo: Repository, path: Path, *, most: int) -> None:
     record, index = read_record(path), get_index_path(path)
     folder = find_spares_folder(repo.root, path.parent)
     if record is not None and record.ready and index.exists() and count_spares(repo, path.parent) < most:
-        _write_record(path, replace(record, ready=False))
+        write_record(path, replace(record, ready=False))
         aside = _get_aside_path(path)
         remove_tree(aside)
         with suppress(OSError, WorldError):
@@ -172,7 +173,7 @@ def remove_checkout(path: Path) -> None:
                 f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
             )
         return
-    _write_record(path, replace(record, ready=False))
+    write_record(path, replace(record, ready=False))
     remove_tree(_move_aside(path), get_fetch_path(path), get_home_path(path))
     get_index_path(path).unlink(missing_ok=True)
     _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
@@ -281,7 +282,7 @@ def read_record(path: Path) -> CheckoutRecord | None:
         raise WorldError(f"{get_record_path(path)} is not a checkout record; remove it and {path} yourself") from e
 
 
-def _write_record(path: Path, record: CheckoutRecord) -> None:
+def write_record(path: Path, record: CheckoutRecord) -> None:
     """Write it through a draft of fixed name: the next write replaces what a crash left."""
     place = get_record_path(path)
     draft = _get_draft_path(place)

@@ -16,6 +16,7 @@ from blueflame.config.show import format_resolved_json
 from blueflame.git.batch import close_idle
 from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
+from blueflame.git.untrusted.moved import follow_repository
 from blueflame.journal.journal import Journal
 from blueflame.memory.registry import build_memory
 from blueflame.model.attempt import PLANNER
@@ -243,6 +244,7 @@ async def execute_session(
 
 def _reconcile(context: SessionContext, journal: Journal, session: Session) -> tuple[str, ...]:
     refuse_lost_events(context.repo, session, journal.path)
+    follow_repository(context.repo, context.paths.worktrees)
     return find_missing_work(context.repo, session)
 
 

@@ -110,7 +110,7 @@ def test_a_place_that_another_attempt_has_is_refused(ours: Repository, place: Pa
         make_checkout(ours, place, base=ours.base_sha, branch=BRANCH + "0")
 
 
-@pytest.mark.parametrize("step", ["_write_record", "remove_tree", "_init_with_alternates", "run_git"])
+@pytest.mark.parametrize("step", ["write_record", "remove_tree", "_init_with_alternates", "run_git"])
 def test_a_crash_at_any_step_is_repaired_by_making_it_again(
     ours: Repository, place: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

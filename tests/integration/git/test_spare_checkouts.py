@@ -297,7 +297,7 @@ def test_a_submodule_stays_an_empty_folder(ours: Repository, place: Path, git: G
     assert _describe(after) == _describe_fresh(ours, tmp_path, base)
 
 
-STEPS = ("_write_record", "move_foreign_aside", "put_spare", "remove_checkout", "remove_tree")
+STEPS = ("write_record", "move_foreign_aside", "put_spare", "remove_checkout", "remove_tree")
 
 
 @pytest.mark.parametrize("step", STEPS)
