@@ -28,7 +28,8 @@ from typing import Any, NoReturn
 from crash.scenario import Scenario
 from support.warden_forks import WardenForks
 
-PATIENCE = 120.0
+PATIENCE = 120.0  # seconds without a new event
+MOST_WAITS = 10  # of PATIENCE in all: it may write the same events again and again
 IMPORTED_LATE = ("anyio._backends._asyncio", "anyio.to_thread", "concurrent.futures.thread", "pathspec", "queue")
 
 
@@ -38,6 +39,7 @@ class ForkedOrchestrator:
 
     fork_server: ForkServer
     pid: int
+    journal: Path
     code: int | None = None
 
     def wait(self, seconds: float = PATIENCE) -> int | None:
@@ -46,13 +48,23 @@ class ForkedOrchestrator:
         return self.code
 
     def end(self) -> int:
-        code = self.wait()
-        if code is None:
-            self.fork_server.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
-            self.wait(2)
-            self.kill()
-            raise AssertionError(f"orchestrator {self.pid} does not come to an end: see its log")
-        return code
+        """Wait as long as it records something: how long a session takes depends on what else the machine does."""
+        seen: object = None
+        for _ in range(MOST_WAITS):
+            if (code := self.wait()) is not None:
+                return code
+            before, seen = seen, self._read_progress()
+            if seen == before:
+                break
+        self.fork_server.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
+        self.wait(2)
+        self.fork_server.signal(self.pid, signal.SIGKILL)
+        self.wait()
+        raise AssertionError(f"orchestrator {self.pid} does not come to an end: see its log")
+
+    def _read_progress(self) -> object:
+        files = (self.journal, self.journal.with_name(f"{self.journal.name}-wal"))
+        return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
 
     def kill(self) -> bool:
         """Return whether it was alive. Its pid cannot be reused: we kill only processes that are not reaped."""
@@ -81,7 +93,7 @@ class ForkServer:
         self._send(order)
         self.listen(until=lambda: bool(self._born), seconds=PATIENCE)
         pid = self._born.pop()
-        self._known[pid] = ForkedOrchestrator(self, pid)
+        self._known[pid] = ForkedOrchestrator(self, pid, scenario.root / ".blueflame" / "journal.db")
         return self._known[pid]
 
     def run(self, scenario: Scenario, verb: str, fault: Mapping[str, Any] | None = None) -> int:

@@ -22,7 +22,11 @@ from blueflame.orchestrator.project import Project, open_project
 from blueflame.policy.trust import list_outside_settings
 
 REQUEST = "Разделить & conquer"
-FILES = {"README.md": "# sample\n", "src/app.py": "def answer():\n    return 42\n"}
+FILES = {
+    "README.md": "# sample\n",
+    "src/app.py": "def answer():\n    return 42\n",
+    "note.sh": 'git rev-parse HEAD >> "$1"\n',  # the watcher refuses to write there, but does not read what this does
+}
 
 
 def run_git(where: Path, *args: str) -> str:
@@ -276,7 +280,7 @@ def _build_plan(size: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
 
 
 def _build_work(scenario: Scenario, n: int, path: str) -> list[dict[str, Any]]:
-    note = f"git rev-parse HEAD >> {shlex.quote(str(scenario.commits))}"
+    note = f"sh note.sh {shlex.quote(str(scenario.commits))}"
     return [
         {"append": {"path": path, "text": f"the line of task {n}\n"}},
         {"sleep": 0.05},
