@@ -13,6 +13,7 @@ from pathlib import Path
 from blueflame.model.errors import JournalError
 
 APPLICATION_ID = 0x424C464D  # "BLFM": tells the journal from any other SQLite file
+MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
@@ -123,6 +124,7 @@ def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
     _verify_owner(path, db)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA wal_autocheckpoint = {MAX_WAL_PAGES}")
     apply_migrations(db)
     db.execute("SELECT count(*) FROM sqlite_master").fetchone()  # creates the -wal file, whose inode is watched
 

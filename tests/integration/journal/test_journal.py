@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.journal import journal as journal_module
 from blueflame.journal.codec import encode_event
 from blueflame.journal.database import APPLICATION_ID, m001_events_and_inbox
 from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
@@ -379,6 +380,59 @@ def test_damage_is_found_by_a_check(path: Path) -> None:
         assert journal.find_damage()
         with pytest.raises(JournalError, match=r"it is damaged\. Restore it from a backup"):
             journal.refuse_damage()
+
+
+@pytest.fixture
+def large(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal that counts as large, checked and closed."""
+    monkeypatch.setattr(journal_module, "SMALL_BYTES", 1000)
+    with Journal.open(path) as journal:
+        journal.refuse_damage()
+        for n in range(50):
+            journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 400)], 1.0)
+    return path
+
+
+def list_checks(path: Path) -> list[str]:
+    """The checks that an orchestrator runs when it starts."""
+    with Journal.open(path) as journal:
+        seen: list[str] = []
+        journal._db.set_trace_callback(seen.append)  # what SQLite is really asked
+        journal.refuse_damage()
+        return [sql for sql in seen if "check" in sql]
+
+
+def test_a_large_journal_that_nothing_has_touched_is_not_read_as_a_whole(large: Path) -> None:
+    assert list_checks(large) == []
+    assert list_checks(large) == []
+
+
+@pytest.mark.parametrize("how", ["a message", "a copy", "a kill"])
+def test_a_large_journal_that_was_touched_is_checked(large: Path, how: str) -> None:
+    if how == "a message":
+        with Journal.open(large) as other:
+            other.send(SES, "answer", {}, 1.0)
+    elif how == "a copy":
+        large.with_name("copy").write_bytes(large.read_bytes())
+        large.with_name("copy").replace(large)
+    else:
+        large.with_name("journal.db-wal").touch()
+    assert list_checks(large) == ["PRAGMA quick_check(1)"]
+
+
+def test_damage_of_a_large_journal_is_noticed(large: Path) -> None:
+    with large.open("r+b") as file:
+        file.seek(-2000, os.SEEK_END)
+        file.write(b"\xff" * 2000)
+    for _ in range(2):
+        with Journal.open(large) as journal, pytest.raises(JournalError, match="it is damaged"):
+            journal.refuse_damage()
+
+
+def test_a_deleted_session_is_not_taken_for_a_lost_one(journal: Journal) -> None:
+    journal.append(SES, 0, [opened(SES), SessionEnded(outcome="completed")], 1.0)
+    assert journal.delete_session(SES)
+    assert journal.count_lost(SES) == 0
 
 
 def test_an_event_of_a_newer_version_stops_the_replay(path: Path, journal: Journal) -> None:

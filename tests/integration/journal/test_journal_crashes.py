@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,6 +66,66 @@ def test_a_killed_writer_leaves_whole_batches(tmp_path: Path) -> None:
             process.kill()
             acknowledged += [int(line) for line in process.stdout if line.endswith("\n")]
         check_whole_batches(path, acknowledged[-1])
+
+
+def kill_after(path: Path, batches: int) -> int:
+    """Let a writer be killed; return the last event that it acknowledged."""
+    with writer(path) as process:
+        assert process.stdout
+        acknowledged = [int(process.stdout.readline()) for _ in range(batches)]
+        process.kill()
+        return [*acknowledged, *(int(line) for line in process.stdout if line.endswith("\n"))][-1]
+
+
+def look(path: Path) -> int:
+    """Look with another program, which makes an empty -wal where there is none."""
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+@pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm"), ("-shm",)], ids=str)
+@pytest.mark.parametrize("watched", [False, True], ids=["", "watched"])
+def test_a_wal_deleted_after_a_kill_is_restored(tmp_path: Path, gone: tuple[str, ...], watched: bool) -> None:
+    path = tmp_path / "journal.db"
+    acknowledged = kill_after(path, 2)
+    for end in gone:
+        path.with_name(f"journal.db{end}").unlink()
+    reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) if watched else None
+    if reader is not None:
+        reader.execute("SELECT count(*) FROM events").fetchone()
+    check_whole_batches(path, acknowledged)
+    if reader is not None:
+        reader.close()
+    assert check_whole_batches(path, acknowledged) == look(path)
+
+
+def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    kill_after(path, 2)
+    path.with_name("journal.db-wal").unlink()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE another_program (n)")
+    with Journal.open(path) as journal:
+        assert journal.find_damage() == ()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM another_program").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("left", [0, 0.9], ids=["emptied", "cut"])
+def test_events_that_a_truncated_wal_has_lost_are_counted(tmp_path: Path, left: float) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with Journal.open(before / "journal.db") as journal:
+        for n in range(3):
+            journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 40)], 1.0)
+        shutil.copytree(before, after)  # as a kill would leave it
+    wal = after / "journal.db-wal"
+    os.truncate(wal, int(wal.stat().st_size * left))
+    with Journal.open(after / "journal.db") as journal:
+        journal.refuse_damage()
+        found = journal.find_last_seq(SES)
+        assert journal.count_lost(SES) == 3 - found > 0
+        journal.append(SES, found, [CycleStarted(cycle=9, base_sha="")], 1.0)
+        assert journal.count_lost(SES) == 0
 
 
 @pytest.mark.slow
