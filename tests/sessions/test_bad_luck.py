@@ -8,7 +8,9 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
+import psutil
 import pytest
 
 from blueflame.cli.foreground import get_exit_code
@@ -21,6 +23,7 @@ from blueflame.model.event import (
     EnvironmentFailed,
     GateOpened,
     JournalEntry,
+    Landed,
     PlanFailed,
 )
 from blueflame.model.exit_codes import ExitCode
@@ -30,6 +33,7 @@ from blueflame.orchestrator.sessions import open_journal
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
+from support.wardens import wait_until
 
 
 @pytest.fixture
@@ -207,16 +211,63 @@ def test_refs_that_are_gone_from_git_are_set_again(stage: Stage) -> None:
     assert stage.git("for-each-ref", "refs/blueflame/attempts") == before
 
 
-def test_a_journal_that_has_lost_its_newest_events_is_not_written(stage: Stage) -> None:
-    """Killed, and its -wal file deleted: git knows an attempt that the journal does not."""
+def _lose_events(stage: Stage, since: str) -> None:
+    """Take the newest events from the journal, as an older copy does that was put back: whole transactions."""
+    with closing(sqlite3.connect(stage.root / ".blueflame" / "journal.db")) as db, db:
+        db.execute("DELETE FROM events WHERE at >= (SELECT min(at) FROM events WHERE kind = ?)", (since,))
+
+
+@pytest.mark.parametrize("since", ["AttemptIntended", "AttemptStarted", "AttemptEnded", "ChangesetsFormed"])
+def test_a_journal_that_has_lost_its_newest_events_is_resumed_from_what_it_has(stage: Stage, since: str) -> None:
+    """Git and the folders know attempts that it does not: these are set aside, and no agent is blamed."""
     stage.play(task(1))
     _leave_at_changeset(stage)
-    journal = stage.root / ".blueflame" / "journal.db"
-    with closing(sqlite3.connect(journal)) as db, db:
-        db.execute("DELETE FROM events WHERE seq >= (SELECT min(seq) FROM events WHERE kind = 'AttemptIntended')")
-    with pytest.raises(JournalError, match=r"lost events of ses-.* task-001 \(attempt 1\)"):
+    (made,) = stage.git("for-each-ref", "--format=%(objectname)", "refs/blueflame/attempts").split()
+    _lose_events(stage, since)
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert "the journal has lost its newest" in result.warnings[0]
+    assert {each.ended.ending for each in result.of(AttemptEnded)} <= {Ending.PASSED, Ending.LOST}
+    assert result.session.tasks["task-001"].retries == 0
+    assert made in stage.git("rev-list", "--glob=refs/blueflame").split(), "nothing that was made is gone"
+    assert ("task-001 (attempt 1)" in result.warnings[0]) == (since == "AttemptIntended")
+
+
+def test_an_agent_that_the_journal_does_not_know_is_ended(stage: Stage, tmp_path: Path) -> None:
+    """It runs while the journal loses its beginning: the next attempt has its name, its checkout and its folder."""
+    begun = tmp_path / "begun"
+    stuck = [{"run": f"touch '{begun}'; sleep 1000"}]
+    stage.play(planner=plan_of(task(1)), workers={1: stuck})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    wait_until(begun.exists, "the agent is at work")
+    running.kill()
+    lost = [json.loads(path.read_text())["pid"] for path in stage.root.glob(".blueflame/attempts/*worker.1/agent.json")]
+    _lose_events(stage, "PlanApproved")
+    stage.play(planner=plan_of(task(1)))
+    result = stage.resume({"plan": ["approve"]})
+    assert result.session.outcome == "completed"
+    assert not any(psutil.pid_exists(pid) for pid in lost)
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.PASSED, Ending.PASSED]
+
+
+def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage) -> None:
+    stage.play(task(1), task(2, cohesion_group="other"))
+
+    class Left(Exception):
+        pass
+
+    def leave(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, Landed):
+            raise Left
+
+    with pytest.raises(Left):
+        stage.run(observers=[Watcher(leave)])
+    head = stage.head()
+    _lose_events(stage, "ChangesetsFormed")
+    with pytest.raises(JournalError, match=r"lost events of ses-.*: cs-001 is on main"):
         stage.resume()
-    assert "AttemptIntended" not in {type(each.event).__name__ for each in stage.look()[1]}
+    assert stage.head() == head
 
 
 def _leave_at_changeset(stage: Stage) -> None:

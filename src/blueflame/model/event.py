@@ -44,6 +44,7 @@ class OrchestratorStarted:
     version: str = ""
     missing: tuple[str, ...] = ()  # tasks and changesets whose commits are no longer in the repository
     degraded: str = ""  # what does not hold agents on this machine; empty when everything does
+    lost: str = ""  # what the journal has lost; empty for nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

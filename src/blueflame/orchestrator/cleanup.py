@@ -19,7 +19,7 @@ from blueflame.session.state import Session
 from blueflame.system.files import build_file_error
 from blueflame.system.layout import ProjectPaths
 
-AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
+AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/")  # what agents committed
 
 
 class LeftoverKind(StrEnum):

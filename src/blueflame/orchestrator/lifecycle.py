@@ -47,7 +47,12 @@ from blueflame.orchestrator.preflight import (
     refuse_foreign_state,
 )
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.reconcile import find_missing_work, refuse_lost_events
+from blueflame.orchestrator.reconcile import (
+    describe_lost_events,
+    find_missing_work,
+    refuse_lost_landings,
+    set_aside_unknown,
+)
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import load_session
 from blueflame.orchestrator.trust import require_trust
@@ -220,7 +225,9 @@ async def execute_session(
     stop: str = "",
 ) -> Session:
     """Run the session until it ends or is stopped. With `stop` (the reason) it is stopped at once."""
-    missing = () if stop else await asyncio.to_thread(_reconcile, context, journal, session)
+    missing, lost = ((), "") if stop else await _reconcile(context, journal, session)
+    if lost:
+        warn(f"{lost}; what they recorded is decided and done again")
     if missing:
         warn(f"commits are no longer in the repository, this work is done again: {', '.join(missing)}")
     started = OrchestratorStarted(
@@ -228,6 +235,7 @@ async def execute_session(
         host=socket.gethostname(),
         version=__version__,
         missing=missing,
+        lost=lost,
         degraded=await asyncio.to_thread(describe_degraded, context.settings.sandbox.level),
     )
     try:
@@ -242,10 +250,13 @@ async def execute_session(
     return session
 
 
-def _reconcile(context: SessionContext, journal: Journal, session: Session) -> tuple[str, ...]:
-    refuse_lost_events(context.repo, session, journal.path)
-    follow_repository(context.repo, context.paths.worktrees)
-    return find_missing_work(context.repo, session)
+async def _reconcile(context: SessionContext, journal: Journal, session: Session) -> tuple[tuple[str, ...], str]:
+    """Compare the journal with the world; return the work that git has lost, and what the journal has lost."""
+    await asyncio.to_thread(refuse_lost_landings, context.repo, session, journal.path)
+    unknown = await set_aside_unknown(context, session)
+    await asyncio.to_thread(follow_repository, context.repo, context.paths.worktrees)
+    missing = await asyncio.to_thread(find_missing_work, context.repo, session)
+    return missing, describe_lost_events(journal.count_lost(session.id), unknown)
 
 
 @contextmanager

@@ -2,38 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from itertools import chain
+import asyncio
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
-from blueflame.git.batch import find_missing_commits
-from blueflame.git.repository import Repository
+from blueflame.git.batch import change_refs, find_missing_commits, find_ref
+from blueflame.git.checkouts import remove_checkout
+from blueflame.git.repository import Repository, is_ancestor
 from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import WORKER, Duty
-from blueflame.model.errors import JournalError
-from blueflame.model.ids import build_attempt_id, build_attempt_ref
+from blueflame.model.errors import JournalError, WorldError
+from blueflame.model.ids import build_agent_id, build_attempt_id, build_attempt_ref
+from blueflame.orchestrator.attempts.clear import get_base_ref
+from blueflame.orchestrator.attempts.inspect_result import FINGERPRINT_FILE
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.interface import Ended, Queued
 from blueflame.session.missing_work import find_own_work, list_needed_commits, list_needed_foundations
 from blueflame.session.state import Session
+from blueflame.text.format import format_count
 
 STATE_REFS = "refs/blueflame/"
 RESULT_KINDS = ("attempts", "failed")
 
 
-def refuse_lost_events(repo: Repository, session: Session, journal: Path) -> None:
-    """Raise when git has commits of attempts that the journal does not know: continued, they would be used for others.
-
-    An attempt is recorded before it starts, so this means that the newest events are gone.
-    """
-    names = (name.split("/")[2:] for name in list_refs(repo, STATE_REFS))
-    found = [name[2:] for name in names if name[0] in RESULT_KINDS and name[1] == session.id and len(name) in (4, 5)]
-    unknown = sorted({f"{name[0]} (attempt {name[-1]})" for name in found if not _is_known(session, *name)})
-    if unknown:
+def refuse_lost_landings(repo: Repository, session: Session, journal: Path) -> None:
+    """Raise when the base branch has a changeset whose landing the journal does not know: it would land twice."""
+    prefix = f"{STATE_REFS}changesets/{session.id}/"
+    built = {name.removeprefix(prefix): sha for name, sha in list_refs(repo, prefix).items()}
+    known = {name: record.build.commit for name, record in session.changesets.items() if record.build is not None}
+    unknown = [name for name, sha in built.items() if known.get(name) != sha]
+    head = find_ref(repo, f"refs/heads/{session.base_branch}") if unknown else None
+    landed = [name for name in unknown if head and is_ancestor(repo, built[name], head)]
+    if landed:
         raise JournalError(
-            f"the journal {journal} has lost events of {session.id}: git has the commits of {', '.join(unknown)}, "
-            "which it does not know. It was restored from an older copy, or its -wal file was deleted. "
-            "Nothing was changed; put the newer one back, or begin again with 'blueflame run --fresh' "
-            f"(the commits stay under {STATE_REFS})"
+            f"the journal {journal} has lost events of {session.id}: {', '.join(landed)} is on {session.base_branch}, "
+            "and it does not know that. It was restored from an older copy. Nothing was changed; put the newer one "
+            "back, or begin again with 'blueflame run --fresh'"
         )
+
+
+async def set_aside_unknown(context: SessionContext, session: Session) -> tuple[str, ...]:
+    """Set aside what attempts left that the journal does not know: their ids are used again. Return what they are for.
+
+    An attempt is recorded before it starts, so this means that the newest events are gone. The commits stay, under
+    refs/blueflame/lost/.
+    """
+    folders = context.paths.attempts.glob(f"{session.id}.*/{FINGERPRINT_FILE}")
+    attempts = sorted({path.parent.name for path in folders} - session.attempts.keys())
+    for name in attempts:
+        await _set_attempt_aside(context, name)
+    refs = await asyncio.to_thread(_set_refs_aside, context.repo, session)
+    subjects = (name.split(".")[1::2] for name in attempts)
+    return tuple(sorted({*(f"{subject} (attempt {n})" for subject, n in subjects), *refs}))
+
+
+async def _set_attempt_aside(context: SessionContext, name: str) -> None:
+    engine, folder = context.engine, context.engine.stage(name)
+    if not isinstance(await engine.inspect(name), Queued | Ended):
+        await engine.cancel(name, "the journal does not know it", grace=0.0)
+        await engine.wait(name)
+    checkout = context.paths.checkout(build_agent_id(name.split(".")[2], name))
+    with suppress(WorldError):  # one that is in the way is reported when the next is made there
+        await asyncio.to_thread(remove_checkout, checkout)
+    names = (folder.with_name(f"{name}~{n}") for n in count(1))
+    folder.rename(next(free for free in names if not free.exists()))
+
+
+def _set_refs_aside(repo: Repository, session: Session) -> list[str]:
+    found = {name: sha for name, sha in list_refs(repo, STATE_REFS).items() if name.split("/")[3:4] == [session.id]}
+    bases = {get_base_ref(record.attempt) for record in session.attempts.values()}
+    results = {
+        name: rest
+        for name in found
+        if name.split("/")[2] in RESULT_KINDS
+        and len(rest := name.split("/")[4:]) in (2, 3)
+        and not _is_known(session, *rest)
+    }
+    stray = [name for name in found if name.split("/")[2] == "bases" and name not in bases]
+    orders = [f"update {STATE_REFS}lost/{session.id}/{found[name]}\0{found[name]}\0\0" for name in results]
+    if results or stray:
+        change_refs(repo, (*dict.fromkeys(orders), *(f"delete {name}\0\0" for name in (*results, *stray))))
+    return [f"{subject} (attempt {more[-1]})" for subject, *more in results.values()]
 
 
 def _is_known(session: Session, subject: str, *stage_and_n: str) -> bool:
@@ -41,6 +92,15 @@ def _is_known(session: Session, subject: str, *stage_and_n: str) -> bool:
     *stage, n = stage_and_n
     keys = stage or (WORKER, session.workflow.find_role(Duty.MERGE))
     return any(build_attempt_id(session.id, subject, key, int(n)) in session.attempts for key in keys)
+
+
+def describe_lost_events(events: int, unknown: Sequence[str]) -> str:
+    """Say what the journal has lost; "" for nothing."""
+    if not (events or unknown):
+        return ""
+    number = f"its newest {format_count(events, 'event')}" if events else "its newest events"
+    work = f"; {', '.join(unknown)} is set aside, commits of it are under {STATE_REFS}lost/" if unknown else ""
+    return f"the journal has lost {number}: its -wal file was damaged or deleted, or an older copy was put back{work}"
 
 
 def find_unknown_sessions(repo: Repository, known: Container[str]) -> tuple[str, ...]:

@@ -177,6 +177,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     ),
     _H.OrchestratorStarted: lambda e: _join_parts(
         f"process {e.pid}{_format_note(e.host)} runs the session",
+        e.lost,
         f"commits are no longer in the repository: {_join_names(e.missing)}" if e.missing else "",
     ),
     _H.StopRequested: lambda e: _join_parts("stop now" if e.now else "stop when running agents have ended", e.reason),

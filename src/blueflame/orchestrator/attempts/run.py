@@ -87,8 +87,9 @@ async def _run_to_end(context: SessionContext, session: Session, record: Attempt
         return [_build_ended(record, Ending.CANCELLED, record.cancel_reason)]
     try:
         base = record.base or await _start_attempt(context, session, attempt, emit)
-        if not await _was_submitted(context, attempt):  # it must not be started a second time
-            notes = f"{context.engine.locate(attempt.id)} was removed"
+        if base is None or not await _was_submitted(context, attempt):  # it must not be started a second time
+            gone = get_base_ref(attempt) if base is None else context.engine.locate(attempt.id)
+            notes = f"{gone} was removed"
             return [_build_ended(record, Ending.LOST, notes)]
         outcome = await _wait_until_ended(context, session, attempt, emit)
     except StatusUnknown:
@@ -143,8 +144,11 @@ async def cancel_attempt(
     return []
 
 
-async def _start_attempt(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
-    """Start the attempt, or adopt one that was submitted before a crash. Return the commit it starts from."""
+async def _start_attempt(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str | None:
+    """Start the attempt, or adopt one that was submitted before a crash. Return the commit it starts from.
+
+    None: it was submitted, and its base is no longer known.
+    """
     checkout = context.paths.checkout(attempt.agent_id)
     base = await asyncio.to_thread(_read_base, context, attempt)
     if isinstance(await context.engine.inspect(attempt.id), Queued):
@@ -153,7 +157,8 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
             await install_dependencies(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
-    assert base is not None, f"{attempt.id} was submitted without a base"
+    if base is None:
+        return None
     pid = await _find_warden_pid(context, attempt)
     inside = await asyncio.to_thread(find_inner_path, context, checkout)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid, inside=inside)])
