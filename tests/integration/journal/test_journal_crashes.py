@@ -78,7 +78,7 @@ def kill_after(path: Path, batches: int) -> int:
 
 
 def look(path: Path) -> int:
-    """Look with another program, which makes an empty -wal where there is none."""
+    """Look with another program, which makes an empty -wal where it is missing."""
     with closing(sqlite3.connect(path)) as db:
         return int(db.execute("SELECT count(*) FROM events").fetchone()[0])
 
