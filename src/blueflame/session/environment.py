@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from blueflame.model.attempt import Attempt, AttemptOutcome, Duty, Ending
+from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
 from blueflame.model.task import TaskState
@@ -111,14 +111,29 @@ def retry_all(session: Session, by: str = "") -> Iterator[EnvironmentRetried]:
 def count_taken_slots(session: Session, duty: Duty) -> int:
     """Count the agents that run or will run soon, against the limit of the duty.
 
-    One attempt that is held gives its slot to other work until it is due. More of them keep theirs: then it is the
-    machine that fails, and one attempt after the other would be held.
+    An attempt that is held gives its slot to other work until it is due. Of those after which no other attempt came to
+    a result, only one does: then it may be the machine that fails, and one attempt after the other would be held.
     """
     running = session.count_running(duty)
-    held = _list_held_attempts(session, duty) if session.problems else ()
-    if not held or any(problem.cause == "status" or is_retry_due(problem, session.last_at) for problem in held):
+    held = _list_held_attempts(session, duty) if session.problems else {}
+    if not held:
         return running
-    return running - 1
+    proven = _find_last_result(session, duty)
+    waiting = [name for name, problem in held.items() if not _keeps_slot(problem, session.last_at)]
+    doubtful = [name for name in waiting if session.attempts[name].intended_at >= proven]
+    return running - len(waiting) + max(0, len(doubtful) - 1)
+
+
+def _keeps_slot(problem: EnvironmentFailed, now: float) -> bool:
+    """Whether its agent may be running, or it will be tried as soon as a slot is free."""
+    return problem.cause == "status" or is_retry_due(problem, now)
+
+
+def _find_last_result(session: Session, duty: Duty) -> float:
+    """When the newest attempt was intended that came to a result: the machine could start it and collect it."""
+    records = (record for record in reversed(session.attempts.values()) if record.attempt.duty is duty)
+    found = (each for each in records if each.ended is not None and each.ended.ending not in BLAMELESS)
+    return next((each.intended_at for each in found), 0.0)
 
 
 def has_slot(session: Session, act: str, *, also: int = 0) -> bool:
@@ -131,9 +146,9 @@ def has_slot(session: Session, act: str, *, also: int = 0) -> bool:
     return at_work + also < slots.get(attempt.duty, 1)
 
 
-def _list_held_attempts(session: Session, duty: Duty) -> tuple[EnvironmentFailed, ...]:
-    acts = (name_attempt_act(attempt) for attempt in session.live.values() if attempt.duty is duty)
-    return tuple(session.problems[act] for act in acts if is_held(session, act))
+def _list_held_attempts(session: Session, duty: Duty) -> dict[str, EnvironmentFailed]:
+    acts = {name: name_attempt_act(attempt) for name, attempt in session.live.items() if attempt.duty is duty}
+    return {name: session.problems[act] for name, act in acts.items() if is_held(session, act)}
 
 
 def _find_unstarted(session: Session, act: str) -> Attempt | None:

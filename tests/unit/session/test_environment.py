@@ -113,6 +113,27 @@ def test_attempts_that_are_held_one_after_the_other_keep_their_slots() -> None:
     assert len(world.session.live) == 3
 
 
+def test_all_attempts_that_are_held_make_room_while_others_succeed() -> None:
+    """With two workers: what stops three tasks does not stop the other five."""
+    outcomes = Hindered(*(task(n) for n in range(1, 9)))
+    outcomes.failing, outcomes.choice = Counter({f"worker of task-{n:03d}": 50 for n in (1, 4, 6)}), ""
+    world = Simulation(outcomes, [build_opening(limits=Limits(workers=2))])
+    while world.session.problems.get("worker of task-001", HELD_FOR_LONG).times < 8:
+        assert world.step()
+    ended = {r.attempt.subject for r in world.session.attempts.values() if r.ended and r.attempt.role == WORKER}
+    assert ended == {f"task-{n:03d}" for n in (2, 3, 5, 7, 8)}
+
+
+def test_a_machine_that_fails_later_does_not_hold_every_task() -> None:
+    """Three tasks came to a result before; then nothing does any more."""
+    outcomes = Hindered(*(task(n) for n in range(1, 21)))
+    outcomes.failing, outcomes.choice = Counter({f"worker of task-{n:03d}": 50 for n in (1, *range(5, 21))}), ""
+    world = Simulation(outcomes, [build_opening(limits=Limits(workers=2))])
+    while world.session.problems.get("worker of task-001", HELD_FOR_LONG).times < 8:
+        assert world.step()
+    assert len(world.session.live) == 4, "the first one, one that makes room for others, and two that keep their slots"
+
+
 def test_retry_tries_at_once_what_is_held() -> None:
     world = reported(hindered("build of cs-001", times=ASK_AFTER))
     assert [event.by for event in events(world, EnvironmentRetried)][-1] == "terminal"
