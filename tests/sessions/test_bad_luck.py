@@ -199,6 +199,27 @@ def test_commits_that_are_gone_from_git_are_made_again(stage: Stage) -> None:
     assert "attempt 2" in stage.read("src/1.txt")
 
 
+def test_earlier_work_that_is_gone_from_git_blames_no_agent_that_continues_it(stage: Stage, tmp_path: Path) -> None:
+    """Pruned while it works: its own commits have no history then, and cannot be fetched."""
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    wait = {"run": f"touch '{begun}'; while [ ! -e '{go}' ]; do sleep 0.02; done"}
+    good = writes("src/1.txt", "one")
+    stage.play(task(1), workers={1: {"1": [*good, {"exit": 1}], "2": [wait, *good], "*": good}})
+
+    def prune(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptStarted) and recorded.event.attempt.endswith(".worker.2"):
+            wait_until(begun.exists, "the second agent is at work")
+            for ref in stage.git("for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+                stage.git("update-ref", "-d", ref)
+            stage.git("gc", "-q", "--prune=now")
+            go.touch()
+
+    result = stage.run(observers=[Watcher(prune)])
+    assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.FAILED, Ending.LOST, Ending.PASSED]
+    assert result.session.tasks["task-001"].retries == 1
+    assert result.session.outcome == "completed"
+
+
 def test_refs_that_are_gone_from_git_are_set_again(stage: Stage) -> None:
     stage.play(task(1))
     _leave_at_changeset(stage)

@@ -12,6 +12,7 @@ from blueflame.checks.audit_gaps import describe_defied, find_unaudited_calls
 from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
 from blueflame.checks.postcheck import check_result, check_subjects, is_worded_wrongly
 from blueflame.documents.hand_offs import parse_hand_off
+from blueflame.git.batch import find_missing_commits
 from blueflame.git.command import build_agent_identity, find_identity
 from blueflame.git.filters import find_filtered_paths
 from blueflame.git.rebase import reword_commits
@@ -95,12 +96,21 @@ def judge_unreadable(context: SessionContext, finished: FinishedAttempt, error: 
     checkout = context.paths.checkout(finished.attempt.agent_id)
     if not checkout.is_dir():
         return AttemptOutcome(ending=Ending.LOST, notes=f"{checkout} was removed", base=finished.base)
+    if finished.outcome.reason is ExitReason.LOST or _is_earlier_work_gone(context, finished.attempt):
+        return AttemptOutcome(ending=Ending.LOST, notes=str(error), base=finished.base)
     cause = classify_problem(str(error))
     ours = cause in OUR_CAUSES or (cause == "permission" and str(checkout) not in str(error))
     ref = _get_result_ref(finished.attempt)
     if isinstance(error, WorldError) and (ours or not is_usable(context.repo, finished.base, ref=ref)):
         raise error
     return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=finished.base)
+
+
+def _is_earlier_work_gone(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether commits that it continued were pruned: it has no history without them, and did not do that."""
+    earlier = attempt.continues
+    commits = (earlier.base, earlier.tip, earlier.unfinished) if earlier is not None else ()
+    return bool(find_missing_commits(context.repo, filter(None, commits)))
 
 
 def _fetch_commits(context: SessionContext, finished: FinishedAttempt) -> CollectedResult | NoResult:
