@@ -12,7 +12,7 @@ import click
 
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
-from blueflame.cli.output import CLOSED, outlive_output, print_text
+from blueflame.cli.output import CLOSED, open_closed_streams, outlive_output, print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
 
@@ -78,6 +78,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
+    open_closed_streams()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,26 @@ def test_no_verb_has_a_door_of_its_own() -> None:
         if path.name != "output.py" and doors.search(line) and not re.search(r"console\.print\(|\.print\(view", line)
     ]
     assert own == []
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_reach_no_file_of_ours(tmp_path: Path, closed: str) -> None:
+    """The next file would get the number of a closed stream, and what is printed with it."""
+    code = (
+        "import sys; from blueflame.cli.output import open_closed_streams, print_text; open_closed_streams(); "
+        "file = open('journal', 'w'); print_text('loud'); print_text('louder', err=True); sys.stdin.read(); "
+        "file.write(f'{file.fileno() > 2}')"
+    )
+    shell = f'"$@" < /dev/null > /dev/null {closed}'
+    done = subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", code], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "journal").read_text() == "True"
+
+
+@pytest.mark.parametrize("command", [["--version"], ["status", "--config", "nowhere.yaml"]])
+def test_commands_end_as_usual_without_standard_streams(tmp_path: Path, command: list[str]) -> None:
+    usual = subprocess.run(
+        [sys.executable, "-m", "blueflame", *command], cwd=tmp_path, capture_output=True, check=False
+    )
+    closed = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "blueflame", *command]
+    assert subprocess.run(closed, cwd=tmp_path, check=False).returncode == usual.returncode
