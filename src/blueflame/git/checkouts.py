@@ -276,6 +276,8 @@ def read_record(path: Path) -> CheckoutRecord | None:
         return None
     except OSError as e:
         raise build_file_error("read", get_record_path(path), e) from e
+    if not text.strip("\0\n"):  # what a power cut leaves of a file: it is ours, and not complete
+        return CheckoutRecord(base="", branch=None)
     try:
         return CheckoutRecord(**json.loads(text))
     except (ValueError, TypeError) as e:

@@ -19,6 +19,7 @@ from blueflame.git.repository import Repository
 
 MIN_AGE_SECONDS = 2.0
 OWN_REFS = "refs/blueflame"
+WHOLE_REF_SIZES = (41, 65)  # an object id and the end of the line
 INDEXLESS_COMMANDS = frozenset({"cat-file", "diff-tree", "update-ref"})
 SHARED_LOCKS = ("packed-refs.lock", "packed-refs.new", "HEAD.lock", "shallow.lock", "reftable/tables.list.lock")
 
@@ -37,6 +38,15 @@ def remove_stale_locks(repo: Repository, *, alone: bool = False) -> tuple[Path, 
         if not (alone and young) or time.monotonic() > give_up:
             return tuple(removed)
         time.sleep(0.1)
+
+
+def remove_broken_refs(repo: Repository) -> None:
+    """Remove what a power cut left of refs of ours: git can neither read nor replace a ref that is an empty file."""
+    for path in (repo.common_dir / OWN_REFS).rglob("*"):
+        with suppress(OSError):
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_size not in WHOLE_REF_SIZES and path.suffix != ".lock":
+                path.unlink()
 
 
 def _list_locks(repo: Repository) -> Iterator[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from blueflame import __version__
 from blueflame.config.show import format_resolved_json
 from blueflame.git.batch import close_idle
-from blueflame.git.locks import remove_stale_locks
+from blueflame.git.locks import remove_broken_refs, remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
 from blueflame.git.untrusted.moved import follow_repository
 from blueflame.journal.journal import Journal
@@ -252,6 +252,7 @@ async def execute_session(
 
 async def _reconcile(context: SessionContext, journal: Journal, session: Session) -> tuple[tuple[str, ...], str]:
     """Compare the journal with the world; return the work that git has lost, and what the journal has lost."""
+    await asyncio.to_thread(remove_broken_refs, context.repo)
     await asyncio.to_thread(refuse_lost_landings, context.repo, session, journal.path)
     unknown = await set_aside_unknown(context, session)
     await asyncio.to_thread(follow_repository, context.repo, context.paths.worktrees)

@@ -163,6 +163,19 @@ def test_a_card_that_is_not_ours_is_not_believed(ours: Repository, place: Path) 
     assert place.exists()
 
 
+@pytest.mark.parametrize("rest", [b"", b"\0" * 120])
+def test_a_checkout_whose_record_a_power_cut_took_is_made_again(
+    ours: Repository, place: Path, git: Git, rest: bytes
+) -> None:
+    make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+    get_record_path(place).write_bytes(rest)
+    make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+    assert git(place, "status", "--porcelain") == ""
+    get_record_path(place).write_bytes(rest)
+    remove_checkout(place)
+    assert not place.exists()
+
+
 @pytest.mark.verification(6)
 def test_removing_twice_or_what_never_was_is_fine(ours: Repository, place: Path) -> None:
     remove_checkout(place)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.batch import find_objects
-from blueflame.git.locks import MIN_AGE_SECONDS, remove_stale_locks
+from blueflame.git.locks import MIN_AGE_SECONDS, remove_broken_refs, remove_stale_locks
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.results import delete_refs, set_ref
+from blueflame.git.results import delete_refs, list_refs, set_ref
+from blueflame.model.errors import GitFailed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="which files are open is read from /proc")
 OURS = "refs/blueflame/attempts/ses-1/task-001/1"
@@ -39,6 +40,19 @@ def test_a_lock_that_was_left_is_removed(ours: Repository, name: str) -> None:
     assert remove_stale_locks(ours, alone=True) == (lock,)
     set_ref(ours, OURS, ours.base_sha)
     delete_refs(ours, [OURS])
+
+
+@pytest.mark.parametrize("rest", ["", "0123456789abcdef"])
+def test_what_a_power_cut_left_of_a_ref_is_removed(ours: Repository, rest: str) -> None:
+    other = OURS.replace("task-001", "task-002")
+    for ref in (OURS, other):
+        set_ref(ours, ref, ours.base_sha)
+    (ours.common_dir / OURS).write_text(rest)
+    with pytest.raises(GitFailed, match="reference broken"):
+        set_ref(ours, OURS, ours.base_sha)
+    remove_broken_refs(ours)
+    assert list(list_refs(ours, "refs/blueflame/")) == [other]
+    set_ref(ours, OURS, ours.base_sha)
 
 
 def test_a_lock_that_a_process_has_open_is_left_alone(ours: Repository) -> None:
