@@ -13,7 +13,7 @@ import click
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
 from blueflame.cli.output import CLOSED, open_closed_streams, outlive_output, print_text
-from blueflame.model.errors import BlueFlameError
+from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.exit_codes import ExitCode
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -52,6 +52,7 @@ def blueflame() -> None:
 def run(argv: Sequence[str]) -> int:
     """Run one command line inside the error boundary and return its exit code."""
     try:
+        _check_current_folder()
         result = blueflame.main(list(argv) or ["--help"], prog_name="blueflame", standalone_mode=False)
     except BlueFlameError as error:
         if error.exit_code == ExitCode.INTERNAL:
@@ -80,6 +81,14 @@ def run(argv: Sequence[str]) -> int:
 def main() -> NoReturn:
     open_closed_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _check_current_folder() -> None:
+    """Every path is relative to it, and git cannot run in a folder that is gone."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise WorldError(f"the current folder cannot be used: {error.strerror}; change to another one (cd)") from error
 
 
 def _print_error(message: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from blueflame import __version__
 from blueflame.cli.command_table import COMMANDS, KEEP, START, WATCH, CommandEntry, LazyCommandGroup
 from blueflame.cli.main import run
+from blueflame.model.exit_codes import ExitCode
 
 VERB_MODULE = '''
 import click
@@ -213,3 +214,17 @@ def test_a_reader_that_leaves_early_is_no_bug(python: Callable[..., subprocess.C
     )
     done = python("-c", script)
     assert "bug" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "run", "--version"])
+def test_a_current_folder_that_was_deleted_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert run([command]) == ExitCode.WORLD
+    assert capsys.readouterr().err == (
+        "blueflame: the current folder cannot be used: No such file or directory; change to another one (cd)\n"
+    )
