@@ -7,9 +7,8 @@ This takes two steps, and the state after each can be recognised:
 
 A crash between them leaves the branch at `old` and a checkout whose index is exactly `new` and whose files match its
 index: `advance_branch`, called again, continues with step 2. If the swap fails, because the branch has moved meanwhile,
-the checkout is restored to `old`. git writes the index last and in one rename, and a running git survives our crash, so
-only a machine that dies within step 1 leaves more: files that differ, which `advance_branch` reports as Dirty and does
-not touch.
+the checkout is restored to `old`. git writes the index last and in one rename, so a git that dies within step 1, or has
+no room, leaves files that differ: these are taken back (git/half_update), and what the person changed is not touched.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from blueflame.git.command import OBJECT_ID, build_git_error, run_git, split_nul, try_git
+from blueflame.git.half_update import forget_update, is_index_at, note_update, take_back_update
 from blueflame.git.merge import find_tree
 from blueflame.git.repository import Repository, is_ancestor, read_branch_head
 from blueflame.git.steps import compare_trees
-from blueflame.model.errors import GitFailed
+from blueflame.model.errors import GitFailed, WorldError
 from blueflame.system.process import ProcessResult
 
 CHECKOUT_TIMEOUT = 1800.0
@@ -67,6 +68,8 @@ def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Adva
         found = read_branch_head(repo, branch)
         if found != old or old == new:
             return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
+    for checkout in checkouts:
+        take_back_update(repo, checkout, _find_git_folder(checkout))
     staged = {checkout: _list_changed_files(checkout) for checkout in checkouts}
     obstacles = (_find_obstacle(repo, checkout, files, old=old, new=new) for checkout, files in staged.items())
     obstacle = _find_rebase(repo, branch) or next(filter(None, obstacles), None)
@@ -83,6 +86,9 @@ def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Adva
         outcome = _swap_branch(repo, branch, old=old, new=new, within=checkouts[0] if checkouts else repo.root)
     except GitFailed:
         _restore_checkouts(updated, old=old, new=new)
+        for checkout in updated:
+            with suppress(WorldError, OSError):  # the next call does it
+                take_back_update(repo, checkout, _find_git_folder(checkout), patience=0.0)
         raise
     if isinstance(outcome, Moved):
         _restore_checkouts(updated, old=old, new=new)
@@ -105,11 +111,14 @@ def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: P
 
 def _update_checkout(checkout: Path, old: str, new: str) -> Dirty | None:
     """Update index and files, or return why git refuses: it checks all of them before it changes the first."""
-    args = ("read-tree", "-m", "-u", old, new)
+    args, inside = ("read-tree", "-m", "-u", old, new), _find_git_folder(checkout)
+    note_update(inside, old, new)
     done = _try_with_index(checkout, *args)
     if done.code == 0:
+        forget_update(inside)
         return None
     if "overwritten" in done.err or "not uptodate" in done.err:
+        forget_update(inside)
         return Dirty((), f"{checkout} cannot be updated: {done.err.strip()[-500:]}")
     raise build_git_error(checkout, args, done)
 
@@ -126,7 +135,7 @@ def _try_with_index(checkout: Path, *args: str) -> ProcessResult:
 
 def _restore_checkouts(updated: list[Path], *, old: str, new: str) -> None:
     for checkout in updated:
-        if _is_index_at(checkout, new):
+        if is_index_at(checkout, new):
             _update_checkout(checkout, new, old)
 
 
@@ -144,7 +153,7 @@ def _find_obstacle(repo: Repository, checkout: Path, changed: tuple[str, ...], *
     if under_way:
         return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first")
     if changed:
-        ours = all(entry[1] == " " for entry in changed) and _is_index_at(checkout, new)
+        ours = all(entry[1] == " " for entry in changed) and is_index_at(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
         return None if ours else Dirty(tuple(sorted(entry[3:] for entry in changed)), reason)
     in_the_way = _find_blocking_files(repo, checkout, old, new)
@@ -157,14 +166,6 @@ def _find_git_folder(checkout: Path) -> Path:
     """Return its `.git` folder; in a linked work tree that is a file, so git is asked."""
     inside = checkout / ".git"
     return inside if inside.is_dir() else Path(run_git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
-
-
-def _is_index_at(checkout: Path, sha: str) -> bool:
-    args = ("diff-index", "--cached", "--quiet", sha, "--")
-    done = try_git(checkout, *args, timeout=300)
-    if done.code not in (0, 1):
-        raise build_git_error(checkout, args, done)
-    return done.code == 0
 
 
 def _find_blocking_files(repo: Repository, checkout: Path, old: str, new: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import landing
+from blueflame.git.half_update import NOTE, note_update
 from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
 from blueflame.git.merge import create_commit
 from blueflame.git.repository import Repository, find_dirty_paths, open_repository, read_branch_head
@@ -285,6 +287,51 @@ def test_work_begun_after_such_a_crash_is_not_touched(
     assert isinstance(outcome, Dirty)
     assert "README.md" in outcome.paths
     assert (ours.root / "README.md").read_text() == "mine now"
+
+
+@pytest.mark.parametrize("rest", [b"", b"lan", b"landed\n"], ids=["emptied", "cut", "whole"])
+def test_an_update_that_stopped_half_way_is_taken_back(ours: Repository, new: str, git: Git, rest: bytes) -> None:
+    """Killed, or without room: some files are new, the index is not."""
+    note_update(ours.common_dir, ours.base_sha, new)
+    (ours.root / "README.md").write_bytes(rest)
+    (ours.root / "новый файл").write_bytes(rest)
+    (ours.root / "src" / "app.py").unlink()
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert git(ours.root, "status", "--porcelain") == ""
+    landed(ours.root)
+    assert not (ours.common_dir / NOTE).exists()
+
+
+def test_what_the_person_changed_after_an_update_stopped_is_not_touched(ours: Repository, new: str) -> None:
+    note_update(ours.common_dir, ours.base_sha, new)
+    (ours.root / "README.md").write_text("landed\nand mine")
+    (ours.root / "новый файл").write_text("mine")
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
+    assert isinstance(outcome, Dirty)
+    assert (ours.root / "README.md").read_text() == "landed\nand mine"
+    assert (ours.root / "новый файл").read_text() == "mine"
+
+
+def test_a_git_that_is_killed_before_it_writes_the_index_leaves_nothing(ours: Repository, git: Git) -> None:
+    """It has written all files: the index may not grow to its new size, and the kernel kills it."""
+    git(ours.root, "checkout", "-q", "--detach")
+    for n in range(400):
+        (ours.root / f"{n:04d} {'x' * 100}.txt").write_text(str(n))
+    git(ours.root, "add", "-A")
+    git(ours.root, "commit", "-q", "-m", "feat: many")
+    new = git(ours.root, "rev-parse", "HEAD").strip()
+    git(ours.root, "checkout", "-q", "main")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(GitFailed, match="killed by signal"):
+            advance_branch(ours, "main", old=ours.base_sha, new=new)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(snapshot(ours.root)) > 400, "it is half done"
+    (ours.common_dir / "index.lock").unlink()  # as git/locks does
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert git(ours.root, "status", "--porcelain") == ""
 
 
 def test_when_the_swap_is_lost_the_checkout_goes_back(
