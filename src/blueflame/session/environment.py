@@ -25,7 +25,7 @@ MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them 
 CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
-    ("disk", re.compile(r"no space left|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
+    ("disk", re.compile(r"no space left|out of disk|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
         "permission",

@@ -209,6 +209,7 @@ def test_a_conflict_of_foundations_waits_for_a_landing_and_burns_nothing() -> No
     ("reason", "cause"),
     [
         ("cannot write /x: No space left on device; free some disk space", "disk"),
+        ("git read-tree: fatal: sha1 file '/x/.git/index.lock' write error. Out of diskspace", "disk"),
         ("git update-ref in /x: Unable to create '/x/.git/packed-refs.lock': File exists.", "lock"),
         ("git init in /x: it was killed by signal 9", "killed"),
         ("cannot prepare the sandbox in /x: odd", "sandbox"),
