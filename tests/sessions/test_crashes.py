@@ -233,6 +233,21 @@ def test_a_journal_deleted_under_a_session_is_reported_and_rescued(stage: Stage)
     assert result.session.tasks["task-001"].attempts == 1
 
 
+def test_a_wal_deleted_after_a_kill_costs_nothing(stage: Stage, ledger: Path) -> None:
+    """SQLite would take the journal without its newest events for complete."""
+    go = stage.root.parent / "go"
+    stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one", waiting_for(go))})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    (stage.root / ".blueflame" / "journal.db-wal").unlink()
+    go.touch()
+    result = stage.resume()
+    assert result.session.outcome == "completed"
+    assert result.warnings == []
+    assert set(starts(ledger).values()) == {1}
+
+
 def test_git_clean_takes_nothing_from_a_session(stage: Stage) -> None:
     def clean(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, AttemptStarted | AttemptEnded):
