@@ -31,8 +31,7 @@ def refuse_lost_landings(repo: Repository, session: Session, journal: Path) -> N
     """Raise when the base branch has a changeset whose landing the journal does not know: it would land twice."""
     prefix = f"{STATE_REFS}changesets/{session.id}/"
     built = {name.removeprefix(prefix): sha for name, sha in list_refs(repo, prefix).items()}
-    known = {name: record.build.commit for name, record in session.changesets.items() if record.build is not None}
-    unknown = [name for name, sha in built.items() if known.get(name) != sha]
+    unknown = [name for name in built if name not in session.changesets]
     head = find_ref(repo, f"refs/heads/{session.base_branch}") if unknown else None
     landed = [name for name in unknown if head and is_ancestor(repo, built[name], head)]
     if landed:
