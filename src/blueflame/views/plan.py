@@ -132,17 +132,20 @@ def build_dry_run_view(
         warnings=tuple(find_plan_warnings(known)) if known else (),
         triage=triage,
     )
-    agents = tuple(_list_planned_agents(tasks, flow, limits))
-    return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=agents)
+    agents = _list_planned_agents(tasks, flow, limits, is_planned=is_planned)
+    return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=tuple(agents))
 
 
 def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(batch) for batch in plan_batches(tasks, limits.workers))
 
 
-def _list_planned_agents(tasks: Sequence[Task] | None, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
+def _list_planned_agents(
+    tasks: Sequence[Task] | None, flow: Workflow, limits: Limits, *, is_planned: bool
+) -> list[PlannedAgents]:
     """`tasks` is None before there is a plan: then as many at once as there may be."""
-    most = {Duty.SIZE: 1, Duty.PLAN: 1, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
+    once = {} if is_planned else {Duty.SIZE: 1, Duty.PLAN: 1}
+    most = {**once, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
     return [
         PlannedAgents(
             role=role,

@@ -26,3 +26,8 @@ def test_a_dry_run_has_as_many_agents_at_once_as_the_plan_needs_or_as_there_may_
     flow, limits = Workflow(), Limits(workers=3, validators=2)
     view = build_dry_run_view("Do it", tasks, flow, limits, is_plan=True)
     assert [each.at_once for each in view.agents] == at_once
+
+
+def test_a_dry_run_of_a_persons_plan_starts_no_planner() -> None:
+    view = build_dry_run_view("Do it", TASKS, Workflow(), Limits(), is_plan=True, is_planned=True)
+    assert [each.role for each in view.agents] == ["worker", "validator"]
