@@ -271,6 +271,12 @@ def test_scripts_without_a_suffix_may_be_changed(tmp_path: Path) -> None:
     assert (found.folders, found.other_folders, found.root_names) == (("bin", "lib"), ("data",), ("run",))
 
 
+def test_an_ignored_configuration_is_noted(tmp_path: Path) -> None:
+    made = repository(tmp_path / "r", {"a.py": "", ".gitignore": "/*\n!/.gitignore\n!/a.py\n"})
+    (note,) = survey_repository(made).notes
+    assert "git ignores blueflame.yaml" in note and "git add --force blueflame.yaml" in note
+
+
 def test_submodules_are_noted(tmp_path: Path) -> None:
     made = repository(tmp_path / "r", {"a.py": ""})
     run(made, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},tests/data")

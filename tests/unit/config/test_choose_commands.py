@@ -60,6 +60,12 @@ def test_the_reason_is_what_failed_and_not_what_ran_it() -> None:
     assert large == "exit 2: huge; it wrote a larger file than sandbox.max_file_size_mb allows"
 
 
+def test_a_line_without_a_word_is_no_reason() -> None:
+    output = "package.json is out of date\n\n-------------------\n"
+    assert describe_check(check("npm run lint", 1, output=output)) == "exit 1: package.json is out of date"
+    assert describe_check(check("npm run lint", 1, output="-----\n")) == "exit 1: no output"
+
+
 def test_a_program_that_is_missing_is_the_reason_and_not_what_follows() -> None:
     output = "test.sh: line 232: shellcheck: command not found\nrm: cannot remove 'a': No such file or directory\n"
     assert describe_check(check("bash test.sh", 1, output=output)) == (

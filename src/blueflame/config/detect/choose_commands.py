@@ -26,6 +26,7 @@ HINTS = {
         "it wants a host that worktree.registries does not name"
     ),
 }
+WORD = re.compile(r"\w")  # a line without one is only a rule
 RUNNER_LINE = re.compile(  # says only that what it ran has failed
     r"(make|gmake)(\[\d+\])?: |npm (ERR!|error|notice)|\W*ELIFECYCLE|error Command failed|info Visit |error: script "
 )
@@ -174,7 +175,7 @@ def describe_check(check: Check) -> str:
         named = ", ".join(check.failures[:3]) + (" ..." if len(check.failures) > 3 else "")
         tests = "1 test fails" if len(check.failures) == 1 else f"{len(check.failures)} tests fail"
         return _cut(f"{tests}: {named}")
-    lines = [line.strip() for line in check.output.splitlines() if line.strip()]
+    lines = [line.strip() for line in check.output.splitlines() if WORD.search(line)]
     last = next((line for line in reversed(lines) if not RUNNER_LINE.match(line)), lines[-1] if lines else "no output")
     last = next((line for line in lines if NOT_FOUND.search(line)), last)  # what follows is often only its consequence
     return f"exit {check.exit_code}: {_cut(last)}{_suggest_fix(check)}"

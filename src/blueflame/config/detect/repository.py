@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from blueflame.config.detect.commands import Commands, ProjectCommands, choose_likeliest
 from blueflame.config.detect.project_files import ProjectFiles, is_on_path
 from blueflame.config.detect.projects import detect_projects
+from blueflame.config.locate import CONFIG_NAME
 from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.file_kinds import (
     LANGUAGE_OF,
@@ -128,6 +129,8 @@ def _build_notes(repo: Path, modes: Mapping[str, str], sources: tuple[str, ...])
         notes.append("no language was recognised: check permissions.allowed_paths and the diagnostic commands")
     if submodules := sorted(file for file, mode in modes.items() if mode == SUBMODULE_MODE):
         notes.append(f"submodules are left empty in agents' checkouts: {', '.join(submodules)}")
+    if try_git(repo, "check-ignore", "-q", "--", CONFIG_NAME).code == 0:
+        notes.append(f"git ignores {CONFIG_NAME} here: `git add --force {CONFIG_NAME}` shares it, and it works without")
     return tuple(notes)
 
 
