@@ -107,3 +107,9 @@ def test_a_huge_plan_stays_readable() -> None:
     assert "Tasks:  10,000" in text
     assert "… and 9,940 more, all of them in .blueflame/tasks.yaml" in text
     assert "… and 9,980 more" in text
+
+
+def test_a_task_in_a_group_of_its_own_is_named_once() -> None:
+    alone = replace(TASKS[0], cohesion_group=TASKS[0].id)
+    text = render_text(render_plan(PlanView(tasks=(alone,), session=ID)))
+    assert f"[{alone.id}]" not in text and f"{alone.id}  {alone.title}" in text

@@ -67,8 +67,7 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
     grid.add_column(no_wrap=True, justify="right")
     shown = MAX_LINES if len(tasks) <= FEW_TASKS else 1
     for task in tasks[:MAX_TASKS]:
-        title = Text.assemble((f"[{clean_line(task.cohesion_group)}]", "group"), " ", clean_line(task.title))
-        grid.add_row("", clean_text(task.id), title, f"priority {task.priority}")
+        grid.add_row("", clean_text(task.id), _build_title(task), f"priority {task.priority}")
         if len(task.description) > 1 and task.description.strip() != task.title:
             grid.add_row("", "", _render_description(task, shown), "")
         grid.add_row("", "", _build_pair("locks", ", ".join(task.file_locks) or "none"), "")
@@ -78,6 +77,11 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
     if len(tasks) <= MAX_TASKS:
         return grid
     return Group(grid, Text(f"  … and {len(tasks) - MAX_TASKS:,} more, all of them in .blueflame/tasks.yaml", "quiet"))
+
+
+def _build_title(task: Task) -> Text:
+    group = "" if task.cohesion_group == task.id else f"[{clean_line(task.cohesion_group)}] "
+    return Text.assemble((group, "group"), clean_line(task.title))
 
 
 def _render_description(task: Task, most: int) -> Text:
