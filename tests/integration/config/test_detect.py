@@ -183,6 +183,16 @@ def test_a_linter_at_the_start_of_the_test_script_does_not_hide_the_tests(tmp_pa
     ]
 
 
+@pytest.mark.parametrize("beside", ["pretest", "posttest"])
+def test_a_linter_before_or_after_the_test_script_does_not_hide_the_tests(tmp_path: Path, beside: str) -> None:
+    package = write_scripts(test="tap --no-cov", **{beside: "npm run lint"})
+    (project,) = survey_repository(repository(tmp_path / "r", {"package.json": package, "a.js": ""})).projects
+    assert [candidate.tests for candidate in project.candidates] == [("npm test",), ("npm exec --no -- tap --no-cov",)]
+    package = write_scripts(test="tap", **{beside: "npm run clean"})
+    (project,) = survey_repository(repository(tmp_path / "s", {"package.json": package, "a.js": ""})).projects
+    assert [candidate.tests for candidate in project.candidates] == [("npm test",)]
+
+
 def test_a_pinned_package_manager_with_its_digest_is_installed(tmp_path: Path) -> None:
     package = json.dumps({"packageManager": "pnpm@11.1.0+sha512.0a-b_c", "scripts": {"test": "vitest run"}})
     made = repository(tmp_path / "r", {"package.json": package, "pnpm-lock.yaml": "lockfileVersion: '9.0'\n"})

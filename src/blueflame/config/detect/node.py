@@ -60,7 +60,7 @@ def detect_node(files: ProjectFiles) -> ProjectCommands | None:
     install = (*before, f"{manager.program} {manager.install}")
     built = (*install, f"{manager.program} run build") if "build" in scripts else ()
     whole = [Candidate(setup=setup, tests=tests) for setup in (install, built) if setup]
-    parts = tuple(_list_test_parts(manager, scripts[test])) if test else ()
+    parts = tuple(_list_test_parts(manager, scripts, test)) if test else ()
     return ProjectCommands(
         candidates=(*whole, *([Candidate(setup=install, tests=parts)] if parts else [])),
         lints=tuple(f"{manager.program} run {name}" for name in _list_lint_scripts(scripts)),
@@ -148,10 +148,11 @@ def _build_run_line(program: str, script: str, text: str) -> str:
     return f"CI=true {line}" if WATCHES.search(text) else line
 
 
-def _list_test_parts(manager: NodeManager, text: str) -> Iterator[str]:
-    """The tests of a script that runs linters first: a linter that is red must not hide them."""
-    parts = [part.strip() for part in text.split("&&")]
-    if len(parts) < 2 or not any(LINTS.search(part) for part in parts):
+def _list_test_parts(manager: NodeManager, scripts: Mapping[str, str], test: str) -> Iterator[str]:
+    """The tests of a script that runs linters as well, or before or after it: a red linter must not hide them."""
+    parts = [part.strip() for part in scripts[test].split("&&")]
+    beside = (scripts.get(f"pre{test}", ""), scripts.get(f"post{test}", ""))
+    if not any(LINTS.search(text) for text in (*(parts if len(parts) > 1 else ()), *beside)):
         return
     for part in (part for part in parts if not LINTS.search(part)):
         yield PROGRAM.sub(lambda found: found[1] + _word_program(manager, found[2]), part)
