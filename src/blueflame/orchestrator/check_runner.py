@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from blueflame.checks.failed_tests import compare_with_base, find_broken_on_base
+from blueflame.checks.failed_tests import compare_with_base, find_broken_on_base, is_as_red
 from blueflame.model.errors import WorldError
 from blueflame.model.verdict import Check
 
@@ -43,20 +43,27 @@ class CheckRunner:
         return checks
 
 
-async def confirm_blame(blamed: Sequence[Check], run_on_base: Callable[[], Awaitable[Checks | None]]) -> None:
-    """Raise WorldError if the blamed checks fail on the base now, too: the disk is full, or a program is gone.
+async def confirm_blame(checks: Checks, on_base: Checks, run_on_base: Callable[[], Awaitable[Checks | None]]) -> Checks:
+    """Compare blamed checks with the base as it is now: what is known of it is from before.
 
-    Their result there is known, but it is from before.
+    Raise WorldError if one fails there now and did not before: the disk is full, or a program is gone. One that was red
+    there, and is now in another way, excuses what is no redder than that.
     """
     now = await run_on_base()
     if now is None:
         raise ChecksStopped
-    if broken := find_broken_on_base(blamed, now):
+    red_before = {check.name for check in list_failed(on_base)}
+    broken = [check for check in find_broken_on_base(list_blamed(checks), now) if check.name not in red_before]
+    if broken:
         shown = ", ".join(f"`{check.name}` ({check.state})" for check in broken)
         fix = "repair what they need; if the base is red from now on, record that with 'blueflame doctor --try'"
         raise WorldError(
             f"checks fail on the base, too, and did not before: {shown}; {fix}\n{broken[0].output[-1000:]}"
         )
+    there = {check.name: check for check in now if check.name in red_before}
+    return tuple(
+        replace(check, red_before=check.red_before or is_as_red(check, there.get(check.name))) for check in checks
+    )
 
 
 def _mark_flaky(first: Checks, second: Checks) -> Checks:

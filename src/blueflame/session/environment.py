@@ -45,7 +45,7 @@ CAUSE_WORDS = {
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",
     "killed": "a process of ours was killed",
-    "checks": "checks fail on the base, too",
+    "checks": "the base is red now",
     "sandbox": "the sandbox cannot be started",
     "git": "git fails",
     "file": "a file or folder cannot be used",

@@ -57,9 +57,10 @@ async def run_diagnostics(
         known = await asyncio.to_thread(find_base_checks, context, session, result.base)
         on_base = await _find_checks_before(context, session, result.base, checks)
         checks = None if on_base is None else compare_with_base(checks, on_base)
-        if checks and known and (blamed := list_blamed(checks)):
+        if checks and on_base and known and list_blamed(checks):
+            recheck = partial(recheck_base, context, session, result.base, effect.sha, tries)
             try:
-                await confirm_blame(blamed, partial(recheck_base, context, session, result.base, effect.sha, tries))
+                checks = await confirm_blame(checks, on_base, recheck)
             except ChecksStopped:
                 return []
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]

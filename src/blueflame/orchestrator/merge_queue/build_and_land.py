@@ -120,9 +120,9 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
         if checks:
             tried = site.tried if all(check.passed for check in checks) else ()
             checks = compare_with_base(checks, known or tried or await examine_base(site.runner, inputs))
-        if blamed := list_blamed(checks):
-            if known and site.recheck is not None:
-                await confirm_blame(blamed, partial(site.recheck, base, made.commit))
+        if known and site.recheck is not None and list_blamed(checks):
+            checks = await confirm_blame(checks, known, partial(site.recheck, base, made.commit))
+        if list_blamed(checks):
             return await find_culprit(site.runner, inputs, checks)
     except ChecksStopped:
         return []
