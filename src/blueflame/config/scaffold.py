@@ -11,6 +11,7 @@ from blueflame.config.detect.commands import Commands
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
 from blueflame.documents.yaml import quote_text
+from blueflame.git.file_kinds import TEST_FOLDERS
 from blueflame.model.errors import InternalError
 from blueflame.model.policy import EVERYDAY
 from blueflame.model.settings.fields import CONTROL_CHARACTER
@@ -136,8 +137,8 @@ def _format_validation(survey: Survey, choice: CommandChoice) -> Iterator[str]:
 
 
 def _format_tests(survey: Survey) -> Iterator[str]:
-    tests = _build_patterns(survey.test_files)
     sources = _build_patterns(file for file in survey.sources if file not in set(survey.test_files))
+    tests = tuple(_build_test_patterns(survey.test_files, frozenset(sources)))
     if tests and sources:
         yield "  require_tests:"
         yield "    enabled: false              # true: a change to sources needs a change to tests"
@@ -152,6 +153,27 @@ def _build_patterns(files: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         f"{escape_glob(top)}/**/*{escape_glob(end)}" if top else f"/*{escape_glob(end)}" for top, end in usable
     )
+
+
+def _build_test_patterns(files: Iterable[str], sources: frozenset[str]) -> Iterator[str]:
+    """As those of sources, but by name where both are in one folder: else each source would count as a test."""
+    kinds: dict[str, list[str]] = {}
+    for file in filter(_is_writable, files):
+        for pattern in _build_patterns((file,)):
+            kinds.setdefault(pattern, []).append(file)
+    for pattern, found in sorted(kinds.items()):
+        top = pattern.rpartition("/")[0]
+        yield from sorted({f"{top}/{_word_test_name(file)}" for file in found}) if pattern in sources else (pattern,)
+
+
+def _word_test_name(file: str) -> str:
+    """`*_test.go`, `test_*.py`, `__tests__/**/*.ts`; the whole name where nothing else marks a test."""
+    stem, suffix = PurePosixPath(file).stem, escape_glob(PurePosixPath(file).suffix)
+    if folder := next((part for part in PurePosixPath(file).parts[1:-1] if part in TEST_FOLDERS), ""):
+        return f"{folder}/**/*{suffix}"
+    if mark := re.search(r"([._-](?:tests?|spec)|Tests?)$", stem):
+        return f"*{mark[0]}{suffix}"
+    return f"test_*{suffix}" if stem.startswith("test_") else f"{escape_glob(stem)}{suffix}"
 
 
 def _format_worktree(choice: CommandChoice) -> Iterator[str]:

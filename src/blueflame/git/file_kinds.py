@@ -57,7 +57,7 @@ SECRET_FILE_NAME = re.compile(
 HARMLESS_FILE_NAME = re.compile(r"\.env\.(example|sample|template|dist)")
 
 TEST_NAME = re.compile(
-    r"test_.+\.py|.+_test\.(py|go|rb|exs|cc|cpp|dart|lua)|.+\.(test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
+    r"test_.+\.py|tests?\.(py|[cm]?[jt]sx?)|.+_test\.(py|go|rb|exs|cc|cpp|dart|lua)|.+\.(test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
     r"|.+Tests?\.(java|kt|cs|swift|php|scala)|conftest\.py"
 )
 TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing"})

@@ -281,6 +281,25 @@ def test_scripts_without_a_suffix_may_be_changed(tmp_path: Path) -> None:
     assert (found.folders, found.other_folders, found.root_names) == (("bin", "lib"), ("data",), ("run",))
 
 
+@pytest.mark.parametrize(
+    ("files", "patterns"),
+    [
+        (["a.go", "a_test.go"], ("/*_test.go",)),
+        (["src/a.ts", "src/a.test.ts", "src/b/__tests__/help.ts"], ("src/**/*.test.ts", "src/**/__tests__/**/*.ts")),
+        (["pkg/a.py", "pkg/test_a.py", "app/models.py", "app/tests.py"], ("app/**/tests.py", "pkg/**/test_*.py")),
+        (["index.js", "test.js"], ("/test.js",)),
+        (["src/a.py", "tests/test_a.py", "tests/help.py"], ("tests/**/*.py",)),
+    ],
+)
+def test_tests_beside_sources_are_known_by_their_names(
+    tmp_path: Path, files: list[str], patterns: tuple[str, ...]
+) -> None:
+    made = repository(tmp_path / "r", dict.fromkeys(files, ""))
+    required = parse_config(build_config_text(survey_repository(made)), path=HERE).settings.validation.require_tests
+    assert required.test_patterns == patterns
+    assert not Globs(required.test_patterns).matches(files[0])
+
+
 def test_an_ignored_configuration_is_noted(tmp_path: Path) -> None:
     made = repository(tmp_path / "r", {"a.py": "", ".gitignore": "/*\n!/.gitignore\n!/a.py\n"})
     (note,) = survey_repository(made).notes
