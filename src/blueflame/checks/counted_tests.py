@@ -52,7 +52,7 @@ SUMMARIES = tuple(
         r"^ *No tests? (?:files )?found\b",  # jest, vitest
         r"^ +(?P<ran>\d+) passing\b.*(?:\n +\d+ pending)?(?:\n +(?P<ran2>\d+) failing)?",  # mocha
         r"^(?:\u2139|#) pass +(?P<ran>\d+)\n(?:(?:\u2139|#) fail +(?P<ran2>\d+))?",  # node --test and other TAP
-        r"^ +(?P<ran>\d+) tests? (?:passed|failed)$",  # ava
+        r"^ +(?P<ran>\d+) tests? passed$",  # ava; where one failed it does not count the others
         r"^ +(?P<ran>\d+) pass\n(?: +\d+ (?:skip|todo)\n)*(?: +(?P<ran2>\d+) fail)?",  # bun
         r"^(?:ok|FAILED) \| (?P<ran>\d+) passed.* \| (?P<ran2>\d+) failed",  # deno
         r"^test result: \w+\. (?P<ran>\d+) passed; (?P<ran2>\d+) failed;",  # cargo

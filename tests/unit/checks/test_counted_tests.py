@@ -29,6 +29,7 @@ OUTPUTS = {
     "node --test": ("\u2139 tests 6\n\u2139 suites 1\n\u2139 pass 4\n\u2139 fail 1\n\u2139 skipped 1\n", 5),
     "TAP": ("1..5\n# tests 5\n# pass  4\n# fail  1\n", 5),
     "ava": ("  5 tests passed\n", 5),
+    "ava, failed": ("  1 test failed\n", None),
     "bun": (" 5 pass\n 1 skip\n 2 fail\nRan 8 tests across 1 file.\n", 7),
     "deno": ("ok | 5 passed | 0 failed | 1 ignored (10ms)\n", 5),
     "cargo": (
