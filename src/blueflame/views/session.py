@@ -315,6 +315,8 @@ def find_wait_reason(session: Session, task: str, now: float) -> str:
     if task in session.waiting and not session.ended:
         return _describe_backoff(session, task, now)
     reason = "" if session.ended else session.queue.explain_waiting(task)
+    if task in session.to_check and not session.ended and session.is_stage_open(session.tasks[task].stage):
+        reason = "waits for its checks"
     if task in session.to_continue and not session.ended:
         reason = f"waits for {session.find_stage(task).name}"
     return f"waits for cycle {session.cycle + 1}" if reason and not session.cycle_open else reason

@@ -19,10 +19,12 @@ from blueflame.cli.live.view import (
 )
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
-from blueflame.model.event import Event, HookRan, JournalEntry
+from blueflame.model.changeset import Changeset
+from blueflame.model.event import ChangesetsFormed, Event, HookRan, JournalEntry, TaskMoved, WaveStarted
+from blueflame.model.task import Cause
 from blueflame.text.event_lines import SHORT_FORMS
 from blueflame.text.format import format_attempt
-from support.recorded_session import BEGAN, ID, Story
+from support.recorded_session import BEGAN, ID, TASKS, Story
 
 
 @pytest.fixture(autouse=True)
@@ -193,3 +195,19 @@ def test_a_log_that_was_quiet_for_long_says_what_agents_do() -> None:
         "14:30:28  ▸ worker-992ee207  task-001 #1  Edit a.py",
         "14:30:28  ▸ worker-6207378b  task-003 #1  Edit a.py",
     ]
+
+
+def test_a_build_that_takes_long_is_shown_in_the_log_and_in_the_frame() -> None:
+    story = Story().working().ends("task-001").ends("task-003").begins("task-002").ends("task-002")
+    story.tell(WaveStarted(cycle=1, stage="validate"))
+    story.tell(*(TaskMoved(task=task.id, cause=Cause.VALIDATE) for task in TASKS), WaveStarted(cycle=1, stage="merge"))
+    story.tell(ChangesetsFormed(changesets=(Changeset(id="cs-1", cycle=1, group="a", title="A", tasks=("task-001",)),)))
+    out, timer = StringIO(), Timer()
+    log = EventLines(make_console(file=out, width=80), timer=timer)
+    log.see(story.session, story.recorded)
+    timer.at += QUIET_SECONDS
+    log.tick(story.now)
+    assert out.getvalue().splitlines()[-1].endswith("  ▸ build of cs-1")
+    console, shown = screen()
+    LiveFrame(console).see(story.session, story.recorded)
+    assert "▸ build of cs-1" in shown.getvalue()

@@ -6,7 +6,7 @@ import pytest
 
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused, UsageError
-from blueflame.model.event import AttemptEnded, CycleEnded, MessageDelivered, MessageSent, PlanProposed
+from blueflame.model.event import AttemptEnded, CycleEnded, MessageDelivered, MessageSent, PlanProposed, WaveStarted
 from blueflame.session.state import Session
 from blueflame.views.items import CommitRange, Item, build_item_json, build_item_view, find_item, find_item_diff
 from blueflame.views.parts import DetailsView, NamedValue
@@ -136,6 +136,13 @@ def test_messages_are_shown_with_what_became_of_them() -> None:
     ]
     shown = build_item_json(story.session, item, now=0)["attempt"]["messages"]
     assert [each["delivered_at"] is None for each in shown] == [False, True]
+
+
+def test_a_task_that_is_done_waits_for_its_checks() -> None:
+    story = Story().working().ends("task-001")
+    assert find_wait_reason(story.session, "task-001") == ""
+    story.tell(WaveStarted(cycle=1, stage="validate"))
+    assert find_wait_reason(story.session, "task-001") == "waits for its checks"
 
 
 def test_between_two_cycles_a_task_waits_for_the_next() -> None:

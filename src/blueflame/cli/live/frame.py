@@ -21,6 +21,7 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import VERIFIED, TaskState
+from blueflame.session.effects import list_commands_under_way
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.state import Session
 from blueflame.text.format import format_clock, format_dollars
@@ -51,7 +52,8 @@ class SessionFrame:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        head = [*self._draw_head(width), *self._draw_parked(), *self._draw_backoffs(), *self._draw_overlaps()]
+        head = [*self._draw_head(width), *self._draw_commands(), *self._draw_parked(), *self._draw_backoffs()]
+        head += self._draw_overlaps()
         asked = [*self.session.open_gates.values()][:MAX_QUESTIONS]
         gates = [line for gate in asked for line in self._draw_question(gate)]
         rows = self._build_rows()
@@ -73,6 +75,12 @@ class SessionFrame:
         age = (session.last_at if session.ended else self.now) - session.opened_at
         title = Heading("Blue Flame", stage, doing.replace("_", " "), format_clock(age), name)
         return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
+
+    def _draw_commands(self) -> list[RenderableType]:
+        """One line per check or build: they run without an agent."""
+        mark, style = ACTIVITY_MARKS[AgentState.WORKING]
+        commands = list_commands_under_way(self.session)[:MAX_QUESTIONS]
+        return [_keep_on_one_line(Text.assemble((f"{mark} ", style), clean_line(each))) for each in commands]
 
     def _draw_parked(self) -> list[RenderableType]:
         """One line per runtime."""

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
-from blueflame.cli.render.activity import draw_activity_line
+from blueflame.cli.render.activity import draw_activity_line, draw_command_line
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
+from blueflame.session.effects import list_commands_under_way
 from blueflame.session.state import Session
 from blueflame.system.lines import STEP_BYTES
 from blueflame.telemetry.activity import ActivityTracker
@@ -59,14 +60,22 @@ class EventLines:
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
         self._printed_at = timer()
+        self._seen_session: Session | None = None
 
-    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 - an observer gets both
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
+        self._seen_session = session
         self._print(format_events(recorded))
 
     def tick(self, now: float) -> None:
-        """After a long silence, print a line for each agent."""
+        """After a long silence, print a line for each agent, and for what runs without one."""
         if self._timer() - self._printed_at >= QUIET_SECONDS:
-            self._print([draw_activity_line(each, now=now) for each in self._activities().values()])
+            commands = list_commands_under_way(self._seen_session) if self._seen_session else ()
+            self._print(
+                [
+                    *(draw_activity_line(each, now=now) for each in self._activities().values()),
+                    *(draw_command_line(each, now=now) for each in commands),
+                ]
+            )
 
     def pause(self) -> None:
         pass

@@ -74,9 +74,19 @@ def draw_activity_line(activity: Activity, *, now: float) -> Text:
     mark, style = ACTIVITY_MARKS[activity.status.state]
     attempt, used = activity.attempt, format_usage(activity.spend, activity.calls, activity.refused)
     return Text.assemble(
-        (f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}  ", "quiet"),
+        _draw_time(now),
         (f"{mark} ", style),
         (f"{attempt.agent_id}  ", "id"),
         f"{clean_line(attempt.subject)} #{attempt.n}  {describe_activity(activity, now=now)}",
         (f"  ({used})" if used else "", "quiet"),
     )
+
+
+def draw_command_line(name: str, *, now: float) -> Text:
+    """`14:32:05  ▸ checks of task-001`: what runs without an agent, for pipes."""
+    mark, style = ACTIVITY_MARKS[AgentState.WORKING]
+    return Text.assemble(_draw_time(now), (f"{mark} ", style), clean_line(name))
+
+
+def _draw_time(now: float) -> tuple[str, str]:
+    return f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}  ", "quiet"
