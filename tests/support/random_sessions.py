@@ -79,6 +79,8 @@ def bounds(draw: st.DrawFn) -> Limits:
         role_budgets={role: Budget(draw(units), draw(st.sampled_from((0, 10, 10)))) for role in (WORKER, VALIDATOR)},
         on_validation_failed=draw(st.sampled_from(("ask", "requeue", "drop"))),
         on_stall=draw(st.sampled_from(("warn", "ask", "kill"))),
+        max_questions=draw(st.integers(0, 2)),
+        question_wait=draw(st.sampled_from((1.0, 20.0))),
         hooks=tuple(sorted(hooks)),
         dependents=draw(st.sampled_from((PASSED, REVIEWED))),
         allowed_paths=("**",),
@@ -115,10 +117,12 @@ class Odds:
     veto: float = 0.1
     drift: float = 0.1
     hinder: float = 0.1  # what the orchestrator has to do itself fails
+    ask: float = 0.1  # agents that end with a question
     contrary: float = 0.4  # how often a person does not simply say yes
 
 
-FAILURES = tuple(ending for ending in Ending if ending not in (Ending.PASSED, Ending.CANCELLED, Ending.LOST))
+NO_FAILURES = (Ending.PASSED, Ending.CANCELLED, Ending.LOST, Ending.QUESTION)
+FAILURES = tuple(ending for ending in Ending if ending not in NO_FAILURES)
 
 
 class Dice(SimulatedOutcomes):
@@ -154,6 +158,8 @@ class Dice(SimulatedOutcomes):
     def pick_ending(self, attempt: Attempt) -> Ending:
         if self.roll("lose", attempt.id) < self.odds.lose:
             return Ending.LOST
+        if self.roll("ask", attempt.id) < self.odds.ask:
+            return Ending.QUESTION
         odds = self.odds.unsure if attempt.duty is Duty.JUDGE else self.odds.fail
         if self.roll("fail", attempt.id) < odds:
             return FAILURES[int(self.roll("how", attempt.id) * len(FAILURES))]
@@ -225,6 +231,8 @@ class Dice(SimulatedOutcomes):
         if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT, GateKind.ENVIRONMENT):
             choices.remove("stop")
         contrary = self.roll("contrary", gate.id) < self.odds.contrary
+        if gate.kind is GateKind.CLARIFICATION and contrary and self.roll("late", gate.id) < 0.5:
+            return None
         choice = self.pick(choices, gate.id) if contrary or gate.kind is GateKind.VALIDATION else choices[0]
         note = "0" if gate.kind is GateKind.BUDGET else "because"
         if gate.kind is GateKind.ESCALATION:  # giving up comes first: trying again might have no end
@@ -327,7 +335,11 @@ def _index_faults(session: Session) -> Iterator[str]:
         there = sorted(name for name, record in session.tasks.items() if record.state is state)
         if sorted(session.states[state]) != there:
             yield f"the index of {state} says {sorted(session.states[state])}, the records {there}"
-    busy = sorted(attempt.subject for attempt in session.live.values() if attempt.duty is Duty.MAKE)
+    at_work = [attempt.subject for attempt in session.live.values() if attempt.duty is Duty.MAKE]
+    asking = session.list_waiting_for_answer()
+    if not all(session.is_asking(GateKind.CLARIFICATION, name) for name in asking):
+        yield f"no agent is at {asking}, and no question is open"
+    busy = sorted((*at_work, *asking))
     if busy != list(session.list_in_state(TaskState.CLAIMED)):
         yield f"workers are at {busy}, but claimed are {session.list_in_state(TaskState.CLAIMED)}"
     waits = {
@@ -355,6 +367,7 @@ def _stuck_faults(session: Session) -> Iterator[str]:
             session.find_live_attempt(name, Duty.JUDGE) is not None,
             session.is_asking(GateKind.VALIDATION, name),
             session.is_asking(GateKind.VALIDATOR, name),
+            session.is_asking(GateKind.CLARIFICATION, name) and session.find_live_attempt(name, Duty.JUDGE) is None,
         ]
         if sum(waits) != 1:
             yield f"{name} is {session.tasks[name].state} and waits for {sum(waits)} things: {waits}"
@@ -398,8 +411,8 @@ def _foundation_faults(session: Session) -> Iterator[str]:
                     yield f"{name} landed with the commits of {foundation.task}, which has not"
         if record.state is TaskState.CLAIMED:
             attempt = session.find_live_attempt(name)
-            assert attempt is not None
-            if name in {foundation.task for foundation in attempt.built_on}:
+            assert attempt is not None or name in session.list_waiting_for_answer()
+            if attempt is not None and name in {foundation.task for foundation in attempt.built_on}:
                 yield f"{name} is built on itself"
 
 

@@ -20,6 +20,12 @@ from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
 from blueflame.model.suggestions import suggest
 from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
 
+UNWRITTEN_ANSWERS = {
+    GateKind.ENVIRONMENT: "stop",  # it waits for a repair, not for a decision
+    GateKind.CLARIFICATION: "guess",  # what an agent will ask cannot be known
+}
+"""The answers to gates that a file need not foresee."""
+
 UsedEntries = frozenset[tuple[str, int]]
 
 _SIGNATURE = re.compile(r"decisions:(\w+)\[(\d+)\]")
@@ -55,8 +61,8 @@ class DecisionsFile:
         names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
         entry = entry or next((e for e in fitting if not e.subject), None)
-        if entry is None and gate.kind is GateKind.ENVIRONMENT:  # it waits for a repair, not for a decision
-            return Answer(choice="stop", by="default")
+        if entry is None and gate.kind in UNWRITTEN_ANSWERS:
+            return Answer(choice=UNWRITTEN_ANSWERS[gate.kind], by="default")
         if entry is None:
             raise NoAnswer(_format_exhausted(gate, self.path))
         if gate.find_option(entry.choose) is None:

@@ -62,6 +62,7 @@ class Ending(StrEnum):
     ACCOUNT = "account"  # the provider refuses the account: its login, its credit or the model
     SETUP = "setup"  # a setup command failed
     ENVIRONMENT = "environment"  # the agent could not be started: no fault of its own
+    QUESTION = "question"  # it asks a person and has ended: the next attempt gets the answer
     CONFLICT = "conflict"  # what it was to build on cannot be merged: it waits until that has changed
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record
@@ -70,7 +71,9 @@ class Ending(StrEnum):
 UNAVAILABLE = frozenset({Ending.OUTAGE, Ending.ACCOUNT})
 """Endings after which the runtime is parked (session/rate_limits)."""
 
-BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, Ending.ENVIRONMENT, Ending.CONFLICT, *UNAVAILABLE})
+BLAMELESS = frozenset(
+    {Ending.CANCELLED, Ending.LOST, Ending.ENVIRONMENT, Ending.CONFLICT, Ending.QUESTION, *UNAVAILABLE}
+)
 """Endings that say nothing about the work: the task is tried again and no retry is counted."""
 
 
@@ -156,6 +159,7 @@ class SentMessage:
     by: str
     at: float
     delivered_at: float | None = None
+    gate: str = ""  # the clarification that it answers; "" for `blueflame say`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

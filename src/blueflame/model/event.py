@@ -13,6 +13,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
+from blueflame.model.question import Question
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
 from blueflame.model.task import Assignment, Cause, FixedWork, HistoryEntry, Result, Task
@@ -305,12 +306,21 @@ class AttemptNearsBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAsked:
+    """An agent asked a person: it waits for the answer, or has ended and the next attempt gets it."""
+
+    attempt: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSent:
     """A person wrote to a running agent. The messages of an attempt are counted from 1."""
 
     attempt: str
     text: str
     by: str
+    gate: str = ""  # the clarification that it answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -585,6 +595,7 @@ Event: TypeAlias = (
     | AttemptStarted
     | AttemptStalled
     | AttemptNearsBudget
+    | QuestionAsked
     | MessageSent
     | MessageDelivered
     | MessageUndelivered

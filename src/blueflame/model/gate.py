@@ -20,6 +20,7 @@ class GateKind(StrEnum):
     ENVIRONMENT = "environment"  # what we have to do ourselves fails again and again: retry or stop
     DRIFT = "drift"  # the configuration changed during the session: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
+    CLARIFICATION = "clarification"  # an agent asks: answer, or let it continue with its best guess
     OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
     TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
     BASE = "base"  # the base branch is gone or was replaced: look again, use what is there, stop
@@ -60,6 +61,12 @@ class Answer:
     note: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)  # edited tasks, a raised limit
     by: str = "terminal"
+
+
+def build_gate_id(kind: GateKind, subject: str, times: int) -> str:
+    """`stall-task-001`, and `stall-task-001-2` for the second of its kind about the same subject."""
+    stem = kind.value if subject == kind.value else f"{kind.value}-{subject}"
+    return stem if times == 1 else f"{stem}-{times}"
 
 
 OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
@@ -118,6 +125,10 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("wait", "let it work; asked again after another limits.stall_timeout of silence"),
         Option("kill", "end it; its task is tried again"),
     ),
+    GateKind.CLARIFICATION: (
+        Option("answer", "tell the agent; a number chooses one of its options", needs_note=True),
+        Option("guess", "let it continue with its best guess; the changeset says so"),
+    ),
     GateKind.OVERLAP: (
         Option("wait", "end the later one; it starts again from the other's result"),
         Option("split", "change the two tasks in your editor; a changed task starts again"),
@@ -158,6 +169,7 @@ WHEN_OPENED: Mapping[GateKind, str] = {
     GateKind.ENVIRONMENT: "Something that Blue Flame has to do itself (git, disk, sandbox) failed five times in a row.",
     GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
     GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
+    GateKind.CLARIFICATION: "An agent asks a question, and `gates.max_questions` allows it.",
     GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",
     GateKind.TASKS: "You changed the exported tasks file, a new cycle begins, and the file cannot be used.",
     GateKind.BASE: "The base branch was deleted, renamed or replaced by history without what the session has built on.",

@@ -52,6 +52,8 @@ class Limits:
     on_stall: str = "warn"  # warn | ask | kill
     on_rate_limit: str = "wait"  # wait | ask
     on_overlap: str = "warn"  # warn | ask | off
+    max_questions: int = 0  # that the agents of one task may ask; older sessions had none
+    question_wait: float = 0.0  # seconds; then the agent continues with its best guess. 0: without limit
     rate_limit_wait: float = 6 * 3600.0  # seconds; for a longer wait a person is asked in any case
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blueflame.journal.journal import Message
-from blueflame.model.attempt import Duty
+from blueflame.model.attempt import Attempt, Duty
 from blueflame.model.event import (
     AttemptCancelled,
     Event,
@@ -19,6 +19,7 @@ from blueflame.model.event import (
     TasksImported,
 )
 from blueflame.model.gate import Answer
+from blueflame.session.clarifications import ANSWER, find_question_gate
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.requests.fixes import find_fix_problem, parse_work
@@ -109,10 +110,17 @@ def _decide_say(session: Session, body: Mapping[str, Any]) -> MessageDecision:
         return MessageDecision(reply="; ".join(problems), refused=True)
     by = str(body.get("by", "another terminal"))
     names = ", ".join(attempt.agent_id for attempt in found)
+    events = tuple(_send_message(session, attempt, text, by) for attempt in found)
     reply = f"sent to {names}: delivered with its next tool call, as 'blueflame log' then shows"
-    return MessageDecision(
-        reply=reply, events=tuple(MessageSent(attempt=attempt.id, text=text, by=by) for attempt in found)
-    )
+    return MessageDecision(reply=reply, events=events)
+
+
+def _send_message(session: Session, attempt: Attempt, text: str, by: str) -> Event:
+    """An agent that waits for an answer takes the message for it."""
+    question = find_question_gate(session, attempt)
+    if question is not None:
+        return GateAnswered(gate=question.id, answer=Answer(choice=ANSWER, note=text, by=by))
+    return MessageSent(attempt=attempt.id, text=text, by=by)
 
 
 def _decide_retry(session: Session, body: Mapping[str, Any]) -> MessageDecision:

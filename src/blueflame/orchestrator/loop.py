@@ -43,6 +43,7 @@ from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, l
 from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
+from blueflame.orchestrator.monitors.questions import await_answer
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
@@ -52,6 +53,7 @@ from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
     AwaitBackoff,
+    AwaitAnswer,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -82,6 +84,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     BuildChangeset: build_changeset,
     LandChangeset: land_changeset,
     RunHook: call_hook,
+    AwaitAnswer: await_answer,
     AwaitRuntime: await_runtime,
     AwaitEnvironment: await_environment,
     AwaitBackoff: await_backoff,

@@ -82,7 +82,8 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "workflows.*": "stages barrier role review_threshold max_retries retry_backoff_base_ms escalate database_first",
     "planning": "interactive workflow triage tier_1 tier_2 workflows models",
     "schedule": "dependents",
-    "gates": "on_validation_failed validator_retries on_exhausted on_rate_limit on_overlap max_replans",
+    "gates": "on_validation_failed validator_retries on_exhausted on_rate_limit on_overlap max_questions question_wait"
+    " max_replans",
     "merging": "on_conflict retry_red_checks",
     "landing": "branch_prefix forge draft",
     "commits": "style author agent",

@@ -20,6 +20,7 @@ class AttemptFacts:
     violations: int = 0
     has_output: bool = False
     unwatched: int = 0  # tool calls that the watcher did not see
+    asks: bool = False  # it ended with a question to a person
     failure: str = ""  # the kind of failure that the agent itself reports
 
 
@@ -77,6 +78,8 @@ def judge_attempt(facts: AttemptFacts) -> Ending:
         return ENDING_BY_FAILURE.get(facts.failure, Ending.FAILED)
     if facts.exit_code != 0:
         return Ending.FAILED
+    if facts.asks and not facts.violations:
+        return Ending.QUESTION
     if facts.duty not in COMMITTING:
         if facts.violations:
             return Ending.POSTCHECK

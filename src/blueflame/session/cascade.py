@@ -47,6 +47,12 @@ def block_dependants(session: Session, task: str, why: str) -> Iterator[Event]:
             yield TaskMoved(task=name, cause=Cause.BLOCK, reason=why)
 
 
+def block_if_dependency_failed(session: Session, task: str) -> Iterator[Event]:
+    """Block a task if one of its dependencies failed, was blocked or was dropped while it was worked on."""
+    if reason := find_failed_dependency(session, task):
+        yield TaskMoved(task=task, cause=Cause.BLOCK, reason=reason)
+
+
 def drop_task(session: Session, name: str, reason: str) -> Iterator[Event]:
     yield TaskMoved(task=name, cause=Cause.DROP, reason=reason)
     yield from defer_tasks_built_on(session, (name,), f"{name} was dropped")

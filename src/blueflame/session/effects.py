@@ -10,6 +10,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import GateKind
 from blueflame.session.changesets.queue import find_next_changeset
+from blueflame.session.clarifications import find_deadline
 from blueflame.session.environment import is_held, list_held, name_attempt_act
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
@@ -68,6 +69,13 @@ class AskGate:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitAnswer:
+    """Wait until a question is old enough that the agent continues without an answer."""
+
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitRuntime:
     """Probe until its model is available again; after an error of the account, read the configuration again."""
 
@@ -97,6 +105,7 @@ Effect = (
     | LandChangeset
     | RunHook
     | AskGate
+    | AwaitAnswer
     | AwaitRuntime
     | AwaitEnvironment
     | AwaitBackoff
@@ -122,6 +131,8 @@ def name_act(session: Session, effect: Effect) -> str:
             return f"hook {due.key}"
         case AskGate(name):
             return f"question {name}"
+        case AwaitAnswer(name):
+            return f"wait for an answer to {name}"
         case AwaitRuntime(name):
             return f"wait for {name}"
         case AwaitEnvironment(act):
@@ -160,6 +171,7 @@ def list_effects(session: Session) -> tuple[Effect, ...]:
         *_list_diagnoses(session),
         *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
+        *(AwaitAnswer(name) for name, gate in session.open_gates.items() if find_deadline(gate) is not None),
         *(AwaitRuntime(name) for name, parked in session.parked.items() if not _waits_for_person(session, parked)),
         *(AwaitBackoff(name) for name in session.waiting),
     )

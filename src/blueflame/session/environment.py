@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import AttemptEnded, EnvironmentFailed, EnvironmentRecovered, EnvironmentRetried, Event
+from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
 from blueflame.session.next_try import compute_wait, is_due
 from blueflame.session.retries import truncate_text
@@ -113,8 +114,9 @@ def count_taken_slots(session: Session, duty: Duty) -> int:
 
     An attempt that is held gives its slot to other work until it is due. Of those after which no other attempt came to
     a result, only one does: then it may be the machine that fails, and one attempt after the other would be held.
+    So does one attempt that waits for an answer.
     """
-    running = session.count_running(duty)
+    running = session.count_running(duty) - _has_asking_attempt(session, duty)
     held = _list_held_attempts(session, duty) if session.problems else {}
     if not held:
         return running
@@ -134,6 +136,13 @@ def _find_last_result(session: Session, duty: Duty) -> float:
     records = (record for record in reversed(session.attempts.values()) if record.attempt.duty is duty)
     found = (each for each in records if each.ended is not None and each.ended.ending not in BLAMELESS)
     return next((each.intended_at for each in found), 0.0)
+
+
+def _has_asking_attempt(session: Session, duty: Duty) -> bool:
+    if not session.is_asking(GateKind.CLARIFICATION):
+        return False
+    at_work = (attempt for attempt in session.live.values() if attempt.duty is duty)
+    return any(session.is_asking(GateKind.CLARIFICATION, attempt.subject) for attempt in at_work)
 
 
 def has_slot(session: Session, act: str, *, also: int = 0) -> bool:

@@ -60,6 +60,8 @@ def build_session_limits(
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
         on_overlap=settings.gates.on_overlap,
+        max_questions=settings.gates.max_questions,
+        question_wait=settings.gates.question_wait,
         interactive_planning=interactive and is_planner_interactive(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
         retry_from=settings.limits.retry_from,

@@ -67,10 +67,10 @@ def must_start_over(ended: AttemptOutcome) -> bool:
 def find_continuation(session: Session, task: str) -> Continuation | None:
     """Return the earlier work that the next attempt at a task continues; None when it starts from its base."""
     record = session.find_last_work(task)
-    if session.limits.retry_from != "continue" or session.tasks[task].scratch or record is None:
+    ended = record.ended if record is not None else None
+    if session.tasks[task].scratch or record is None or ended is None or must_start_over(ended):
         return None
-    ended = record.ended
-    if ended is None or must_start_over(ended):
+    if session.limits.retry_from != "continue" and ended.ending is not Ending.QUESTION:  # which ends no work
         return None
     base = ended.base or record.base
     stage = find_making_stage(session, session.tasks[task])

@@ -70,7 +70,7 @@ def is_quiet(session: Session) -> bool:
     """Whether, without a barrier, nothing is running and nothing can start before the next cycle."""
     claimable = bool(session.queue.pick(1) or session.to_continue or session.waiting) and not session.proceeding
     judged = session.states[TaskState.DONE] or len(session.states[TaskState.PARTIAL]) > len(session.to_continue)
-    return not (session.live or claimable or judged)
+    return not (session.live or claimable or judged or session.states[TaskState.CLAIMED])
 
 
 def list_tasks_to_land(session: Session) -> tuple[str, ...]:

@@ -241,6 +241,13 @@ class Session:
     def find_live_attempt(self, subject: str, duty: Duty = Duty.MAKE) -> Attempt | None:
         return next((a for a in self.live.values() if a.subject == subject and a.duty is duty), None)
 
+    def list_waiting_for_answer(self) -> tuple[str, ...]:
+        """Return the tasks whose agent has ended with a question that is open; they keep their locks."""
+        if not self.gate_kinds.get(GateKind.CLARIFICATION, 0):
+            return ()
+        at_work = {attempt.subject for attempt in self.live.values() if attempt.duty is Duty.MAKE}
+        return tuple(name for name in self.states[TaskState.CLAIMED] if name not in at_work)
+
     def find_last_work(self, task: str) -> AttemptRecord | None:
         """Return the newest attempt that makes the task."""
         name = self.last_work.get(task)

@@ -27,6 +27,7 @@ APPROVING_ANSWERS = {
     GateKind.STALL: Answer(choice="wait"),
     GateKind.RATE_LIMIT: Answer(choice="wait"),
     GateKind.ENVIRONMENT: Answer(choice="retry"),
+    GateKind.CLARIFICATION: Answer(choice="answer", note="the first"),
     GateKind.OVERLAP: Answer(choice="ignore"),
     GateKind.TASKS: Answer(choice="keep"),
     GateKind.BASE: Answer(choice="retry"),

@@ -38,6 +38,7 @@ from blueflame.model.event import (
     OrchestratorStopped,
     PlanFailed,
     ProceedRequested,
+    QuestionAsked,
     RuntimeResumed,
     SessionOpened,
     StopRequested,
@@ -46,15 +47,18 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Capacity, Limits
+from blueflame.model.question import Question
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.model.workflow import Workflow
 from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
+from blueflame.session.clarifications import count_questions_left, find_deadline, find_late_answer
 from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
     AwaitBackoff,
+    AwaitAnswer,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -84,6 +88,7 @@ from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 
 SIMULATED_DAY = "2026-11-15"
+SIMULATED_QUESTION = Question(text="which one?", guess="the first", options=("the first", "the second"))
 SLOT_PAUSE = 1.0  # until it is asked again whether a slot is free
 
 SimulatedMessage = Callable[[Session], Sequence[Event]]
@@ -205,6 +210,8 @@ class Simulation:
 
     def _find_end(self, effect: Effect) -> float:
         """Find when an effect ends. A warden outlives the orchestrator, so a crash does not delay an attempt."""
+        if isinstance(effect, AwaitAnswer):
+            return max(self.now, find_deadline(self.session.open_gates[effect.gate]) or 0.0)
         if isinstance(effect, AwaitRuntime):
             return max(self.now, self.session.parked[effect.runtime].until or 0.0)
         if isinstance(effect, AwaitEnvironment):
@@ -243,6 +250,8 @@ class Simulation:
             cause=self.outcomes.pick_cause(attempt),
             hand_off=self.outcomes.pick_hand_off(attempt) if attempt.stage is not None else None,
         )
+        if ending is Ending.QUESTION:
+            return self._end_with_question(attempt, ended)
         if attempt.duty is Duty.SIZE:
             return self._end_triager(attempt, ended)
         if attempt.duty is Duty.PLAN:
@@ -262,6 +271,13 @@ class Simulation:
             )
         ]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(reported if ending is Ending.PASSED else ())]
+
+    def _end_with_question(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
+        if not count_questions_left(self.session, attempt.subject):  # then it is judged like any other
+            return self._end_attempt(attempt, Ending.BAD_OUTPUT)
+        tip = _format_tip(attempt) if attempt.duty is Duty.MAKE else None
+        over = AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=tip, commits=1 if tip else 0))
+        return [over, QuestionAsked(attempt=attempt.id, question=SIMULATED_QUESTION)]
 
     def _end_merger(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
@@ -361,6 +377,9 @@ class Simulation:
         due = until is not None and is_backoff_over(self.session.limits, until, self.now)
         return [BackoffEnded(task=effect.task)] if due else ()
 
+    def _stop_waiting(self, effect: AwaitAnswer) -> Sequence[Event]:
+        return find_late_answer(self.session, effect.gate, self.now)
+
     def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.outcomes.answer(gate, self.session)
@@ -375,11 +394,12 @@ EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
     LandChangeset: Simulation._land_changeset,
     RunHook: Simulation._run_hook,
     AskGate: Simulation._answer_gate,
+    AwaitAnswer: Simulation._stop_waiting,
     AwaitRuntime: Simulation._resume_runtime,
     AwaitEnvironment: Simulation._retry_act,
     AwaitBackoff: Simulation._end_backoff,
 }
-NEVER_FAIL = (AskGate, AwaitRuntime, AwaitEnvironment, AwaitBackoff)
+NEVER_FAIL = (AskGate, AwaitAnswer, AwaitRuntime, AwaitEnvironment, AwaitBackoff)
 
 
 def build_opening(
@@ -423,6 +443,12 @@ def request_proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
 def report_stalls(session: Session) -> Sequence[Event]:
     """Report that every live agent has been silent for a while."""
     return [AttemptStalled(attempt=name, seconds=300.0) for name in session.live]
+
+
+def ask_questions(session: Session) -> Sequence[Event]:
+    """Let every live agent ask that may, and wait for the answer."""
+    asking = (name for name, attempt in session.live.items() if count_questions_left(session, attempt.subject))
+    return [QuestionAsked(attempt=name, question=SIMULATED_QUESTION) for name in asking]
 
 
 def _format_tip(attempt: Attempt) -> str:

@@ -157,6 +157,7 @@ ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.AttemptStarted: _find_agent,
     _H.AttemptStalled: _find_agent,
     _H.AttemptCancelled: _find_agent,
+    _H.QuestionAsked: _find_agent,
     _H.MessageSent: lambda e: e.by,
     _H.MessageDelivered: _find_agent,
     _H.MessageUndelivered: _find_agent,
@@ -224,6 +225,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
     _H.AttemptStalled: lambda e: f"attempt {e.attempt} has had no output for {e.seconds:.0f} s",
     _H.AttemptCancelled: lambda e: f"asked to end{_format_note(e.reason)}",
+    _H.QuestionAsked: lambda e: _join_parts("asks", e.question.text),
     _H.MessageSent: lambda e: _join_parts(f"to {_find_agent(e)}", e.text),
     _H.MessageDelivered: lambda e: f"message {e.number} was delivered",
     _H.MessageUndelivered: lambda e: f"message {e.number} was not delivered: the agent ended first",
@@ -308,7 +310,7 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return ShortLine(OK, took)
-    if ended.ending is Ending.ACCOUNT:  # the runtime is parked: that line has the reason and the fix
+    if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason
         return ShortLine(DOT, took)
     return ShortLine(BAD, took + _format_reason(why))
 
@@ -362,6 +364,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.AttemptStalled: lambda e: ShortLine(
         NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"
     ),
+    _H.QuestionAsked: _skip,  # the gate shows it
     _H.MessageSent: lambda e: ShortLine(DOT, f"{e.by} to {format_attempt(e.attempt)}: {e.text}"),
     _H.MessageDelivered: lambda e: ShortLine(OK, f"{format_attempt(e.attempt)} was given message {e.number}"),
     _H.MessageUndelivered: lambda e: ShortLine(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 from blueflame.session.budget import DAY
+from blueflame.session.clarifications import find_deadline, read_question
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_duration, format_until
@@ -124,6 +125,23 @@ def _build_stall(session: Session, gate: Gate) -> DetailsView:
     return DetailsView(title="Silent agent", aside=(gate.subject,), facts=facts, history=history)
 
 
+def _build_clarification(session: Session, gate: Gate) -> DetailsView:
+    question, until = read_question(gate), find_deadline(gate)
+    record = session.tasks.get(gate.subject)
+    facts = (
+        *([NamedValue("Task", record.task.title)] if record else []),
+        NamedValue("Its guess", question.guess or "it names none"),
+        *([NamedValue("Continues", f"with its guess{format_until(until)}")] if until is not None else []),
+    )
+    return DetailsView(
+        title="Question",
+        aside=(str(gate.evidence["agent"]), gate.subject),
+        facts=facts,
+        quote=tuple(question.text.splitlines()[:MAX_QUOTED_LINES]),
+        lines=tuple(MarkedLine(f"{n}", "id", option) for n, option in enumerate(question.options, start=1)),
+    )
+
+
 def _build_overlap(session: Session, gate: Gate) -> DetailsView:
     names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
@@ -163,6 +181,7 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
         "Configuration changed", session, gate.evidence.get("changes", ())
     ),
     GateKind.STALL: _build_stall,
+    GateKind.CLARIFICATION: _build_clarification,
     GateKind.OVERLAP: _build_overlap,
     GateKind.TASKS: lambda session, gate: _build_list("Tasks file", session, gate.evidence.get("problems", ())),
     GateKind.BASE: lambda session, gate: _build_list("Base branch", session, gate.evidence.get("ways", ())),

@@ -56,6 +56,7 @@ from blueflame.testing.simulation import (
     SIMULATED_DAY,
     SimulatedMessage,
     Simulation,
+    ask_questions,
     build_opening,
     report_stalls,
     request_proceed,
@@ -156,7 +157,8 @@ def _was_let_down(record: AttemptRecord) -> bool:
     if record.ended is None:
         return False
     unavailable = record.ended.ending in (*UNAVAILABLE, Ending.ENVIRONMENT, Ending.CONFLICT, Ending.LOST)
-    return unavailable or is_stopped_by_shared_budget(record.attempt, record.ended)
+    asked = record.ended.ending is Ending.QUESTION
+    return unavailable or asked or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
 def attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
@@ -206,6 +208,20 @@ def no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world
             assert event.gate.id not in names
             assert not session.is_asking(event.gate.kind, event.gate.subject)
             names.add(event.gate.id)
+
+
+def no_attempt_starts_while_a_question_about_its_subject_is_open_and_questions_are_bounded(world: Simulation) -> None:
+    for session, event in walk(world):
+        if isinstance(event, AttemptIntended):
+            assert not session.is_asking(GateKind.CLARIFICATION, event.attempt.subject)
+        if isinstance(event, GateOpened) and event.gate.kind is GateKind.CLARIFICATION:
+            times = session.gate_counts.get((GateKind.CLARIFICATION, event.gate.subject), 0)
+            assert times < session.limits.max_questions
+
+
+def an_open_question_is_always_settled(world: Simulation) -> None:
+    if world.session.outcome == "completed":
+        assert not world.session.is_asking(GateKind.CLARIFICATION)
 
 
 def no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) -> None:
@@ -278,6 +294,7 @@ def request_fix(session: Session) -> Sequence[Event]:
 
 LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(
     (
+        ask_questions,
         report_stalls,
         request_stop,
         partial(request_stop, now=True),
@@ -367,6 +384,8 @@ OF_FINISHED_SESSIONS = (
     no_task_fails_more_often_than_its_ceiling_and_people_allow,
     no_attempt_begins_before_its_moment_and_each_is_made_by_its_rung,
     no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once,
+    no_attempt_starts_while_a_question_about_its_subject_is_open_and_questions_are_bounded,
+    an_open_question_is_always_settled,
     no_attempt_is_promised_what_the_session_has_not_got,
     agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends,
     no_attempt_is_started_with_a_parked_runtime,

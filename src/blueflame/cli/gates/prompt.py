@@ -50,6 +50,7 @@ NOTE_QUESTIONS = {
     (GateKind.ESCALATION, "retry"): "Note for the agent",
     (GateKind.ESCALATION, "reassign"): "role=, model= or runtime=, then a note for the agent",
     (GateKind.BUDGET, "raise"): "New limit (0 = no limit)",
+    (GateKind.CLARIFICATION, "answer"): "Your answer",
 }
 
 EDIT_HEAD = """\

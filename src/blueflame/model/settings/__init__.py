@@ -194,6 +194,11 @@ class GateSettings(Section):
     """What happens when the provider limits the rate: wait until the limit ends, or ask a person."""
     on_overlap: Literal["warn", "ask", "off"] = "warn"
     """What happens when two running agents change the same file: warn, ask a person, or do not check."""
+    max_questions: int = Field(default=3, ge=0, le=100)
+    """Questions that the agents of one task may ask a person; 0 = agents decide themselves."""
+    question_wait: DurationOrOff = 1800.0
+    """How long a question waits for an answer; then the agent continues with its best guess, and the changeset says
+    so. 0 = without limit."""
     max_replans: int = Field(default=3, ge=0, le=100)
     """Re-plans in a row before writing the plan by hand is suggested."""
 

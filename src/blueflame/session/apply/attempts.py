@@ -22,6 +22,7 @@ from blueflame.model.event import (
     MessageSent,
     MessageUndelivered,
     OverlapSeen,
+    QuestionAsked,
     RuntimeParked,
     RuntimeResumed,
     VerdictGiven,
@@ -33,7 +34,7 @@ from blueflame.session.budget import compute_reservation
 from blueflame.session.retries import is_blameless, truncate_text
 from blueflame.session.state import Session, is_judged
 
-MODEL_UNKNOWN_AFTER = BLAMELESS | {Ending.SETUP}
+MODEL_UNKNOWN_AFTER = (BLAMELESS - {Ending.QUESTION}) | {Ending.SETUP}
 """After any other ending the model was available, so the count of outages in a row starts again."""
 
 
@@ -75,7 +76,7 @@ def _apply_attempt_stalled(session: Session, event: AttemptStalled, at: float) -
 
 def _apply_message_sent(session: Session, event: MessageSent, at: float) -> None:
     record = session.attempts[event.attempt]
-    sent = SentMessage(text=event.text, by=event.by, at=at)
+    sent = SentMessage(text=event.text, by=event.by, at=at, gate=event.gate)
     session.attempts[event.attempt] = replace(record, messages=(*record.messages, sent))
 
 
@@ -88,6 +89,10 @@ def _apply_message_delivered(session: Session, event: MessageDelivered, at: floa
 
 def _apply_message_undelivered(_session: Session, _event: MessageUndelivered, _at: float) -> None:
     """Nothing: the attempt has ended, and the message has no time of delivery."""
+
+
+def _apply_question_asked(_session: Session, _event: QuestionAsked, _at: float) -> None:
+    """Nothing: the gate that asks it is a separate event."""
 
 
 def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
@@ -201,6 +206,7 @@ ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptIntended: _apply_attempt_intended,
     AttemptStarted: _apply_attempt_started,
     AttemptStalled: _apply_attempt_stalled,
+    QuestionAsked: _apply_question_asked,
     MessageSent: _apply_message_sent,
     MessageDelivered: _apply_message_delivered,
     MessageUndelivered: _apply_message_undelivered,

@@ -104,9 +104,10 @@ def update_stage_queues(session: Session, record: TaskRecord) -> None:
 
 
 def _is_under_review(session: Session, record: TaskRecord) -> bool:
-    """Whether a reviewer is running, or a person is asked because validators failed too often."""
+    """Whether a reviewer is running, or a person is asked: by a reviewer, or because reviewers failed too often."""
     name = record.task.id
-    return session.is_asking(GateKind.VALIDATOR, name) or session.find_live_attempt(name, Duty.JUDGE) is not None
+    asked = any(session.is_asking(kind, name) for kind in (GateKind.VALIDATOR, GateKind.CLARIFICATION))
+    return asked or session.find_live_attempt(name, Duty.JUDGE) is not None
 
 
 def schedule_hook(session: Session, name: str, key: str, subject: str = "") -> None:

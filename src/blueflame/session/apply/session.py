@@ -37,7 +37,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, TaskRecord, TaskState
-from blueflame.session.apply.indexes import install_tasks, move_base, schedule_hook
+from blueflame.session.apply.indexes import install_tasks, move_base, schedule_hook, update_stage_queues
 from blueflame.session.state import Phase, Session, build_validation_key, list_stages_ahead
 
 
@@ -173,7 +173,7 @@ def _apply_gate_opened(session: Session, event: GateOpened, _at: float) -> None:
     session.gate_subjects[gate.kind, gate.subject] = gate.id
     session.gate_counts[gate.kind, gate.subject] = session.gate_counts.get((gate.kind, gate.subject), 0) + 1
     session.gate_kinds[gate.kind] = session.gate_kinds.get(gate.kind, 0) + 1
-    if gate.kind is GateKind.VALIDATOR:
+    if gate.kind in (GateKind.VALIDATOR, GateKind.CLARIFICATION):
         session.to_review.pop(gate.subject, None)
 
 
@@ -194,6 +194,8 @@ def _close_gate(session: Session, name: str) -> Gate:
     gate = session.open_gates.pop(name)
     session.gate_subjects.pop((gate.kind, gate.subject), None)
     session.gate_kinds[gate.kind] -= 1
+    if gate.kind is GateKind.CLARIFICATION and gate.subject in session.tasks:
+        update_stage_queues(session, session.tasks[gate.subject])  # its reviewer may have ended to ask
     return gate
 
 

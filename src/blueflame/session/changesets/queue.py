@@ -48,9 +48,11 @@ def _list_changesets_below(session: Session, record: ChangesetRecord) -> Iterato
 
 
 def list_unresolved(session: Session) -> Iterator[str]:
-    """List the changesets in conflict for which no merger is running."""
+    """List the changesets in conflict for which no merger is running, nor waits for an answer."""
     for name in session.merging:
         conflicted = session.changesets[name].state is ChangesetState.CONFLICTED
+        if session.is_asking(GateKind.CLARIFICATION, name):
+            continue
         if conflicted and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name
 

@@ -19,6 +19,7 @@ from blueflame.model.event import (
     GateWithdrawn,
     MessageUndelivered,
     OverlapSeen,
+    QuestionAsked,
     TaskMoved,
     VerdictGiven,
 )
@@ -26,12 +27,14 @@ from blueflame.model.gate import GateKind
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import describe_task_budget, is_task_budget_exhausted
-from blueflame.session.cascade import block_dependants, find_failed_dependency
+from blueflame.session.cascade import block_dependants, block_if_dependency_failed
 from blueflame.session.changesets.queue import give_task_back
+from blueflame.session.clarifications import find_question_gate, is_question_kept
 from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.questions import (
     open_escalation_gate,
+    open_clarification_gate,
     open_overlap_gate,
     open_stall_gate,
     open_validator_gate,
@@ -90,8 +93,11 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
     yield from _withdraw_overlap_gates(session, event.attempt, "one of the two agents has ended")
     ending = session.attempts[event.attempt]
     attempt = ending.attempt
+    question = find_question_gate(session, attempt)
+    if question is not None and not is_question_kept(session, attempt, event.ended):
+        yield GateWithdrawn(gate=question.id, reason="the agent ended without an answer")
     for number, message in enumerate(ending.messages, start=1):
-        if message.delivered_at is None:
+        if message.delivered_at is None and not message.gate:  # an answer is in the next prompt
             yield MessageUndelivered(attempt=event.attempt, number=number)
     if event.ended.ending is Ending.ENVIRONMENT:
         yield report_unstarted(session, attempt, event.ended, now)
@@ -131,13 +137,15 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         entry = _build_failure_entry(session, attempt, ended, reason, now)
         if session.attempts[attempt.id].restarts:
             yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
-            yield from _block_if_dependency_failed(session, attempt.subject)
+            yield from block_if_dependency_failed(session, attempt.subject)
         else:
             stage = record.stage
             yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry, stage=stage)
     elif is_blameless(attempt, ended):
+        if ended.ending is Ending.QUESTION or find_question_gate(session, attempt) is not None:
+            return  # it keeps its locks until the question is settled
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
-        yield from _block_if_dependency_failed(session, attempt.subject)
+        yield from block_if_dependency_failed(session, attempt.subject)
     else:
         yield from _fail_task(session, record, attempt, ended, now)
 
@@ -186,17 +194,11 @@ def _fail_task(
     if may_retry(session.limits, record) and not exhausted:
         until = find_retry_moment(session.limits, record, now)
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason, until=until)
-        yield from _block_if_dependency_failed(session, attempt.subject)
+        yield from block_if_dependency_failed(session, attempt.subject)
     elif session.limits.on_exhausted == "ask" and not exhausted:
         yield open_escalation_gate(session, record, reason)
     else:
         yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
-
-
-def _block_if_dependency_failed(session: Session, task: str) -> Iterator[Event]:
-    """Block a task if one of its dependencies failed, was blocked or was dropped while it was worked on."""
-    if reason := find_failed_dependency(session, task):
-        yield TaskMoved(task=task, cause=Cause.BLOCK, reason=reason)
 
 
 def _build_failure_entry(
@@ -212,6 +214,13 @@ def describe_ending(ended: AttemptOutcome) -> str:
         words.append(f"exit code {ended.exit_code}")
     detail = "; ".join(str(violation) for violation in ended.violations[:20]) or ended.notes
     return ", ".join(words) + (f": {truncate_text(detail)}" if detail else "")
+
+
+def _handle_question_asked(session: Session, event: QuestionAsked, now: float) -> Iterator[Event]:
+    """Ask the person, one question about a subject at a time."""
+    attempt = session.attempts[event.attempt].attempt
+    if not session.is_asking(GateKind.CLARIFICATION, attempt.subject):
+        yield open_clarification_gate(session, attempt, event.question, now)
 
 
 def _handle_overlap_seen(session: Session, event: OverlapSeen, _now: float) -> Iterator[Event]:
@@ -233,5 +242,6 @@ ATTEMPT_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]
     AttemptStalled: _handle_attempt_stalled,
     AttemptCancelled: _handle_attempt_cancelled,
     AttemptEnded: _handle_attempt_ended,
+    QuestionAsked: _handle_question_asked,
     OverlapSeen: _handle_overlap_seen,
 }

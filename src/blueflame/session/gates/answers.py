@@ -14,6 +14,7 @@ from blueflame.model.event import (
     ConfigKept,
     EditDismissed,
     Event,
+    MessageSent,
     PlanApproved,
     PlanProposed,
     ReplanRequested,
@@ -30,7 +31,13 @@ from blueflame.model.sizing import ChosenBy, Tier
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.budget import DAY
-from blueflame.session.cascade import block_dependants, defer_tasks_built_on, drop_task
+from blueflame.session.cascade import (
+    block_dependants,
+    block_if_dependency_failed,
+    defer_tasks_built_on,
+    drop_task,
+)
+from blueflame.session.clarifications import describe_answer
 from blueflame.session.environment import retry_all
 from blueflame.session.gates.assignments import read_assignment, split_answer
 from blueflame.session.gates.edits import parse_edit_payload
@@ -202,6 +209,17 @@ def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> It
         yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
 
 
+def _pass_on_answer(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """Give the answer to the agent that waits for it, or let the next attempt start, which has it in its prompt."""
+    attempt = session.live.get(str(gate.evidence["attempt"]))
+    if attempt is not None:
+        text = describe_answer(gate, answer)
+        yield MessageSent(attempt=attempt.id, text=text, by=answer.by, gate=gate.id)
+    elif gate.subject in session.list_waiting_for_answer():
+        yield TaskMoved(task=gate.subject, cause=Cause.RELEASE, reason="its question is settled")
+        yield from block_if_dependency_failed(session, gate.subject)
+
+
 def _run_one_after_the_other(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     """End the later attempt (`wait`) or the earlier one (`reorder`), and lock what both change for both tasks.
 
@@ -285,6 +303,8 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.DRIFT, "stop"): _stop_orchestrator,
     (GateKind.STALL, "wait"): _change_nothing,
     (GateKind.STALL, "kill"): _kill_agent,
+    (GateKind.CLARIFICATION, "answer"): _pass_on_answer,
+    (GateKind.CLARIFICATION, "guess"): _pass_on_answer,
     (GateKind.OVERLAP, "wait"): _run_one_after_the_other,
     (GateKind.OVERLAP, "split"): _split_tasks,
     (GateKind.OVERLAP, "reorder"): _run_one_after_the_other,

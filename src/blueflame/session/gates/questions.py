@@ -16,8 +16,9 @@ from blueflame.model.event import (
     OverlapSeen,
     RuntimeParked,
 )
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, build_gate_id
 from blueflame.model.limits import Capacity
+from blueflame.model.question import Question
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
@@ -28,6 +29,7 @@ from blueflame.session.budget import (
     format_budget_use,
     format_session_budget,
 )
+from blueflame.session.clarifications import MAX_ANSWER_CHARS, list_assumptions
 from blueflame.session.environment import describe_problem
 from blueflame.session.gates.assignments import find_assignment_problem, list_known_runtimes
 from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
@@ -36,6 +38,8 @@ from blueflame.session.plan_problems import find_new_plan_problems
 from blueflame.session.rate_limits import ACCOUNT_KINDS, describe_parked
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
+
+MAX_TITLE_CHARS = 200  # of a question; the evidence has all of it
 
 SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.PLAN: "quit",
@@ -49,6 +53,7 @@ SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.ENVIRONMENT: "stop",
     GateKind.DRIFT: "stop",
     GateKind.STALL: "wait",
+    GateKind.CLARIFICATION: "guess",
     GateKind.OVERLAP: "ignore",
     GateKind.TASKS: "stop",
     GateKind.BASE: "stop",
@@ -69,12 +74,11 @@ def _open_gate(
 ) -> GateOpened:
     """Build a gate; one about a task gets the task's group."""
     times = session.gate_counts.get((kind, subject), 0) + 1
-    stem = kind.value if subject == kind.value else f"{kind.value}-{subject}"
     if subject in session.tasks:
         group = session.tasks[subject].task.cohesion_group
     return GateOpened(
         gate=Gate(
-            id=stem if times == 1 else f"{stem}-{times}",
+            id=build_gate_id(kind, subject, times),
             kind=kind,
             subject=subject,
             title=title,
@@ -159,6 +163,7 @@ def _collect_review_evidence(session: Session, record: ChangesetRecord) -> dict[
         "risks": [str(risk) for risk in build.risks],
         "weakened": [str(each) for each in build.weakened],
         "losses": [str(loss) for loss in build.losses],
+        "assumptions": [f"{name} {assumed}" for name in tasks for assumed in list_assumptions(session, name)],
     }
 
 
@@ -273,6 +278,21 @@ def open_stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateO
     return _open_gate(session, GateKind.STALL, attempt.subject, title, evidence=evidence)
 
 
+def open_clarification_gate(session: Session, attempt: Attempt, question: Question, now: float) -> GateOpened:
+    limits, subject = session.limits, attempt.subject
+    first = " ".join(question.text.split())
+    title = f"{attempt.agent_id} ({attempt.role} of {subject}) asks: {first[:MAX_TITLE_CHARS]}"
+    evidence = {
+        "attempt": attempt.id,
+        "agent": attempt.agent_id,
+        "question": question.text,
+        "guess": question.guess,
+        "options": list(question.options),
+        "until": now + limits.question_wait if limits.question_wait else None,
+    }
+    return _open_gate(session, GateKind.CLARIFICATION, subject, title, evidence=evidence)
+
+
 def open_overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
     """Ask about an overlap; its subject is the task that started later."""
     attempts = order_by_start(session, event.attempts)
@@ -333,6 +353,8 @@ def answer_error(session: Session, gate_id: str, answer: Answer) -> str:
         return _find_raise_error(session, gate, answer)
     if gate.kind is GateKind.ESCALATION and answer.choice == "reassign":
         return find_assignment_problem(session.limits, answer)
+    if gate.kind is GateKind.CLARIFICATION and len(answer.note) > MAX_ANSWER_CHARS:
+        return f"the answer has {len(answer.note):,} characters, the limit is {MAX_ANSWER_CHARS:,}: shorten it"
     if answer.choice in EDIT_CHOICES:
         return _find_edit_error(session, gate, answer)
     return ""

@@ -44,7 +44,10 @@ def format_message(message: SentMessage) -> str:
 
 
 def list_earlier_messages(session: Session, attempt: Attempt) -> tuple[str, ...]:
-    """List what people said to earlier attempts at the same task: the next one has not heard it."""
+    """List what people said to earlier attempts at the same task: the next one has not heard it.
+
+    Answers to questions are not among them: they are in every prompt, with their questions.
+    """
     earlier = (build_attempt_id(session.id, attempt.subject, attempt.label, n) for n in range(1, attempt.n))
     records = (session.attempts[name] for name in earlier if name in session.attempts)
-    return tuple(message.text for record in records for message in record.messages)
+    return tuple(message.text for record in records for message in record.messages if not message.gate)
