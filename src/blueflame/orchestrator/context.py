@@ -14,6 +14,7 @@ from blueflame.git.repository import Repository
 from blueflame.memory.provider import NO_MEMORY, MemoryProvider
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Event
+from blueflame.model.question import Question
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.baseline import BaselineFile
 from blueflame.orchestrator.engine.interface import AttemptEngine, ProcessOutcome
@@ -70,6 +71,7 @@ class FinishedAttempt:
     outcome: ProcessOutcome
     gathered: AgentOutput
     reports_end: bool = False  # its program always prints a result at the end
+    question: Question | None = None  # with which it ended
 
     @property
     def failure(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.spend import NO_SPEND
+from blueflame.session.clarifications import list_assumptions
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
 from blueflame.text.format import format_dollars
@@ -23,7 +24,7 @@ def format_pull_request_body(session: Session, record: ChangesetRecord, build: B
         _format_tasks(session, record),
         _format_checks(build),
         _format_reviews(session, record),
-        _format_doubts(record, build),
+        _format_doubts(session, record, build),
         _format_cost(session, record),
     )
     lines = [line for part in parts for line in part]
@@ -62,8 +63,9 @@ def _format_reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
         yield f"- {name}, {each.name}: {_join_lines(truncate_text(each.summary, MAX_NOTE_CHARS))}"
 
 
-def _format_doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
-    doubts = [str(loss) for loss in build.losses]
+def _format_doubts(session: Session, record: ChangesetRecord, build: Build) -> Iterator[str]:
+    doubts = [f"{name} {each}" for name in record.changeset.tasks for each in list_assumptions(session, name)]
+    doubts += [str(loss) for loss in build.losses]
     doubts += [
         f"conflict in {', '.join(each.paths)} resolved by {each.by}: {each.notes}" for each in record.resolutions
     ]

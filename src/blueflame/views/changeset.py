@@ -10,6 +10,7 @@ from blueflame.checks.leftovers import find_leftover_note
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
+from blueflame.session.clarifications import list_assumptions
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
@@ -73,6 +74,7 @@ def build_changeset_view(session: Session, name: str) -> ChangesetView:
 def _list_remarks(session: Session, record: ChangesetRecord) -> Iterator[str]:
     """What the agents of its tasks did that a person should know."""
     for name in record.changeset.tasks:
+        yield from (f"The agent of {name} {assumed}." for assumed in list_assumptions(session, name))
         result = session.tasks[name].result
         made = session.attempts.get(result.attempt) if result else None
         if made is None or made.ended is None:

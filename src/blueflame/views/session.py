@@ -13,6 +13,7 @@ from blueflame.model.gate import Gate
 from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import HistoryResult, TaskRecord, TaskState
+from blueflame.session.clarifications import list_assumptions
 from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
 from blueflame.session.landed_work import count_landed_work
@@ -314,6 +315,8 @@ def find_wait_reason(session: Session, task: str, now: float) -> str:
     """Empty for a task that waits for nothing, or whose session is over."""
     if task in session.waiting and not session.ended:
         return _describe_backoff(session, task, now)
+    if not session.ended and task in session.list_waiting_for_answer():
+        return "waits for an answer to its question"
     reason = "" if session.ended else session.queue.explain_waiting(task)
     if task in session.to_check and not session.ended and session.is_stage_open(session.tasks[task].stage):
         reason = "waits for its checks"
@@ -397,6 +400,7 @@ def _build_task_json(session: Session, record: TaskRecord, now: float) -> dict[s
         "reason": record.reason,
         "waits_for": find_wait_reason(session, record.task.id, now),
         "commit": record.result.sha if record.result else None,
+        "assumptions": list(list_assumptions(session, record.task.id)),
     }
 
 

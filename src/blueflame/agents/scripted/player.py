@@ -156,6 +156,11 @@ def do_say(play: PlayState, step: Mapping[str, Any]) -> None:
     play.text = step["text"]
 
 
+def do_question(play: PlayState, step: Mapping[str, Any]) -> None:
+    """End with a question to the person, if no later step says more."""
+    do_say(play, {"text": json.dumps(step["asked"])})
+
+
 def do_sleep(_: PlayState, step: Mapping[str, Any]) -> None:
     if step.get("ignore_term"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -208,6 +213,7 @@ STEP_FUNCTIONS: dict[str, Callable[[PlayState, Mapping[str, Any]], None]] = {
     "usage": do_usage,
     "flood": do_flood,
     "say": do_say,
+    "question": do_question,
     "answer": do_answer,
     "expect": do_expect,
     "exit": do_exit,

@@ -131,6 +131,13 @@ def _read_verdict(argument: object) -> Step:
     return {"do": "answer", "output": {"notes": words[given["status"]], "issues": [], **given}}
 
 
+def _read_question(argument: object) -> Step:
+    given = {"question": argument} if isinstance(argument, str) else argument
+    given = _read_fields(given, "question", "question", "guess", "options")
+    _check_text(given.get("question"), "question: a text, or a mapping with `question`, `guess` and `options`")
+    return {"do": "question", "asked": given}
+
+
 def _read_exit(argument: object) -> Step:
     if isinstance(argument, Mapping):
         given = _read_fields(argument, "exit", "code", "signal")
@@ -182,6 +189,7 @@ STEP_READERS: Mapping[str, Callable[[object], Step]] = {
     "usage": _read_usage,
     "plan": _read_plan,
     "verdict": _read_verdict,
+    "question": _read_question,
     "answer": lambda value: {"do": "answer", "output": value},  # any value, also one that the role may not answer
     "expect": _read_expect,
     "flood": lambda value: {"do": "flood", "megabytes": _check_number(value, "flood: megabytes of output")},

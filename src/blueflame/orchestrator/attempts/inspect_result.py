@@ -166,6 +166,7 @@ def judge_finished(
         violations=len(violations),
         has_output=finished.gathered.output is not None,
         unwatched=len(gaps),
+        asks=finished.question is not None,
         failure=finished.failure,
     )
     return judge_attempt(facts)

@@ -10,8 +10,9 @@ from secrets import token_hex
 from typing import Any
 
 from blueflame.agents.runtime import AgentBrief, ResumingRuntime
-from blueflame.model.attempt import COMMITTING, Attempt, Duty
+from blueflame.model.attempt import COMMITTING, Attempt, Duty, Ending
 from blueflame.model.ids import build_attempt_id
+from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
@@ -22,10 +23,11 @@ from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, 
 from blueflame.orchestrator.attempts.worker import build_worker_prompt, find_start
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
-from blueflame.orchestrator.prompts import build_system_prompt, render_persona
+from blueflame.orchestrator.prompts import build_system_prompt, describe_asking, render_persona
 from blueflame.policy.compile import list_tools
 from blueflame.sandbox.environment import list_online_variables
-from blueflame.session.from_settings import list_role_skills
+from blueflame.session.clarifications import count_questions_left
+from blueflame.session.from_settings import find_runtime_kind, list_role_skills
 from blueflame.session.retries import KILL
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
@@ -136,6 +138,7 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         timeout=attempt.timeout,
         budget=attempt.budget,
         persona=_fill_persona(context, session, attempt),
+        asking=_describe_asking(context, session, attempt),
     )
     return AgentBrief(
         attempt=attempt.id,
@@ -170,6 +173,13 @@ def _find_schema(session: Session, duty: Duty) -> Mapping[str, Any] | None:
     return OUTPUT_SCHEMAS.get(duty)
 
 
+def _describe_asking(context: SessionContext, session: Session, attempt: Attempt) -> str:
+    """An agent whose program holds it to a schema cannot end with a question."""
+    kind = find_runtime_kind(context.settings, attempt.runtime)
+    free = attempt.duty not in OUTPUT_SCHEMAS or find_enforcement(kind, "structured_output") is Enforcement.DETECTED
+    return describe_asking(count_questions_left(session, attempt.subject) if free else 0)
+
+
 def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:
     role = context.settings.roles.get(attempt.role)
     if role is None or role.persona is None:
@@ -192,7 +202,8 @@ def _find_conversation(
     runtime = context.runtimes[attempt.runtime]
     if before is None or before.attempt.runtime != attempt.runtime or not isinstance(runtime, ResumingRuntime):
         return ()
-    if attempt.continues is None or find_start(context.repo, attempt, base).tree == base:
+    asked = before.ended is not None and before.ended.ending is Ending.QUESTION  # perhaps before it changed anything
+    if not asked and (attempt.continues is None or find_start(context.repo, attempt, base).tree == base):
         return ()
     return runtime.read_conversation(context.engine.mirror(before.attempt.id))
 

@@ -28,6 +28,7 @@ from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.paths.locks import split_path
 from blueflame.session.changesets.queue import give_task_back
+from blueflame.session.clarifications import list_clarifications
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.retries import truncate_text
 from blueflame.session.state import Session
@@ -61,6 +62,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         base=base,
         groups=(MergeGroup(name=changeset.group, branches=tuple(branches), after=changeset.after),),
         skills=list_role_skills(context.settings, attempt.role),
+        clarifications=list_clarifications(session, attempt.subject),
         ours=conflict.ours,
         theirs=conflict.theirs,
         task=conflict.task,

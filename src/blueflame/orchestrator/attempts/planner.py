@@ -18,6 +18,7 @@ from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judg
 from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
+from blueflame.session.clarifications import list_clarifications
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
@@ -47,6 +48,7 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         workflows=tuple(session.limits.task_workflows.values()),
         instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
+        clarifications=list_clarifications(session, attempt.subject),
         hints=draw_code_map(context, base),
         lessons=_recall_lessons(context, session),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
 from blueflame.agents.runtime import AgentOutput
+from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_missing_commits, find_ref
 from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
@@ -26,8 +27,9 @@ from blueflame.model.attempt import (
     Ending,
 )
 from blueflame.model.errors import BlueFlameError, NoStartingPoint, WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event, QuestionAsked
 from blueflame.model.ids import build_branch_name
+from blueflame.model.question import Question
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies
@@ -52,6 +54,7 @@ from blueflame.orchestrator.engine.interface import (
 )
 from blueflame.orchestrator.monitors.messages import carry_messages
 from blueflame.orchestrator.monitors.stalls import watch_for_stall
+from blueflame.session.clarifications import count_questions_left, parse_question
 from blueflame.session.effects import AttendAttempt, CancelAttempt
 from blueflame.session.environment import name_attempt_act
 from blueflame.session.from_settings import find_runtime_kind
@@ -247,9 +250,16 @@ async def _collect_result(
     runtime = context.runtimes[attempt.runtime]
     gathered = await asyncio.to_thread(context.engine.read_output, attempt.id, runtime)
     finished = FinishedAttempt(
-        attempt=attempt, base=base, outcome=outcome, gathered=gathered, reports_end=runtime.reports_end
+        attempt=attempt,
+        base=base,
+        outcome=outcome,
+        gathered=gathered,
+        reports_end=runtime.reports_end,
+        question=_find_question(session, attempt, gathered),
     )
     ended, more = await RESULT_READERS[attempt.duty](context, session, finished)
+    if ended.ending is Ending.QUESTION and finished.question is not None:
+        ended, more = replace(ended, notes=""), [QuestionAsked(attempt=attempt.id, question=finished.question)]
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
@@ -261,6 +271,13 @@ async def _collect_result(
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _find_question(session: Session, attempt: Attempt, gathered: AgentOutput) -> Question | None:
+    """The question with which an agent ended. When it may ask no more, its ending is judged like any other."""
+    if not count_questions_left(session, attempt.subject):
+        return None
+    return parse_question(gathered.output or parse_object(gathered.text))
 
 
 def _find_interference(context: SessionContext, session: Session, finished: FinishedAttempt, ending: Ending) -> str:

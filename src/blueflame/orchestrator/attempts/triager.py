@@ -14,6 +14,7 @@ from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.attempts.planner import draw_code_map
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import TriagerBrief, render_triager
+from blueflame.session.clarifications import list_clarifications
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.sizing.choose import conclude_sizing
 from blueflame.session.state import Session
@@ -31,6 +32,7 @@ def build_triager_prompt(context: SessionContext, session: Session, attempt: Att
         found=session.triage.sizing.reasons if session.triage else (),
         instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
+        clarifications=list_clarifications(session, attempt.subject),
         hints=draw_code_map(context, base),
     )
     return render_triager(brief, token_hex(16))

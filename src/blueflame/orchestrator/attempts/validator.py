@@ -30,6 +30,7 @@ from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.paths.locks import split_path
+from blueflame.session.clarifications import list_clarifications
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.hand_offs import list_received
 from blueflame.session.state import Session
@@ -50,6 +51,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         sha=sha,
         diff=read_diff(context.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
         skills=list_role_skills(context.settings, attempt.role),
+        clarifications=list_clarifications(session, attempt.subject),
         files=files,
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,

@@ -27,6 +27,7 @@ from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.paths.locks import parse_task_locks
+from blueflame.session.clarifications import list_clarifications
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.from_settings import list_role_skills
 from blueflame.session.hand_offs import list_received
@@ -99,6 +100,7 @@ def build_worker_prompt(
         checks=session.limits.checks,
         commands=describe_allowed_commands(settings),
         skills=list_role_skills(context.settings, attempt.role),
+        clarifications=list_clarifications(session, attempt.subject),
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,

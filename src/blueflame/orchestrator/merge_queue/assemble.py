@@ -22,11 +22,13 @@ from blueflame.git.results import set_ref
 from blueflame.model.changeset import Changeset, ChangesetRecord, Conflict
 from blueflame.model.ids import build_changeset_ref
 from blueflame.orchestrator.commit_rules import DEFAULT_RULES, CommitRules
+from blueflame.session.clarifications import list_assumptions
 from blueflame.session.foundations import list_landed_below
 from blueflame.session.state import Session
 from blueflame.text.commit_style import SubjectRule, find_ticket, fit_subject, format_subject
-from blueflame.text.sanitize import clean_line
+from blueflame.text.sanitize import clean_line, shorten_line
 
+MAX_TRAILER_CHARS = 400
 SAFE_COMPONENT = re.compile(r"[\w.-]{1,30}", re.ASCII)
 COMMON_FOLDERS = frozenset({"src", "lib", "test", "tests", "docs", "pkg", "packages", "internal", "app", "apps"})
 SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
@@ -104,7 +106,20 @@ def _list_task_trailers(inputs: MergeInputs) -> list[tuple[str, ...]]:
     """The trailers of the commits of each task, in the order of `list_tips`."""
     done = [name for name in inputs.changeset.tasks if inputs.session.tasks[name].result is not None]
     how = inputs.rules.agent
-    return [(f"Blue-Flame-Task: {name}", *_list_agent_trailers(inputs.session, (name,), how)) for name in done]
+    return [
+        (
+            f"Blue-Flame-Task: {name}",
+            *_list_agent_trailers(inputs.session, (name,), how),
+            *_list_assumption_trailers(inputs.session, (name,)),
+        )
+        for name in done
+    ]
+
+
+def _list_assumption_trailers(session: Session, tasks: Sequence[str]) -> list[str]:
+    """What agents assumed because no person answered their question."""
+    found = [f"{name} {assumed}" for name in tasks for assumed in list_assumptions(session, name)]
+    return [f"Blue-Flame-Assumption: {shorten_line(each, MAX_TRAILER_CHARS)}" for each in found]
 
 
 def list_tips(session: Session, tasks: Sequence[str]) -> list[str]:
@@ -128,6 +143,7 @@ def format_landing_message(inputs: MergeInputs) -> str:
         f"Blue-Flame-Session: {inputs.session.id}",
         f"Blue-Flame-Changeset: {changeset.id}",
         *_list_agent_trailers(inputs.session, changeset.tasks, rules.agent),
+        *_list_assumption_trailers(inputs.session, changeset.tasks),
     ]
     body = [*titles, ""] if len(titles) > 1 else []
     return "\n".join([_format_subject(inputs), "", *body, *trailers, ""])

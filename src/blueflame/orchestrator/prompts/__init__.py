@@ -20,6 +20,7 @@ from blueflame.git.instructions import NO_INSTRUCTIONS, Instructions
 from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
+from blueflame.model.question import Clarification
 from blueflame.model.schemas import HAND_OFF_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
 from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
@@ -43,6 +44,7 @@ class PromptBrief:
     lessons: tuple[str, ...] = ()  # of earlier sessions
     skills: tuple[str, ...] = ()
     instructions: Instructions = NO_INSTRUCTIONS  # the repository's own
+    clarifications: tuple[Clarification, ...] = ()  # what earlier attempts asked a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +270,22 @@ def _find_next_id(records: tuple[TaskRecord, ...]) -> str:
 COMMITS_COUNT = "Only what is committed on your branch counts."
 UNATTENDED = "No person can answer questions: decide, and state what you decided."
 ATTENDED = "A person is at your terminal: ask them first, as your prompt says."
+MAY_ASK = (
+    "If something changes the result and only a person can know it, you may ask, {times} at most. "
+    "Decide everything else yourself, and state what you decided."
+)
+BY_ENDING = (
+    " To ask, commit what works and end with one JSON object as your whole last message: "
+    '{"question": "...", "options": ["...", "..."], "guess": "what you do without an answer"}. '
+    "You are started again with the answer, and continue from there."
+)
 READ_ONLY = "Change no file: read, and answer in the requested format."
+
+
+def describe_asking(left: int) -> str:
+    """Word how an agent asks a person; "" if it may not."""
+    times = "once" if left == 1 else f"{left} times"
+    return MAY_ASK.format(times=times) + BY_ENDING if left else ""
 
 
 def build_system_prompt(
@@ -280,11 +297,12 @@ def build_system_prompt(
     timeout: float = 0.0,
     budget: Budget = UNLIMITED,
     persona: str = "",
+    asking: str = "",
 ) -> str:
     """Build the addition to the agent's system prompt: rules for every task, and the role's own words."""
     return (
         f"You are {agent}, a {role} in a team of agents run by Blue Flame. "
-        f"{ATTENDED if interactive else UNATTENDED} "
+        f"{ATTENDED if interactive else asking or UNATTENDED} "
         "Each tool call is checked before it runs. A refusal states the reason and is final: find another way within "
         "the rules, do not retry the same call in other words. There is no network. "
         f"{_format_limits(timeout, budget)}"
