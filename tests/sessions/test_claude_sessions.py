@@ -77,6 +77,32 @@ def serving(monkeypatch: pytest.MonkeyPatch, model: LoopbackModel) -> LoopbackMo
     return model
 
 
+@pytest.mark.real_claude
+def test_an_agent_asks_and_is_answered_from_another_terminal_after_its_orchestrator_was_killed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"question": "Which store?", "guess": "SQLite", "options": ["SQLite", "a file"]}
+    ask = {"tool": {"name": "mcp__blueflame__ask", "input": asked}}
+    script = build_model_script(
+        build_planner_scenario(task(1)),
+        build_worker_scenario("task-001", ask, *build_write_turns("src/1.txt", "one\n")),
+    )
+    with LoopbackModel(script) as model:
+        serving(monkeypatch, model)
+        running = start_orchestrator(stage, program=True)
+        running.until("GateOpened", 2)
+        running.kill()
+        session, _events = stage.look()
+        assert list(session.open_gates) == ["clarification-task-001"]
+        stage.post(session, "answer", gate="clarification-task-001", choice="answer", note="2", by="Ада")
+        reported = stage.resume({"clarification": ["wait"]})
+    assert reported.session.outcome == "completed", _what_happened(reported)
+    assert reported.session.tasks["task-001"].attempts == 1
+    outputs = [str(asked.body.get("messages")) for asked in model.requests if isinstance(asked.body, dict)]
+    assert any("Ада, who runs this session, answers your question: a file" in output for output in outputs)
+    assert stage.read("src/1.txt") == "one\n"
+
+
 def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     script = build_model_script(
         build_planner_scenario(task(1), task(2)),

@@ -59,6 +59,7 @@ class AgentBrief:
     interactive: bool = False  # it talks with a person: `AgentLaunch.terminal` must be set
     conversation: tuple[Mapping[str, Any], ...] = ()  # of the attempt that it continues (ResumingRuntime)
     declared_duty: Duty | None = None  # None: that of the built-in role of this name
+    questions: int = 0  # that it may ask a person
 
     @property
     def duty(self) -> Duty:
@@ -77,6 +78,7 @@ class AgentLaunch:
     apis: tuple[str, ...] = ()  # model APIs that it calls at the gateway: anthropic, openai, gemini
     dialect: str = "claude"  # of its questions to the hook (policy/dialects)
     terminal: bool = False  # its stdin is a terminal that a person can connect to
+    questions: int = 0  # that it can ask with the tool `ask` (watcher/ask_tool)
 
 
 @dataclass(frozen=True, slots=True)

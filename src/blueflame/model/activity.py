@@ -15,6 +15,7 @@ class AgentState(StrEnum):
     WORKING = "working"
     SILENT = "silent"  # working, without output for longer than limits.stall_timeout
     PARKED = "parked"  # its model is unavailable
+    ASKING = "asking"  # it waits for an answer to its question
     ENDING = "ending"  # it was asked to end, or its result is being checked
     ENDED = "ended"
 

@@ -175,6 +175,7 @@ class AttemptRecord:
     restarts: bool = False  # it was ended so that its task starts again at once
     near_budget: bool = False  # a warning has been given
     messages: tuple[SentMessage, ...] = ()
+    questions: int = 0  # that it has asked
     base: str | None = None
     worktree: str | None = None
     inside: str | None = None  # where the agent sees it, if elsewhere

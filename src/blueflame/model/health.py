@@ -13,6 +13,7 @@ class Health(StrEnum):
     WORKING = "working"
     SILENT = "silent"  # running, without output for limits.stall_timeout
     PARKED = "parked"  # running, and waits for its model
+    ASKING = "asking"  # running, and waits for an answer of a person
     STOPPING = "stopping"  # it was asked to end
     ENDED = "ended"
     LOST = "lost"  # it was started, and its warden is gone

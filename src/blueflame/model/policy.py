@@ -41,6 +41,10 @@ SKILL = "Skill"
 """Loads instructions chosen by a person; the calls that follow from them are judged as any other."""
 
 
+ASK_TOOL = "mcp__blueflame__ask"
+"""Asks the person; the warden serves it (watcher/ask_tool). No other tool of an MCP server is ever allowed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns:
     """Path patterns as in .gitignore: as written, and as regular expressions.
@@ -79,6 +83,7 @@ class Policy:
     test_patterns: Patterns = Patterns()
     expected_binaries: Patterns = Patterns()
     skills: tuple[str, ...] = ()  # that it may load, without the name of their plugin
+    may_ask: bool = False  # the person, with ASK_TOOL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

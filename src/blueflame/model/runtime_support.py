@@ -28,10 +28,11 @@ CAPABILITIES: Mapping[str, str] = {
     "skills": "skills and plugins for roles",
     "messages": "messages to a running agent: `blueflame say`",
     "conversation": "a retry continues the conversation",
+    "questions": "a tool with which a running agent asks the person and waits",
 }
 """What a runtime can be asked for, in words for people."""
 
-OF_CLAUDE_ONLY = ("interactive", "skills", "conversation")
+OF_CLAUDE_ONLY = ("interactive", "skills", "conversation", "questions")
 
 CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
 """Short names of Claude's models, which no other program knows."""
@@ -55,7 +56,7 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
     "tmux": RuntimeKind(
         apis=("anthropic",),
         knows_claude_models=True,
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "conversation": I},
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "conversation": I, "questions": I},
     ),
     "codex": RuntimeKind(
         apis=("openai",),
@@ -84,9 +85,9 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
         knows_claude_models=True,
         enforcement={
             **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
-            **dict.fromkeys(("structured_output", "messages"), E),
             **dict.fromkeys(("metering", "budget"), D),
             **dict.fromkeys(("rate_limits", *OF_CLAUDE_ONLY), I),
+            **dict.fromkeys(("structured_output", "messages", "questions"), E),
         },
     ),
 }

@@ -42,6 +42,7 @@ def compile_policy(
     also_blocked: Iterable[str] = (),
     skills: Iterable[str] = (),
     sandboxed: bool = False,
+    may_ask: bool = False,
 ) -> Policy:
     """Build the policy. Raises BadPattern or BadLock for what cannot be a rule.
 
@@ -78,6 +79,7 @@ def compile_policy(
         test_patterns=compile_patterns(tests.test_patterns),
         expected_binaries=compile_patterns(validation.binaries.expected),
         skills=tuple(skills),
+        may_ask=may_ask,
     )
 
 

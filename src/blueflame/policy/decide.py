@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from blueflame.model.policy import (
+    ASK_TOOL,
     CANARY,
     SKILL,
     STRUCTURED_OUTPUT,
@@ -32,7 +33,7 @@ def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision
     refusal = _refuse_tool(policy, call.tool)
     if refusal is not None:
         return refusal
-    if call.tool in HARMLESS_TOOLS or call.tool == STRUCTURED_OUTPUT:
+    if call.tool in HARMLESS_TOOLS or call.tool in (STRUCTURED_OUTPUT, ASK_TOOL):
         return ALLOWED
     shape = INPUT_SHAPES[call.tool]
     wrong = find_input_problem(call.tool, shape, call.input)
@@ -66,6 +67,8 @@ def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
         if policy.structured_output:
             return None
         return Decision(False, "tool_not_allowed", f"a {policy.role} has no answer schema; {_suggest_tools(policy)}")
+    if tool == ASK_TOOL and policy.may_ask:
+        return None
     if tool.startswith("mcp__"):
         return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_suggest_tools(policy)}")
     if tool == SKILL:

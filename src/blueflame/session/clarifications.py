@@ -8,31 +8,27 @@ from typing import Any
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event, GateAnswered
 from blueflame.model.gate import Answer, Gate, GateKind, build_gate_id
-from blueflame.model.question import Clarification, Question
+from blueflame.model.question import MAX_OPTIONS, Clarification, Question, find_question_problem
 from blueflame.session.retries import is_blameless, truncate_text
 from blueflame.session.state import Session
 
 ANSWER, GUESS = "answer", "guess"
-KEYS = frozenset({"question", "guess", "options"})
 MAX_QUESTION_CHARS, MAX_GUESS_CHARS = 1_500, 500
-MAX_OPTIONS, MAX_OPTION_CHARS = 6, 200
+MAX_OPTION_CHARS = 200
 MAX_ANSWER_CHARS = 2_000
 MAX_SHOWN_CHARS = 300  # of a question, beside the assumption
 
 
 def parse_question(found: Mapping[str, Any] | None) -> Question | None:
     """Read what an agent asks; what is too long is cut, and says so. None if it is no question."""
-    if not found or not set(found) <= KEYS:
-        return None
-    text, guess, options = found.get("question"), found.get("guess", ""), found.get("options", [])
-    if not isinstance(text, str) or not isinstance(guess, str) or not isinstance(options, list):
-        return None
-    if not text.strip() or not all(isinstance(option, str) for option in options):
+    if found is None or find_question_problem(found):
         return None
     return Question(
-        text=truncate_text(text.strip(), MAX_QUESTION_CHARS),
-        guess=truncate_text(guess.strip(), MAX_GUESS_CHARS),
-        options=tuple(truncate_text(option.strip(), MAX_OPTION_CHARS) for option in options[:MAX_OPTIONS]),
+        text=truncate_text(found["question"].strip(), MAX_QUESTION_CHARS),
+        guess=truncate_text(found.get("guess", "").strip(), MAX_GUESS_CHARS),
+        options=tuple(
+            truncate_text(option.strip(), MAX_OPTION_CHARS) for option in found.get("options", [])[:MAX_OPTIONS]
+        ),
     )
 
 

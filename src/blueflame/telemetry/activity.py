@@ -117,6 +117,8 @@ def build_status(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: 
         return AgentStatus(state=AgentState.ENDING, since=since, reason=record.cancel_reason)
     if isinstance(parked, Mapping) and parked:
         return _build_parked_status(parked, since)
+    if asking_since := _parse_number(status.get("asking_since")):
+        return AgentStatus(state=AgentState.ASKING, since=asking_since)
     if doing is AgentState.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
         return AgentStatus(state=AgentState.SILENT, since=heard_at or since)
     return AgentStatus(state=doing, since=since)

@@ -46,6 +46,8 @@ def _describe_idle(status: AgentStatus, now: float) -> str:
             return "setup commands"
         case AgentState.PARKED:
             return describe_wait(status)
+        case AgentState.ASKING:
+            return f"waits for your answer, {format_clock(now - (status.since or now))}"
         case AgentState.SILENT:
             return f"silent for {format_clock(now - (status.since or now))}"
         case AgentState.ENDED:

@@ -201,9 +201,10 @@ class StatusFile:
         self.state_at = self.started_at
         self.agent: int | None = None
         self.parked: dict[str, object] = {}  # why the agent waits for its model: kind, reason, until, since
+        self.asking_since: float | None = None  # when the agent began to wait for an answer of a person
         self.held = 0.0  # seconds waited so far
         self._written: tuple[object, ...] = ()
-        self._written_parked: dict[str, object] = {}
+        self._written_waits: tuple[object, ...] = ({}, None)
         self._written_at = 0.0
 
     def format_lock_note(self, attempt: str) -> str:
@@ -215,12 +216,13 @@ class StatusFile:
         changed_state = bool(state) and state != self.state
         if changed_state:
             self.state, self.state_at = state, time.time()
-        changed_state = changed_state or self.parked != self._written_parked
-        current = (self.state, self.agent, self.parked, spool.heard_at, spool.size)
+        waits = (self.parked, self.asking_since)
+        changed_state = changed_state or waits != self._written_waits
+        current = (self.state, self.agent, waits, spool.heard_at, spool.size)
         now = time.monotonic()
         if current == self._written or (now - self._written_at < WRITE_SECONDS and not changed_state):
             return
-        self._written, self._written_at, self._written_parked = current, now, self.parked
+        self._written, self._written_at, self._written_waits = current, now, waits
         with suppress(OSError):  # full disk: lock and outcome count
             write_json(self.path, self._build_content(spool))
 
@@ -237,5 +239,6 @@ class StatusFile:
             "last_output_at": spool.heard_at,
             "output_bytes": spool.size,
             "parked": self.parked,
+            "asking_since": self.asking_since,
             "held": round(self.held, 3),
         }

@@ -132,7 +132,11 @@ def parse_watch(value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     read = read_object(value, "watch")
-    check_keys(read, ("port", "mounts", "dialect", "notices", *WATCH_TEXT_KEYS), "watch")
+    check_keys(read, ("port", "mounts", "dialect", "notices", "questions", *WATCH_TEXT_KEYS), "watch")
+    questions = read_object(read.get("questions", {"left": 0, "wait": 0}), "watch: questions")
+    check_keys(questions, ("left", "wait"), "watch: questions")
+    for name in ("left", "wait"):
+        read_integer(questions.get(name), f"watch: questions: {name}")
     read_integer(read.get("port"), "watch: port", most=65535, least=1)
     for name in WATCH_TEXT_KEYS:
         read_string(read.get(name), f"watch: {name}")

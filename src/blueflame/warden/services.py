@@ -19,17 +19,20 @@ import os
 import select
 import time
 
+from blueflame.warden.attempt_folder import touch_file, write_json
 from blueflame.warden.launch_file import CannotStart
 from blueflame.warden.spawn import PROCESS_HEADROOM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from blueflame.warden.cgroup import Cgroup
     from blueflame.warden.gateway_process import GatewayProcess
     from blueflame.warden.spawn import ChildProcess
     from blueflame.warden.supervise import SupervisedAttempt
+    from blueflame.watcher.ask_tool import AskTool
 
 
 def start_services(attempt: SupervisedAttempt) -> tuple[str, str] | None:
@@ -100,13 +103,26 @@ def _start_hook_server(attempt: SupervisedAttempt, child: ChildProcess) -> None:
     try:
         from blueflame.watcher.server import HookServer
 
-        attempt.hook_server = HookServer(
-            attempt.launch.watch or {}, child.listeners["hook"], attempt.launch.attempt, attempt.poll_loop
-        )
+        watch, name = attempt.launch.watch or {}, attempt.launch.attempt
+        tool = _build_ask_tool(attempt, watch["questions"]) if "questions" in watch else None
+        attempt.hook_server = HookServer(watch, child.listeners["hook"], name, attempt.poll_loop, ask_tool=tool)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the agent was not started: the watcher cannot be started: {e}") from e
     if attempt.hook_server.problem:
         raise CannotStart(f"the agent was not started: the watcher does not work: {attempt.hook_server.problem}")
+
+
+def _build_ask_tool(attempt: SupervisedAttempt, limits: Mapping[str, Any]) -> AskTool:
+    from blueflame.watcher.ask_tool import AskTool
+
+    asked: list[Mapping[str, Any]] = []
+
+    def record(question: Mapping[str, Any]) -> None:
+        asked.append(question)
+        write_json(f"{attempt.folder}/questions", {"asked": asked})
+        touch_file(attempt.launch.signal)
+
+    return AskTool(limits["left"], limits["wait"], record)
 
 
 def stop_services(attempt: SupervisedAttempt) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def supervise_child(
 ) -> ProcessEnding:
     """Wait until the child has ended. Other processes that it started may still run, unless it had to be ended.
 
-    The clocks stop while the agent waits for its model, and while the warden is stopped with it.
+    The clocks stop while the agent waits for its model or an answer, and while the warden is stopped with it.
     """
     pid = child.pid
     looked = time.monotonic()
@@ -158,7 +158,10 @@ def _pass_on_messages(attempt: SupervisedAttempt) -> None:
         return
     texts = read_json_or_empty(f"{attempt.folder}/messages").get("texts") or []
     for text in texts[attempt.messages :]:
-        attempt.hook_server.add_notice("message", str(text), lambda: _count_read_message(attempt))
+        if attempt.hook_server.answer_question(str(text)):
+            attempt.read_messages += 1
+        else:
+            attempt.hook_server.add_notice("message", str(text), lambda: _count_read_message(attempt))
     if len(texts) > attempt.messages:
         attempt.messages = len(texts)
         _write_message_counts(attempt)
@@ -185,7 +188,8 @@ def describe_time_left(left: float, timeout: float) -> str:
 def _update_held_time(attempt: SupervisedAttempt, looked: float) -> tuple[float, float]:
     """Return the time, and how much of the time since `looked` does not count."""
     now = time.monotonic()
-    held = now - looked if _update_parked(attempt) else compute_pause(now - looked)
+    waited = [_update_parked(attempt), _update_asking(attempt)]
+    held = now - looked if any(waited) else compute_pause(now - looked)
     attempt.status.held += held
     attempt.spool.grew_at += held
     return now, held
@@ -202,6 +206,16 @@ def _update_parked(attempt: SupervisedAttempt) -> bool:
         touch_file(attempt.launch.signal)
     attempt.status.parked = parked
     return bool(parked and before)
+
+
+def _update_asking(attempt: SupervisedAttempt) -> bool:
+    """Look whether the agent waits for an answer; True if it did so since the last look."""
+    server, before = attempt.hook_server, attempt.status.asking_since
+    if server is None or server.ask_tool is None:
+        return False
+    server.ask_tool.check_time()
+    attempt.status.asking_since = (before or time.time()) if server.asks else None
+    return before is not None and server.asks
 
 
 def compute_pause(seconds: float) -> float:

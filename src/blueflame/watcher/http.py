@@ -1,5 +1,7 @@
 """One hook request over HTTP/1.1: POST /hook with a length, one answer, close. Nothing here blocks.
 
+POST /mcp is for the tool `ask` (watcher/ask_tool), whose answer may come in parts.
+
 Any other request gets an answer that no hook takes for "allow".
 """
 
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 
         def __call__(self, body: bytes, *, plain: bool) -> bytes: ...
 
+    class RespondTool(Protocol):
+        """Returns the answer to a message for the tool of ours, or the beginning of it."""
+
+        def __call__(self, body: bytes, connection: HookConnection) -> bytes: ...
+
 
 MAX_HEAD = 16 * 1024
 READ_BYTES = 1 << 20
@@ -47,13 +54,37 @@ ALLOWED = (
 class HookConnection:
     """One request and its answer. It is in `others` while it is open."""
 
-    __slots__ = ("_answer", "_decide", "_got", "_head", "_length", "_others", "_poll_loop", "_socket", "since")
+    __slots__ = (
+        "_answer",
+        "_decide",
+        "_for_tool",
+        "_got",
+        "_head",
+        "_length",
+        "_others",
+        "_poll_loop",
+        "_socket",
+        "_tool",
+        "is_kept",
+        "is_open",
+        "since",
+    )
 
-    def __init__(
-        self, asking: socket.socket, poll_loop: Poller, decide: Respond, others: list[HookConnection], now: float
+    def __init__(  # noqa: PLR0917 (made in one place)
+        self,
+        asking: socket.socket,
+        poll_loop: Poller,
+        decide: Respond,
+        others: list[HookConnection],
+        now: float,
+        tool: RespondTool | None = None,
     ) -> None:
         self.since = now
+        self.is_open = True
+        self.is_kept = False  # it waits for a person, without a time limit
         self._decide = decide
+        self._tool = tool
+        self._for_tool = False
         self._others = others
         self._socket = asking
         self._poll_loop = poll_loop
@@ -66,7 +97,19 @@ class HookConnection:
         poll_loop.register(asking.fileno(), self._receive)
         self._receive()  # most requests have arrived by now
 
+    def keep_open(self) -> None:
+        """Let the answer come in parts."""
+        self.is_kept = True
+
+    def send_part(self, part: bytes) -> None:
+        self._send(self._answer + part)
+
+    def send_last(self, part: bytes) -> None:
+        self.is_kept = False
+        self._send(self._answer + part)
+
     def close(self) -> None:
+        self.is_open = False
         self._poll_loop.unregister(self._socket.fileno())
         self._socket.close()
         self._others.remove(self)
@@ -78,8 +121,8 @@ class HookConnection:
             return
         except OSError:
             data = b""
-        if not data:
-            self.close()  # an incomplete request
+        if not data or self.is_kept:
+            self.close()  # an incomplete request, or a client that waits no longer
             return
         self._got += data
         self._handle_data()
@@ -91,6 +134,9 @@ class HookConnection:
             if len(self._got) < self._length:
                 return
             assert self._head is not None
+            if self._for_tool and self._tool is not None:
+                self._send(self._tool(bytes(self._got[: self._length]), self))
+                return
             plain = b"\r\naccept: text/plain\r\n" in self._head
             self._send(self._decide(bytes(self._got[: self._length]), plain=plain))
         except _BadRequest as e:
@@ -104,7 +150,8 @@ class HookConnection:
             return False
         first, _, rest = bytes(self._got[: end + 2]).partition(b"\r\n")
         self._head = b"\r\n" + rest.lower()
-        _check_request_line(first)
+        self._for_tool = self._tool is not None and first.split(b" ")[1:2] == [b"/mcp"]
+        _check_request_line(first, b"/mcp" if self._for_tool else b"/hook")
         self._length = _read_length(self._head)
         del self._got[: end + 4]
         return True
@@ -122,7 +169,11 @@ class HookConnection:
             return
         except OSError:
             self._answer = b""  # the client has closed
-        if not self._answer:
+        if self._answer:
+            return
+        if self.is_kept:
+            self._poll_loop.register(self._socket.fileno(), self._receive)  # to see that the client has closed
+        else:
             self.close()
 
 
@@ -133,12 +184,12 @@ class _BadRequest(Exception):
         self.answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
-def _check_request_line(line: bytes) -> None:
+def _check_request_line(line: bytes, expected: bytes) -> None:
     method, _, rest = line.partition(b" ")
     path, _, version = rest.partition(b" ")
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
         raise _BadRequest("400 Bad Request")
-    if path != b"/hook":
+    if path != expected:
         raise _BadRequest("404 Not Found")
     if method != b"POST":
         raise _BadRequest("405 Method Not Allowed")

@@ -18,7 +18,7 @@ from blueflame.policy.access import prepare_policy
 from blueflame.system.files import write_atomically
 
 VERSION = 1
-ADDED_LATER = frozenset({"skills"})
+ADDED_LATER = frozenset({"skills", "may_ask"})
 """Fields that earlier versions did not write: their attempts are judged by the defaults, which is what they obeyed."""
 SHFMT = "shfmt"
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from blueflame.model.policy import ToolCall
+    from blueflame.watcher.ask_tool import AskTool
     from blueflame.watcher.http import Poller
 
 
@@ -57,6 +58,7 @@ class HookServer:
         "_poll_loop",
         "_seals",
         "_watch",
+        "ask_tool",
         "problem",
     )
 
@@ -68,8 +70,10 @@ class HookServer:
         poll_loop: Poller,
         *,
         decide: Callable[[ToolCall], Decision] | None = None,
+        ask_tool: AskTool | None = None,
     ) -> None:
         self.problem = ""
+        self.ask_tool = ask_tool
         self._watch = watch
         self._attempt = attempt
         self._poll_loop = poll_loop
@@ -95,6 +99,15 @@ class HookServer:
         """Refuse the next allowed call once, with this text; not where the agent would see no reason."""
         if self._watch.get("notices", True):
             self._notices.append(Notice(rule, text, on_read))
+
+    @property
+    def asks(self) -> bool:
+        """Whether the agent waits for an answer of the person."""
+        return self.ask_tool is not None and self.ask_tool.waits
+
+    def answer_question(self, text: str) -> bool:
+        """Give the answer to an agent that waits for one; False if it does not."""
+        return self.ask_tool is not None and self.ask_tool.answer(text)
 
     def close(self) -> Mapping[str, object]:
         """Stop serving, check for tampering, and return what to record."""
@@ -176,7 +189,7 @@ class HookServer:
 
     def _accept(self) -> None:
         now = time.monotonic()
-        for connection in [late for late in self._open if now - late.since > CONNECTION_TIMEOUT]:
+        for connection in [late for late in self._open if now - late.since > CONNECTION_TIMEOUT and not late.is_kept]:
             connection.close()
         try:
             asking, _ = self._listener.accept()
@@ -185,7 +198,8 @@ class HookServer:
         if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return
-        HookConnection(asking, self._poll_loop, self.answer, self._open, now)
+        tool = None if self.ask_tool is None else self.ask_tool.handle
+        HookConnection(asking, self._poll_loop, self.answer, self._open, now, tool)
 
 
 def _may_wait(call: ToolCall) -> bool:

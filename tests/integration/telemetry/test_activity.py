@@ -102,6 +102,7 @@ def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
         (RECORD, {}, AgentState.STARTING, ""),
         (RECORD, {"state": "setup"}, AgentState.SETUP, ""),
         (RECORD, {"state": "working", "parked": {}}, AgentState.WORKING, ""),
+        (RECORD, {"state": "working", "asking_since": 5.0}, AgentState.ASKING, ""),
         (
             RECORD,
             {"state": "working", "parked": {"kind": "network", "reason": "no route"}},

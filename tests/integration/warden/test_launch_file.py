@@ -31,6 +31,8 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"watch": {**WATCH, "hook": "hook.sh"}}, "watch: hook must be an absolute path"),
         ({"watch": {**WATCH, "extra": 1}}, "watch: extra is not one of"),
         ({"watch": {**WATCH, "mounts": {"tmp": "/x"}}}, "watch: mounts must be an absolute path"),
+        ({"watch": {**WATCH, "questions": {"left": -1, "wait": 0}}}, "watch: questions: left must be a whole number"),
+        ({"watch": {**WATCH, "questions": {"left": 1}}}, "watch: questions: wait must be a whole number"),
         ({"watch": {**WATCH, "policy": None}}, "watch: policy must be a string"),
         ({"gateway": {"port": 70000, "hosts": []}}, "gateway: port must be"),
         ({"gateway": {"port": 1, "hosts": "example.org"}}, "gateway: hosts must be a list"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
 from blueflame.model.policy import (
+    ASK_TOOL,
     BLOCKED_PATTERNS,
     CANARY,
     EVERYDAY,
@@ -160,6 +162,16 @@ def test_structured_output_is_for_roles_with_a_schema() -> None:
     assert ask(policy(role=VALIDATOR), STRUCTURED_OUTPUT, {"status": "pass"}).allowed
     assert ask(policy(role=VALIDATOR), STRUCTURED_OUTPUT, {"status": "pass"}, cwd="/").allowed
     assert ask(policy(role=WORKER), STRUCTURED_OUTPUT, {"status": "pass"}).rule == "tool_not_allowed"
+
+
+def test_the_tool_that_asks_a_person_is_the_only_one_of_an_mcp_server_and_can_be_blocked() -> None:
+    asked = {"question": "Which store?"}
+    assert ask(replace(policy(), may_ask=True), ASK_TOOL, asked).allowed
+    assert ask(policy(), ASK_TOOL, asked).rule == "tool_not_allowed"
+    assert ask(policy(PermissionSettings(allowed_tools=(ASK_TOOL,))), ASK_TOOL, asked).rule == "tool_not_allowed"
+    assert ask(replace(policy(), may_ask=True), "mcp__blueflame__other", asked).rule == "tool_not_allowed"
+    blocked = replace(policy(PermissionSettings(blocked_tools=(ASK_TOOL,))), may_ask=True)
+    assert ask(blocked, ASK_TOOL, asked).rule == "tool_blocked"
 
 
 def test_a_tool_that_touches_nothing_needs_no_judging() -> None:

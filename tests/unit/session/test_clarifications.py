@@ -22,12 +22,11 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits
-from blueflame.model.question import Question
+from blueflame.model.question import MAX_OPTIONS, Question
 from blueflame.model.task import Cause, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.session.clarifications import (
     MAX_ANSWER_CHARS,
-    MAX_OPTIONS,
     MAX_QUESTION_CHARS,
     find_answer_text,
     list_assumptions,

@@ -26,7 +26,7 @@ from blueflame.agents.claude.program import (
 )
 from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
-from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
+from blueflame.agents.hook import HOOK_TIMEOUT, PORT_VARIABLE, find_hook
 from blueflame.agents.programs import CommandRuntime, Program, build_fence_variables, write_fence
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.git.command import build_agent_identity
@@ -50,6 +50,7 @@ ENVIRONMENT = {
     "CLAUDE_CODE_SKIP_PLUGIN_MCP_SERVERS": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",  # the gateway itself waits and retries
     "API_TIMEOUT_MS": WEEK_MS,
+    "MCP_TOOL_TIMEOUT": WEEK_MS,  # of the tool `ask`, which waits for a person
     "CLAUDE_STREAM_FIRST_BYTE_TIMEOUT_MS": HALF_HOUR_MS,
     "CLAUDE_STREAM_IDLE_TIMEOUT_MS": HALF_HOUR_MS,
 }
@@ -74,7 +75,9 @@ class ClaudeRuntime(CommandRuntime):
         """`in_terminal`: a person can watch it, though it does not wait for one to talk with it."""
         program = self.require_program()
         files, prefix = _write_files(brief, directory), write_fence(directory)
+        server = _write_ask_server(directory) if brief.questions and not in_terminal else None
         governed = (*program.argv, *self.args, *self._build_governing_flags(brief, *files))
+        governed += ("--mcp-config", str(server)) if server else ()
         asked = (*PRINT_MODE_FLAGS, *_build_schema_flags(brief))
         launch = AgentLaunch(
             argv=(*governed, *asked, "--no-session-persistence", *_build_budget_flags(brief)),
@@ -85,10 +88,11 @@ class ClaudeRuntime(CommandRuntime):
                 find_hook(),
                 prefix,
                 Path(fence.__file__),
-                *filter(None, files),
+                *filter(None, (*files, server)),
                 *self._list_plugins(brief),
             ),
             apis=("anthropic",) if brief.gateway else (),
+            questions=brief.questions if server else 0,
         )
         if not brief.interactive and not in_terminal:
             return build_resumed_launch(launch, brief, directory) if brief.conversation else launch
@@ -170,6 +174,14 @@ def _write_files(brief: AgentBrief, directory: Path) -> tuple[Path, Path | None]
     if system is not None:
         write_atomically(system, brief.system)
     return settings, system
+
+
+def _write_ask_server(directory: Path) -> Path:
+    """Name the only MCP server that it has: its warden, which serves the tool `ask`."""
+    path = directory / "claude-mcp.json"
+    url = f"http://127.0.0.1:${{{PORT_VARIABLE}}}/mcp"
+    write_atomically(path, json.dumps({"mcpServers": {"blueflame": {"type": "http", "url": url}}}))
+    return path
 
 
 def _build_settings() -> dict[str, Any]:

@@ -55,7 +55,9 @@ class ScriptedRuntime:
         folder = Path(player.__file__).parent
         argv = build_python_command("player", (folder,), program)
         needs = (folder, program, Path(fence.__file__))
-        return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=needs)
+        return AgentLaunch(
+            argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=needs, questions=brief.questions
+        )
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_json_line(line, _parse_message)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GIT_SETTINGS = ("gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "core.editor=true")
 GIT_COMMAND = ["git", *(word for setting in GIT_SETTINGS for word in ("-c", setting))]
+ASK_TOOL = "mcp__blueflame__ask"  # as in model/policy
 FOREVER = 10**9
 FLOOD_TEXT = "x" * 1000
 UNQUOTED = "@%+=:,./-_"  # characters that need no quotes in a shell
@@ -156,6 +157,23 @@ def do_say(play: PlayState, step: Mapping[str, Any]) -> None:
     play.text = step["text"]
 
 
+def do_ask(play: PlayState, step: Mapping[str, Any]) -> None:
+    """Ask the person with the tool of the warden, wait, and print the answer."""
+    import socket
+
+    ask_and_show(play, ASK_TOOL, "", step["asked"])
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": step["asked"]}}
+    body = json.dumps(call).encode()
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", int(os.environ["BLUEFLAME_HOOK_PORT"]))) as line:
+        line.sendall(head.encode() + body)
+        printed = b"".join(iter(lambda: line.recv(1 << 16), b"")).decode("utf-8", "replace")
+    found = printed[printed.rfind('{"jsonrpc"') :].partition("\n")[0]
+    if not found:
+        raise StepFailed("ask: there was no answer")
+    do_say(play, {"text": json.loads(found)["result"]["content"][0]["text"]})
+
+
 def do_question(play: PlayState, step: Mapping[str, Any]) -> None:
     """End with a question to the person, if no later step says more."""
     do_say(play, {"text": json.dumps(step["asked"])})
@@ -213,6 +231,7 @@ STEP_FUNCTIONS: dict[str, Callable[[PlayState, Mapping[str, Any]], None]] = {
     "usage": do_usage,
     "flood": do_flood,
     "say": do_say,
+    "ask": do_ask,
     "question": do_question,
     "answer": do_answer,
     "expect": do_expect,

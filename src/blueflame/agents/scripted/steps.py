@@ -12,7 +12,7 @@ from blueflame.model.schemas import VERDICT_SCHEMA
 from blueflame.model.suggestions import suggest
 
 ROGUE = "rogue"
-ACTING_STEPS = ("write", "append", "delete", "mkdir", "note", "run", "commit", "answer")
+ACTING_STEPS = ("write", "append", "delete", "mkdir", "note", "run", "commit", "ask", "answer")
 MARKABLE_STEPS = (*ACTING_STEPS, "plan", "verdict", "play")
 TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
@@ -131,11 +131,11 @@ def _read_verdict(argument: object) -> Step:
     return {"do": "answer", "output": {"notes": words[given["status"]], "issues": [], **given}}
 
 
-def _read_question(argument: object) -> Step:
+def _read_question(argument: object, verb: str) -> Step:
     given = {"question": argument} if isinstance(argument, str) else argument
-    given = _read_fields(given, "question", "question", "guess", "options")
-    _check_text(given.get("question"), "question: a text, or a mapping with `question`, `guess` and `options`")
-    return {"do": "question", "asked": given}
+    given = _read_fields(given, verb, "question", "guess", "options")
+    _check_text(given.get("question"), f"{verb}: a text, or a mapping with `question`, `guess` and `options`")
+    return {"do": verb, "asked": given}
 
 
 def _read_exit(argument: object) -> Step:
@@ -189,7 +189,8 @@ STEP_READERS: Mapping[str, Callable[[object], Step]] = {
     "usage": _read_usage,
     "plan": _read_plan,
     "verdict": _read_verdict,
-    "question": _read_question,
+    "ask": lambda value: _read_question(value, "ask"),
+    "question": lambda value: _read_question(value, "question"),
     "answer": lambda value: {"do": "answer", "output": value},  # any value, also one that the role may not answer
     "expect": _read_expect,
     "flood": lambda value: {"do": "flood", "megabytes": _check_number(value, "flood: megabytes of output")},

@@ -18,6 +18,7 @@ ACTIVITY_MARKS: Mapping[AgentState, tuple[str, str]] = {
     AgentState.WORKING: ("▸", "id"),
     AgentState.SILENT: ("!", "warn"),
     AgentState.PARKED: ("‖", "warn"),
+    AgentState.ASKING: ("?", "warn"),
     AgentState.ENDING: ("◂", "warn"),
     AgentState.ENDED: ("■", "quiet"),
 }

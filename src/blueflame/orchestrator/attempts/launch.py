@@ -12,6 +12,7 @@ from typing import Any
 from blueflame.agents.runtime import AgentBrief, ResumingRuntime
 from blueflame.model.attempt import COMMITTING, Attempt, Duty, Ending
 from blueflame.model.ids import build_attempt_id
+from blueflame.model.policy import ASK_TOOL
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
@@ -164,6 +165,7 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         skills=list_role_skills(context.settings, attempt.role),
         interactive=talks,
         conversation=_find_conversation(context, session, attempt, base),
+        questions=_count_questions(context, session, attempt),
     )
 
 
@@ -174,10 +176,20 @@ def _find_schema(session: Session, duty: Duty) -> Mapping[str, Any] | None:
 
 
 def _describe_asking(context: SessionContext, session: Session, attempt: Attempt) -> str:
-    """An agent whose program holds it to a schema cannot end with a question."""
+    """By the tool, or else as an ending: not if its program holds it to a schema."""
+    if _count_questions(context, session, attempt):
+        return describe_asking(count_questions_left(session, attempt.subject), tool=ASK_TOOL)
     kind = find_runtime_kind(context.settings, attempt.runtime)
     free = attempt.duty not in OUTPUT_SCHEMAS or find_enforcement(kind, "structured_output") is Enforcement.DETECTED
     return describe_asking(count_questions_left(session, attempt.subject) if free else 0)
+
+
+def _count_questions(context: SessionContext, session: Session, attempt: Attempt) -> int:
+    """Count how many questions it may ask by the tool: none where its program cannot be given one."""
+    kind = find_runtime_kind(context.settings, attempt.runtime)
+    can_ask = find_enforcement(kind, "questions") is not Enforcement.IMPOSSIBLE
+    talks = is_interactive(context, attempt)
+    return count_questions_left(session, attempt.subject) if can_ask and not talks else 0
 
 
 def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:

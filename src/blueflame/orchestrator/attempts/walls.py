@@ -40,6 +40,7 @@ from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 HOOK_PORT = LOOPBACK_PORTS[1]
 TERMINAL_SIZE = {"rows": 40, "columns": 120}  # until a person attaches
+QUESTION_MARGIN_SECONDS = 60  # for the orchestrator to give up first
 MAX_FROZEN = 100  # each is a mount; the rest is left to the postcheck
 
 
@@ -62,7 +63,7 @@ def build_agent_walls(
     )
     spec = build_sandbox(_build_site(context), request)
     prepared = prepare_sandbox(spec, folder)
-    policy = build_policy(context, session, attempt, spec)
+    policy = build_policy(context, session, attempt, spec, may_ask=launch.questions > 0)
     save_policy(policy, folder / "policy.json")
     make_folder(context.paths.logs)
     watch = {
@@ -73,6 +74,7 @@ def build_agent_walls(
         "hook": str(hook),
         "shfmt": find_shfmt(),
         "mounts": dict(prepared.mounts),
+        **({"questions": _limit_questions(session, launch)} if launch.questions else {}),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
         **({} if can_take_messages(find_runtime_kind(context.settings, attempt.runtime)) else {"notices": False}),
     }
@@ -80,6 +82,12 @@ def build_agent_walls(
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
     return _build_walls(spec, prepared, {"watch": watch, **survey, **terminal}, access)
+
+
+def _limit_questions(session: Session, launch: AgentLaunch) -> Mapping[str, int]:
+    """How many it may ask, and how long its warden lets it wait when no orchestrator answers."""
+    wait = session.limits.question_wait
+    return {"left": launch.questions, "wait": int(wait + QUESTION_MARGIN_SECONDS) if wait else 0}
 
 
 def _choose_author(context: SessionContext, attempt: Attempt, launch: AgentLaunch) -> Mapping[str, str]:
@@ -114,7 +122,9 @@ def _list_registries(context: SessionContext) -> tuple[str, ...]:
     return list_registry_hosts(worktree.registries) if worktree.setup else ()
 
 
-def build_policy(context: SessionContext, session: Session, attempt: Attempt, spec: SandboxSpec) -> Policy:
+def build_policy(
+    context: SessionContext, session: Session, attempt: Attempt, spec: SandboxSpec, *, may_ask: bool = False
+) -> Policy:
     secrets = context.settings.validation.secrets
     return compile_policy(
         permissions=context.settings.permissions,
@@ -136,6 +146,7 @@ def build_policy(context: SessionContext, session: Session, attempt: Attempt, sp
         ),
         skills=list_role_skills(context.settings, attempt.role),
         sandboxed=spec.level is not SandboxLevel.OFF,
+        may_ask=may_ask,
     )
 
 

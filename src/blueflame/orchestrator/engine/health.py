@@ -95,6 +95,8 @@ def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, 
         return (Health.STOPPING if record.cancel_reason else Health.STARTING), ""
     if running.parked and not record.cancel_reason:  # neither the timeout nor the stall timeout runs meanwhile
         return Health.PARKED, str(running.parked.get("reason") or "its model is unavailable")
+    if running.asking_since and not record.cancel_reason:
+        return Health.ASKING, "it waits for an answer to its question"
     overdue = in_state_for - running.held - record.attempt.timeout if record.attempt.timeout else 0.0
     if overdue > WARDEN_MARGIN_SECONDS:
         return _detect_stuck(Health.WORKING, "its time is up", overdue)

@@ -107,6 +107,7 @@ class Running:
     last_output: float | None = None
     output_bytes: int = 0
     parked: Mapping[str, Any] = field(default_factory=dict)  # why it waits for its model: kind, reason, since, until
+    asking_since: float | None = None  # when it began to wait for an answer of a person
     held: float = 0.0  # seconds of such waits in all; they do not count for the timeout
 
 
@@ -173,6 +174,9 @@ class AttemptEngine(Protocol):
 
     def count_read_messages(self, attempt: str) -> int:
         """How many of them the agent has read; also after it has ended."""
+
+    def read_questions(self, attempt: str) -> Sequence[Mapping[str, Any]]:
+        """What its agent has asked so far and waits, or waited, an answer for."""
 
     async def inspect(self, attempt: str) -> AttemptStatus: ...
 

@@ -128,6 +128,9 @@ class LocalEngine:
     def count_read_messages(self, attempt: str) -> int:
         return int(read_json_object(self._folder(attempt) / "messages.counts").get("read", 0))
 
+    def read_questions(self, attempt: str) -> Sequence[Mapping[str, Any]]:
+        return read_json_object(self._folder(attempt) / "questions").get("asked") or []
+
     async def inspect(self, attempt: str) -> AttemptStatus:
         return self._look(attempt)
 
@@ -279,6 +282,7 @@ def _build_running(folder: Path, note: str) -> Running | Unreadable:
         last_output=read_last_output_at(folder),
         output_bytes=status.get("output_bytes", 0),
         parked=status.get("parked") or {},
+        asking_since=status.get("asking_since"),
         held=status.get("held", 0.0),
     )
 

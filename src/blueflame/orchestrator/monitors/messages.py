@@ -1,9 +1,10 @@
-"""Carry what people write to a running agent, and report what it has read."""
+"""Carry what people write to a running agent, and report what it has read and what it asks."""
 
 from __future__ import annotations
 
-from blueflame.model.event import MessageDelivered
+from blueflame.model.event import MessageDelivered, QuestionAsked
 from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.session.clarifications import parse_question
 from blueflame.session.requests.messages import format_message
 from blueflame.session.state import Session
 
@@ -21,6 +22,12 @@ async def carry_messages(context: SessionContext, session: Session, attempt: str
             before, read = read, context.engine.count_read_messages(attempt)
             emit([MessageDelivered(attempt=attempt, number=number) for number in range(before + 1, read + 1)])
 
+    def report_questions() -> None:
+        for found in context.engine.read_questions(attempt)[session.attempts[attempt].questions :]:
+            question = parse_question(found)
+            assert question is not None, "the warden has checked it"
+            emit([QuestionAsked(attempt=attempt, question=question)])
+
     try:
         while True:
             messages = session.attempts[attempt].messages
@@ -28,6 +35,7 @@ async def carry_messages(context: SessionContext, session: Session, attempt: str
                 context.engine.send_messages(attempt, [format_message(message) for message in messages])
                 sent = len(messages)
             report_read()
+            report_questions()
             await context.clock.sleep(POLL_SECONDS)
     finally:
         report_read()

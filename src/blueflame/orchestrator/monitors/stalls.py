@@ -40,12 +40,13 @@ class SilenceTimer:
         self._since = self._looked_at = clock.monotonic()
 
     def measure(self, status: AttemptStatus) -> float:
-        """Return the seconds of silence; 0 during setup, while it waits for its model and while it is being ended."""
+        """Return the seconds of silence; 0 during setup, while it waits for its model or an answer, and while it is
+        being ended."""
         now = self._clock.monotonic()
         missed = now - self._looked_at - self._pause
         if missed > MAX_DELAY_SECONDS:
             self._since, self._looked_at = self._since + missed, self._looked_at + missed
-        if not isinstance(status, Running) or status.state != "working" or status.parked:
+        if not isinstance(status, Running) or status.state != "working" or status.parked or status.asking_since:
             self._heard, self._since = ("not working",), now
             return 0.0
         heard = (status.agent_pid, status.last_output, status.output_bytes)

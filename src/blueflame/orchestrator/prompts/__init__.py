@@ -274,6 +274,7 @@ MAY_ASK = (
     "If something changes the result and only a person can know it, you may ask, {times} at most. "
     "Decide everything else yourself, and state what you decided."
 )
+BY_TOOL = " To ask, call the tool {tool}: it waits for the answer, and your time stops meanwhile."
 BY_ENDING = (
     " To ask, commit what works and end with one JSON object as your whole last message: "
     '{"question": "...", "options": ["...", "..."], "guess": "what you do without an answer"}. '
@@ -282,10 +283,11 @@ BY_ENDING = (
 READ_ONLY = "Change no file: read, and answer in the requested format."
 
 
-def describe_asking(left: int) -> str:
-    """Word how an agent asks a person; "" if it may not."""
+def describe_asking(left: int, *, tool: str = "") -> str:
+    """Word how an agent asks a person: with a tool, else as its end. "" if it may not."""
     times = "once" if left == 1 else f"{left} times"
-    return MAY_ASK.format(times=times) + BY_ENDING if left else ""
+    how = BY_TOOL.format(tool=tool) if tool else BY_ENDING
+    return MAY_ASK.format(times=times) + how if left else ""
 
 
 def build_system_prompt(

@@ -91,8 +91,9 @@ def _apply_message_undelivered(_session: Session, _event: MessageUndelivered, _a
     """Nothing: the attempt has ended, and the message has no time of delivery."""
 
 
-def _apply_question_asked(_session: Session, _event: QuestionAsked, _at: float) -> None:
-    """Nothing: the gate that asks it is a separate event."""
+def _apply_question_asked(session: Session, event: QuestionAsked, _at: float) -> None:
+    record = session.attempts[event.attempt]
+    session.attempts[event.attempt] = replace(record, questions=record.questions + 1)
 
 
 def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:

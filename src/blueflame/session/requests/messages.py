@@ -40,6 +40,9 @@ def find_message_problems(attempts: tuple[Attempt, ...], text: str, kinds: Mappi
 
 
 def format_message(message: SentMessage) -> str:
+    """An answer is the result of a call that waits for it."""
+    if message.gate:
+        return f"{message.by}, who runs this session, answers your question: {message.text}"
     return f"{message.by}, who runs this session, says: {message.text}\n{WHAT_TO_DO}"
 
 
