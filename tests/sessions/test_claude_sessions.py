@@ -100,6 +100,10 @@ def test_an_agent_asks_and_is_answered_from_another_terminal_after_its_orchestra
     assert reported.session.tasks["task-001"].attempts == 1
     outputs = [str(asked.body.get("messages")) for asked in model.requests if isinstance(asked.body, dict)]
     assert any("Ада, who runs this session, answers your question: a file" in output for output in outputs)
+    offered = [
+        tool["name"] for asked in model.requests if "src/1.txt" in str(asked.body) for tool in asked.body["tools"]
+    ]
+    assert "mcp__blueflame__ask" in offered
     assert stage.read("src/1.txt") == "one\n"
 
 

@@ -113,9 +113,16 @@ NotificationText = tuple[str, str, str, str]
 
 def _describe_gate_opened(session: Session, event: happened.GateOpened) -> Iterator[NotificationText]:
     gate = event.gate
-    yield GATE, clean_title(gate.title), format_answer_command(gate), gate.id
+    yield GATE, _describe_gate(gate), format_answer_command(gate), gate.id
     if gate.kind is GateKind.BUDGET:
         yield BUDGET, f"used up: {format_session_budget(session)}", format_answer_command(gate), ""
+
+
+def _describe_gate(gate: Gate) -> str:
+    """What an agent asks stays on the machine, like all that agents write."""
+    if gate.kind is GateKind.CLARIFICATION:
+        return f"{clean_title(str(gate.evidence.get('agent', 'an agent')))} has a question about {gate.subject}"
+    return clean_title(gate.title)
 
 
 def format_answer_command(gate: Gate) -> str:

@@ -31,6 +31,8 @@ def find_retry_problem(session: Session, name: str) -> str:
         return f"there is no task {name!r}; those that can be retried: {known or 'none'}"
     if name in session.waiting:
         return ""
+    if name in session.list_waiting_for_answer():
+        return f"{name} waits for an answer to its question: 'blueflame gates' shows it"
     if record.state in WHY_NOT_RETRIED:
         return f"{name} {WHY_NOT_RETRIED[record.state]}"
     gate = next((gate.id for gate in session.open_gates.values() if gate.subject == name), "")
