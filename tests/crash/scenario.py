@@ -247,13 +247,16 @@ def _build_task(n: int, group: str, locks: Sequence[str], after: Sequence[int] =
 
 
 def _build_script(scenario: Scenario, size: int) -> dict[str, Any]:
-    """1 fails once and commits before it does; 2 has 1's locks and builds on it; 3 is rejected; 4 fails a review."""
+    """1 fails once and commits before it does; 2 has 1's locks and builds on it; 3 asks, and is rejected; 4 fails a
+    review."""
     plan, paths = _build_plan(size)
     parts: dict[str, dict[str, Any]] = {
         f"task-{n:03d}": {"worker": _build_work(scenario, n, path)} for n, path in sorted(paths.items())
     }
     well = parts["task-001"]["worker"]
     parts["task-001"]["worker"] = {"1": [*well, {"say": "I lost the thread"}, {"exit": 1}], "*": well}
+    if "task-003" in parts:
+        parts["task-003"]["worker"] = [{"ask": {"question": "Which?", "guess": "this"}}, *parts["task-003"]["worker"]]
     verdict = {"status": "fail", "notes": "no", "issues": ["too short"]}
     parts.setdefault("task-004", {})["validator"] = {"1": [{"verdict": verdict}], "*": [{"verdict": "pass"}]}
     return {
