@@ -1,7 +1,8 @@
 """The tool `ask`, served to an agent as an MCP server over HTTP, beside the hook: POST /mcp.
 
 Of the protocol only what one tool needs. A question is answered as a stream of events that stays open, with a sign of
-life now and then, because clients end a request that is silent for minutes. One question waits at a time.
+life now and then. Clients end a call after some minutes nevertheless: before that, the agent is asked to call again
+with the same question, which then waits on and does not count. One question waits at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-06-18"
 NOT_FOUND, MALFORMED = -32601, -32700
 SIGN_OF_LIFE_SECONDS = 20.0
+CALL_SECONDS = 180.0  # claude 2.1.325 ends a call after some four minutes
+WAIT_ON = (
+    "The person has not answered yet. Call this tool again with exactly the same question to wait on; "
+    "your time stops meanwhile."
+)
 NO_ANSWER = "No answer. Continue with your best guess. State the assumption at the end."
 DESCRIPTION = (
     "Ask the person who runs this session a precise question, and wait for the answer. Only for what changes the "
@@ -36,12 +42,25 @@ class AskTool:
     """`left` more questions may be asked. `on_ask` records one before the agent waits, `wait` seconds at most; 0 is
     without limit."""
 
-    __slots__ = ("_asked_at", "_connection", "_id", "_on_ask", "_spoke_at", "_wait", "left")
+    __slots__ = (
+        "_asked_at",
+        "_called_at",
+        "_connection",
+        "_id",
+        "_late",
+        "_on_ask",
+        "_question",
+        "_spoke_at",
+        "_wait",
+        "left",
+    )
 
     def __init__(self, left: int, wait: float, on_ask: Callable[[Mapping[str, Any]], None]) -> None:
         self.left = left
         self._wait = wait
-        self._asked_at = 0.0
+        self._question: Mapping[str, Any] | None = None  # that has no answer yet
+        self._late = ""  # an answer that came while the agent did not wait
+        self._asked_at = self._called_at = 0.0
         self._on_ask = on_ask
         self._connection: HookConnection | None = None
         self._id: object = None
@@ -73,14 +92,19 @@ class AskTool:
         problem = find_question_problem(asked) if params.get("name") == "ask" else "there is only the tool ask"
         if not problem and self.waits:
             problem = "another question waits for its answer: ask one at a time"
-        if not problem and not self.left:
+        again = asked == self._question
+        if not problem and again and self._late:
+            return _format_reply(_build_result(number, self._settle()))
+        if not problem and not self.left and not again:
             problem = "no more questions are allowed: continue with your best guess, and state the assumption"
         if problem or not isinstance(asked, dict):
             return _format_reply(_build_result(number, problem, failed=True))
-        self._on_ask(asked)
-        self.left -= 1
         self._connection, self._id = connection, number
-        self._asked_at = self._spoke_at = time.monotonic()
+        self._called_at = self._spoke_at = time.monotonic()
+        if not again:
+            self._on_ask(asked)
+            self.left -= 1
+            self._question, self._late, self._asked_at = asked, "", self._called_at
         connection.keep_open()
         return STREAM_HEAD
 
@@ -92,12 +116,23 @@ class AskTool:
             return
         if self._wait and now - self._asked_at >= self._wait:
             self.answer(NO_ANSWER)
+        elif now - self._called_at >= CALL_SECONDS:
+            self._reply(WAIT_ON)
         elif now - self._spoke_at >= SIGN_OF_LIFE_SECONDS:
             self._spoke_at = now
             connection.send_part(b": waiting for the person\n\n")
 
     def answer(self, text: str) -> bool:
-        """Give the answer to the agent that waits; False if none does."""
+        """Give the answer to the agent that waits; False if none does. One that asks the same again gets it then."""
+        self._late = text
+        return self._reply(text) and bool(self._settle())
+
+    def _settle(self) -> str:
+        """Forget the question, and return its answer."""
+        text, self._question, self._late = self._late, None, ""
+        return text
+
+    def _reply(self, text: str) -> bool:
         connection, self._connection = self._connection, None
         if connection is None or not connection.is_open:
             return False

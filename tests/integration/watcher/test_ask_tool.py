@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from blueflame.watcher import ask_tool
-from blueflame.watcher.ask_tool import NO_ANSWER, AskTool
+from blueflame.watcher.ask_tool import NO_ANSWER, WAIT_ON, AskTool
 from support.hook_servers import WatchedAttempt, run_hook_server
 from support.wardens import wait_until
 
@@ -152,6 +152,30 @@ def test_a_wait_that_is_over_is_answered_without_an_orchestrator(tmp_path: Path)
             desk.tool.check_time()
             assert not desk.tool.waits
             assert NO_ANSWER in desk.read(line)
+
+
+def test_a_call_that_takes_long_is_repeated_and_counts_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_tool, "CALL_SECONDS", 0.0)
+    with desk.begin() as line:
+        desk.tool.check_time()
+        assert WAIT_ON in desk.read(line)
+    with desk.begin() as line:
+        assert desk.tool.answer("a file")
+        assert "a file" in desk.read(line)
+    assert (desk.asked, desk.tool.left) == ([QUESTION], 1)
+    with desk.begin():
+        assert desk.tool.left == 0
+
+
+def test_an_answer_between_two_calls_is_given_to_the_second(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_tool, "CALL_SECONDS", 0.0)
+    with desk.begin() as line:
+        desk.tool.check_time()
+        desk.read(line)
+    assert not desk.tool.answer("a file")
+    given = desk.send("tools/call", name="ask", arguments=QUESTION)["result"]
+    assert given == {"content": [{"type": "text", "text": "a file"}], "isError": False}
+    assert len(desk.asked) == 1
 
 
 def test_without_the_tool_there_is_no_such_place(tmp_path: Path) -> None:
