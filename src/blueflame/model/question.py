@@ -27,7 +27,7 @@ def find_question_problem(found: object) -> str:
     if not isinstance(found, dict):
         return "a question is an object with question, guess and options"
     if odd := sorted(map(str, set(found) - set(QUESTION_SCHEMA["properties"]))):
-        return f"{odd[0][:80]!r} is none of question, guess and options"
+        return f"{odd[0][:80]!r} is unknown: a question has question, guess and options"
     text, guess, options = found.get("question"), found.get("guess", ""), found.get("options", [])
     if not isinstance(text, str) or not text.strip():
         return "question must be a text that is not empty"

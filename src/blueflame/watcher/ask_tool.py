@@ -1,7 +1,7 @@
 """The tool `ask`, served to an agent as an MCP server over HTTP, beside the hook: POST /mcp.
 
-Of the protocol only what one tool needs. A question is answered as a stream of events that stays open, with a sign of
-life now and then. Clients end a call after some minutes nevertheless: before that, the agent is asked to call again
+Of the protocol only what one tool needs. A question is answered as a stream of events that stays open, with a
+heartbeat. Clients end a call after some minutes nevertheless: before that, the agent is asked to call again
 with the same question, which then waits on and does not count. One question waits at a time.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "2025-06-18"
 NOT_FOUND, MALFORMED = -32601, -32700
-SIGN_OF_LIFE_SECONDS = 20.0
+HEARTBEAT_SECONDS = 20.0
 CALL_SECONDS = 180.0  # claude 2.1.325 ends a call after some four minutes
 WAIT_ON = (
     "The person has not answered yet. Call this tool again with exactly the same question to wait on; "
@@ -109,8 +109,8 @@ class AskTool:
         return STREAM_HEAD
 
     def check_time(self) -> None:
-        """Give a sign of life now and then, and up when the wait is over: the orchestrator that should have may be
-        gone."""
+        """Send a heartbeat when it is due, and end the call or the wait in time: the orchestrator that should have done
+        so may be gone."""
         now, connection = time.monotonic(), self._connection
         if connection is None or not connection.is_open:
             return
@@ -118,7 +118,7 @@ class AskTool:
             self.answer(NO_ANSWER)
         elif now - self._called_at >= CALL_SECONDS:
             self._reply(WAIT_ON)
-        elif now - self._spoke_at >= SIGN_OF_LIFE_SECONDS:
+        elif now - self._spoke_at >= HEARTBEAT_SECONDS:
             self._spoke_at = now
             connection.send_part(b": waiting for the person\n\n")
 

@@ -108,7 +108,7 @@ def test_one_question_waits_at_a_time_and_each_counts(desk: Desk) -> None:
         ({"question": " "}, "must be a text"),
         ({"question": "a", "guess": 1}, "guess"),
         ({"question": "a", "options": [1]}, "options"),
-        ({"question": "a", "rm": "-rf"}, "none of"),
+        ({"question": "a", "rm": "-rf"}, "is unknown"),
     ],
 )
 def test_what_is_no_question_is_refused_with_the_reason(desk: Desk, arguments: object, words: str) -> None:
@@ -131,10 +131,10 @@ def test_an_agent_that_closes_its_connection_waits_no_longer(desk: Desk) -> None
     assert not desk.tool.answer("too late")
 
 
-def test_a_waiting_agent_gets_signs_of_life_and_survives_other_requests(
+def test_a_waiting_agent_gets_heartbeats_and_survives_other_requests(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask_tool, "SIGN_OF_LIFE_SECONDS", 0.0)
+    monkeypatch.setattr(ask_tool, "HEARTBEAT_SECONDS", 0.0)
     monkeypatch.setattr("blueflame.watcher.server.CONNECTION_TIMEOUT", 0.0)
     with desk.begin() as line:
         desk.tool.check_time()
