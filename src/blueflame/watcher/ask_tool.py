@@ -1,8 +1,8 @@
 """The tool `ask`, served to an agent as an MCP server over HTTP, beside the hook: POST /mcp.
 
-Of the protocol only what one tool needs. A question is answered as a stream of events that stays open, with a
-heartbeat. Clients end a call after some minutes nevertheless: before that, the agent is asked to call again
-with the same question, which then waits on and does not count. One question waits at a time.
+Of the protocol only what one tool needs. A question is answered as a stream of events that stays open, with reports of
+progress as a heartbeat: claude ends a call without one after five minutes. An agent that ends its call and asks the
+same again waits on, and it does not count. One question waits at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-06-18"
 NOT_FOUND, MALFORMED = -32601, -32700
 HEARTBEAT_SECONDS = 20.0
-CALL_SECONDS = 180.0  # claude 2.1.325 ends a call after some four minutes
-WAIT_ON = (
-    "The person has not answered yet. Call this tool again with exactly the same question to wait on; "
-    "your time stops meanwhile."
-)
 NO_ANSWER = "No answer. Continue with your best guess. State the assumption at the end."
 DESCRIPTION = (
     "Ask the person who runs this session a precise question, and wait for the answer. Only for what changes the "
@@ -44,13 +39,13 @@ class AskTool:
 
     __slots__ = (
         "_asked_at",
-        "_called_at",
         "_connection",
         "_id",
         "_late",
         "_on_ask",
         "_question",
         "_spoke_at",
+        "_token",
         "_wait",
         "left",
     )
@@ -60,7 +55,8 @@ class AskTool:
         self._wait = wait
         self._question: Mapping[str, Any] | None = None  # that has no answer yet
         self._late = ""  # an answer that came while the agent did not wait
-        self._asked_at = self._called_at = 0.0
+        self._asked_at = 0.0
+        self._token: object = None  # with which the client recognizes reports of progress
         self._on_ask = on_ask
         self._connection: HookConnection | None = None
         self._id: object = None
@@ -100,11 +96,12 @@ class AskTool:
         if problem or not isinstance(asked, dict):
             return _format_reply(_build_result(number, problem, failed=True))
         self._connection, self._id = connection, number
-        self._called_at = self._spoke_at = time.monotonic()
+        self._token = _read_progress_token(params)
+        self._spoke_at = time.monotonic()
         if not again:
             self._on_ask(asked)
             self.left -= 1
-            self._question, self._late, self._asked_at = asked, "", self._called_at
+            self._question, self._late, self._asked_at = asked, "", self._spoke_at
         connection.keep_open()
         return STREAM_HEAD
 
@@ -116,11 +113,9 @@ class AskTool:
             return
         if self._wait and now - self._asked_at >= self._wait:
             self.answer(NO_ANSWER)
-        elif now - self._called_at >= CALL_SECONDS:
-            self._reply(WAIT_ON)
         elif now - self._spoke_at >= HEARTBEAT_SECONDS:
             self._spoke_at = now
-            connection.send_part(b": waiting for the person\n\n")
+            connection.send_part(_format_event(self._build_progress(now)))
 
     def answer(self, text: str) -> bool:
         """Give the answer to the agent that waits; False if none does. One that asks the same again gets it then."""
@@ -136,9 +131,21 @@ class AskTool:
         connection, self._connection = self._connection, None
         if connection is None or not connection.is_open:
             return False
-        data = json.dumps(_build_result(self._id, text))
-        connection.send_last(f"event: message\ndata: {data}\n\n".encode())
+        connection.send_last(_format_event(_build_result(self._id, text)))
         return True
+
+    def _build_progress(self, now: float) -> Mapping[str, Any]:
+        about = {"progressToken": self._token, "progress": round(now - self._asked_at), "message": "waiting"}
+        return {"jsonrpc": "2.0", "method": "notifications/progress", "params": about}
+
+
+def _read_progress_token(params: Mapping[str, Any]) -> object:
+    meta = params.get("_meta")
+    return meta.get("progressToken") if isinstance(meta, dict) else None
+
+
+def _format_event(message: Mapping[str, Any]) -> bytes:
+    return f"event: message\ndata: {json.dumps(message)}\n\n".encode()
 
 
 def _answer_handshake(message: Mapping[str, Any], params: Mapping[str, Any]) -> Mapping[str, Any]:

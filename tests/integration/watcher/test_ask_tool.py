@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from blueflame.watcher import ask_tool
-from blueflame.watcher.ask_tool import NO_ANSWER, WAIT_ON, AskTool
+from blueflame.watcher.ask_tool import NO_ANSWER, AskTool
 from support.hook_servers import WatchedAttempt, run_hook_server
 from support.wardens import wait_until
 
@@ -34,7 +34,7 @@ class Desk:
 
     def begin(self, question: object = QUESTION) -> socket.socket:
         """Ask, and wait until the agent waits."""
-        body = build_message("tools/call", name="ask", arguments=question)
+        body = build_message("tools/call", name="ask", arguments=question, _meta={"progressToken": 5})
         line = socket.create_connection(("127.0.0.1", self.watched.port), timeout=10)
         line.sendall(HEAD.format(len(body)).encode() + body)
         self.turn_until(lambda: self.tool.waits)
@@ -141,7 +141,10 @@ def test_a_waiting_agent_gets_heartbeats_and_survives_other_requests(
         desk.send("ping")
         assert desk.tool.waits
         desk.tool.answer("yes")
-        assert ": waiting for the person\n\n" in desk.read(line)
+        first, _, last = desk.read(line).partition("data: ")[2].partition("\n\n")
+    assert json.loads(first)["method"] == "notifications/progress"
+    assert json.loads(first)["params"]["progressToken"] == 5
+    assert json.loads(last.partition("data: ")[2])["result"]["content"][0]["text"] == "yes"
 
 
 def test_a_wait_that_is_over_is_answered_without_an_orchestrator(tmp_path: Path) -> None:
@@ -154,11 +157,9 @@ def test_a_wait_that_is_over_is_answered_without_an_orchestrator(tmp_path: Path)
             assert NO_ANSWER in desk.read(line)
 
 
-def test_a_call_that_takes_long_is_repeated_and_counts_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_tool, "CALL_SECONDS", 0.0)
-    with desk.begin() as line:
-        desk.tool.check_time()
-        assert WAIT_ON in desk.read(line)
+def test_an_agent_that_ends_its_call_and_asks_the_same_again_waits_on_and_it_counts_once(desk: Desk) -> None:
+    desk.begin().close()
+    desk.turn_until(lambda: not desk.tool.waits)
     with desk.begin() as line:
         assert desk.tool.answer("a file")
         assert "a file" in desk.read(line)
@@ -167,11 +168,9 @@ def test_a_call_that_takes_long_is_repeated_and_counts_once(desk: Desk, monkeypa
         assert desk.tool.left == 0
 
 
-def test_an_answer_between_two_calls_is_given_to_the_second(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_tool, "CALL_SECONDS", 0.0)
-    with desk.begin() as line:
-        desk.tool.check_time()
-        desk.read(line)
+def test_an_answer_between_two_calls_is_given_to_the_second(desk: Desk) -> None:
+    desk.begin().close()
+    desk.turn_until(lambda: not desk.tool.waits)
     assert not desk.tool.answer("a file")
     given = desk.send("tools/call", name="ask", arguments=QUESTION)["result"]
     assert given == {"content": [{"type": "text", "text": "a file"}], "isError": False}
