@@ -52,8 +52,8 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import (
     AskGate,
     AttendAttempt,
-    AwaitBackoff,
     AwaitAnswer,
+    AwaitBackoff,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,

@@ -27,7 +27,6 @@ from blueflame.model.event import (
     Landed,
     OrchestratorStarted,
     PlanApproved,
-    RuntimeParked,
     TaskMoved,
     TasksImported,
     VerdictGiven,

@@ -140,9 +140,9 @@ def test_messages_are_shown_with_what_became_of_them() -> None:
 
 def test_a_task_that_is_done_waits_for_its_checks() -> None:
     story = Story().working().ends("task-001")
-    assert find_wait_reason(story.session, "task-001") == ""
+    assert find_wait_reason(story.session, "task-001", 0.0) == ""
     story.tell(WaveStarted(cycle=1, stage="validate"))
-    assert find_wait_reason(story.session, "task-001") == "waits for its checks"
+    assert find_wait_reason(story.session, "task-001", 0.0) == "waits for its checks"
 
 
 def test_between_two_cycles_a_task_waits_for_the_next() -> None:

@@ -33,8 +33,8 @@ from blueflame.session.clarifications import find_question_gate, is_question_kep
 from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.questions import (
-    open_escalation_gate,
     open_clarification_gate,
+    open_escalation_gate,
     open_overlap_gate,
     open_stall_gate,
     open_validator_gate,
