@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.model.health import Health, HealthReport
 from blueflame.system.files import build_file_error, write_atomically
 
 SCHEMA_VERSION = 3  # 3: the limit of a budget in dollars, before in millionths

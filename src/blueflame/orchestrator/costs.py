@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from blueflame.model.activity import HealthReport
 from blueflame.model.attempt import AttemptRecord
-from blueflame.model.health import HealthReport
 from blueflame.model.spend import NO_SPEND
 from blueflame.session.accounts import UNKNOWN_MODEL, CostEntry, split_by_model
 from blueflame.session.state import Session

@@ -17,7 +17,7 @@ from blueflame.agents.runtime import Runtime
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
-from blueflame.model.health import HealthReport
+from blueflame.model.activity import HealthReport
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.baseline import BaselineFile

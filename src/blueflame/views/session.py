@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import EnvironmentFailed, RuntimeParked
 from blueflame.model.gate import Gate
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import HistoryResult, TaskRecord, TaskState
 from blueflame.session.clarifications import list_assumptions

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blueflame.model.health import HealthReport
+from blueflame.model.activity import HealthReport
 from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from blueflame.session.state import Session
 from blueflame.text.format import format_duration

@@ -10,9 +10,9 @@ import pytest
 from blueflame.cli.console import render_text
 from blueflame.cli.render.cost import render_cost
 from blueflame.journal.journal import Journal
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.costs import list_costs

@@ -8,10 +8,10 @@ from blueflame.cli.console import render_text
 from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.render.session import render_summary
 from blueflame.cli.render.status import render_commands, render_gates, render_status
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.session.consequences import consequences_of

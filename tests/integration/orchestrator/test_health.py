@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.agents.scripted import ScriptedRuntime
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.health import HealthMonitor, assess_health
 from blueflame.orchestrator.engine.interface import (

@@ -14,10 +14,10 @@ import pytest
 from blueflame.documents.exports import append_activity, build_agent_row, export_agents
 from blueflame.documents.plans import read_plan
 from blueflame.documents.tasks_file import export_tasks
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import CycleEnded, JournalEntry, SessionEnded
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import Task, TaskRecord
 from blueflame.text.event_lines import format_log_lines

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.event import SessionEnded
-from blueflame.model.health import Health, HealthReport
 from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
 from support.recorded_session import Story

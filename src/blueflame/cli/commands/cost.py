@@ -14,8 +14,8 @@ from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
+    from blueflame.model.activity import HealthReport
     from blueflame.model.event import JournalEntry
-    from blueflame.model.health import HealthReport
     from blueflame.orchestrator.project import Project
     from blueflame.session.accounts import CostEntry
 

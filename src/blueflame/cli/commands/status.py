@@ -12,7 +12,7 @@ from blueflame.cli.options import config_option, json_option, session_argument
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from blueflame.model.health import HealthReport
+    from blueflame.model.activity import HealthReport
     from blueflame.orchestrator.engine.presence import RunningCommand
 
 

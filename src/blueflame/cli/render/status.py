@@ -10,8 +10,8 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.cli.render.session import render_task_lines
+from blueflame.model.activity import Health
 from blueflame.model.gate import Gate
-from blueflame.model.health import Health
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.text.format import format_clock, format_dollars, format_duration
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line

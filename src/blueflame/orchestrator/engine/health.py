@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 
 from blueflame.agents.runtime import Runtime
+from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord
-from blueflame.model.health import Health, HealthReport
 from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
