@@ -80,7 +80,8 @@ def test_status_cleanup_and_refusals_while_a_session_is_at_work(
         assert (stopped.code, stopped.json["state"]) == (0, "taken")
         said = finish(process)
     assert said.code == 6
-    assert [each["ending"] for each in said.json["attempts"]] == ["passed", "cancelled"]
+    endings = [(each["role"], each["ending"]) for each in said.json["attempts"]]
+    assert endings == [("triager", "passed"), ("planner", "passed"), ("worker", "cancelled")]
 
 
 def test_the_task_of_a_killed_agent_starts_again_with_the_next_cycle(

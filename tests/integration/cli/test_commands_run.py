@@ -42,6 +42,7 @@ TASK_KEYS = {
     "group",
     "state",
     "attempts",
+    "assumptions",
     "retries",
     "rung",
     "retry_at",

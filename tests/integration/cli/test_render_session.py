@@ -177,7 +177,14 @@ def test_every_kind_of_gate_has_a_view(kind: GateKind) -> None:
         title="?",
         options=OPTIONS[kind],
         default="",
-        evidence={"notes": "плохо\n\x1b[31m" * 30, "issues": ["no tests"], "reason": "crashed", "changes": ["workers"]},
+        evidence={"notes": "плохо\n\x1b[31m" * 30, "issues": ["no tests"], "reason": "crashed", "changes": ["workers"]}
+        | {
+            "agent": "worker-1",
+            "attempt": "a",
+            "question": "Which\x1b[31m port?",
+            "guess": "8080",
+            "options": ["8080", "9090"],
+        },
     )
     assert set(BUILDERS) == set(GateKind)
     text = render_text(build_gate_context(story.session, gate).view)
