@@ -272,7 +272,8 @@ def test_an_agent_that_the_journal_does_not_know_is_ended(stage: Stage, tmp_path
     assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.PASSED, Ending.PASSED]
 
 
-def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage) -> None:
+@pytest.mark.parametrize("since", ["ChangesetsFormed", "ChangesetBuilt"])
+def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage, since: str) -> None:
     stage.play(task(1), task(2, cohesion_group="other"))
 
     class Left(Exception):
@@ -285,7 +286,7 @@ def test_a_landing_that_the_journal_does_not_know_is_not_repeated(stage: Stage) 
     with pytest.raises(Left):
         stage.run(observers=[Watcher(leave)])
     head = stage.head()
-    _lose_events(stage, "ChangesetsFormed")
+    _lose_events(stage, since)
     with pytest.raises(JournalError, match=r"lost events of ses-.*: cs-001 is on main"):
         stage.resume()
     assert stage.head() == head

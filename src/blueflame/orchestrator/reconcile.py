@@ -13,6 +13,7 @@ from blueflame.git.checkouts import remove_checkout
 from blueflame.git.repository import Repository, is_ancestor
 from blueflame.git.results import list_refs, set_ref
 from blueflame.model.attempt import WORKER, Duty
+from blueflame.model.changeset import ChangesetState
 from blueflame.model.errors import JournalError, WorldError
 from blueflame.model.ids import build_agent_id, build_attempt_id, build_attempt_ref
 from blueflame.orchestrator.attempts.clear import get_base_ref
@@ -31,15 +32,25 @@ def refuse_lost_landings(repo: Repository, session: Session, journal: Path) -> N
     """Raise when the base branch has a changeset whose landing the journal does not know: it would land twice."""
     prefix = f"{STATE_REFS}changesets/{session.id}/"
     built = {name.removeprefix(prefix): sha for name, sha in list_refs(repo, prefix).items()}
-    unknown = [name for name in built if name not in session.changesets]
-    head = find_ref(repo, f"refs/heads/{session.base_branch}") if unknown else None
-    landed = [name for name in unknown if head and is_ancestor(repo, built[name], head)]
+    unbuilt = {name: sha for name, sha in built.items() if _is_build_unknown(session, name)}
+    head = find_ref(repo, f"refs/heads/{session.base_branch}") if unbuilt else None
+    landed = [
+        name
+        for name, sha in unbuilt.items()
+        if head and is_ancestor(repo, sha, head) and not is_ancestor(repo, sha, session.base_sha)
+    ]
     if landed:
         raise JournalError(
             f"the journal {journal} has lost events of {session.id}: {', '.join(landed)} is on {session.base_branch}, "
             "and it does not know that. It was restored from an older copy. Nothing was changed; put the newer one "
             "back, or begin again with 'blueflame run --fresh'"
         )
+
+
+def _is_build_unknown(session: Session, changeset: str) -> bool:
+    """Whether the journal does not know what its ref holds: its build, or the base that a merger starts from."""
+    record = session.changesets.get(changeset)
+    return record is None or (record.state is ChangesetState.FORMED and record.build is None)
 
 
 async def set_aside_unknown(context: SessionContext, session: Session) -> tuple[str, ...]:
