@@ -44,6 +44,7 @@ def test_a_worker_that_ends_with_a_question_continues_with_the_answer(stage: Sta
     assert "a file" in prompt
     assert HOSTILE in prompt
     assert "Blue-Flame-Assumption" not in stage.git("log", "--format=%B", "main")
+    assert not list(stage.root.glob(".trees/worker-*")), "no checkout is left"
 
 
 def test_without_an_answer_the_changeset_and_its_commit_name_the_assumption(stage: Stage) -> None:

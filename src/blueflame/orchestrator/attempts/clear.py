@@ -21,8 +21,8 @@ def get_base_ref(attempt: Attempt) -> str:
 
 
 def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
-    """The checkout of a failed worker is kept for inspection."""
-    return attempt.duty is Duty.MAKE and ended.ending is not Ending.PASSED
+    """The checkout of a failed worker is kept for inspection; one that asks has left its work for the next."""
+    return attempt.duty is Duty.MAKE and ended.ending not in (Ending.PASSED, Ending.QUESTION)
 
 
 def clear_attempt(context: SessionContext, attempt: Attempt) -> None:
