@@ -186,7 +186,8 @@ def _is_in_a_small_repository(facts: Facts) -> str:
     wording = facts.wording
     says = wording.words >= FEW_WORDS and not wording.structural and not wording.vague
     if 0 < facts.sources <= SMALL_REPOSITORY and wording.demands <= FEW_DEMANDS and says:
-        return f"the repository has {facts.sources} source files: little to split"
+        files = "one source file" if facts.sources == 1 else f"{facts.sources} source files"
+        return f"the repository has {files}: little to split"
     return ""
 
 
