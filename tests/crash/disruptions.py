@@ -154,8 +154,17 @@ def _list_unfinished(scenario: Scenario) -> list[str]:
 
 
 def _kill_everything(scenario: Scenario, dice: random.Random) -> None:
-    """Kill in any order, and again until none is left: one may have been started meanwhile."""
+    """Kill in any order, and again until none is left: one may have been started meanwhile.
+
+    All are stopped first, so that none can react to the death of another: power fails for all of them at once.
+    """
     give_up = time.monotonic() + PATIENCE
+    stopped: set[tuple[int, int]] = set()
+    while fresh := [each for each in find_processes(scenario) if (each.pid, each.start_time) not in stopped]:
+        assert time.monotonic() < give_up, f"cannot be stopped: {[each.pid for each in fresh]}"
+        for each in fresh:
+            tree.signal_process(each, signal.SIGSTOP)
+            stopped.add((each.pid, each.start_time))
     while found := find_processes(scenario):
         assert time.monotonic() < give_up, f"cannot be killed: {[each.pid for each in found]}"
         dice.shuffle(found)
