@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from blueflame.memory.records import build_records
-from blueflame.model.attempt import Attempt, Ending
+from blueflame.model.attempt import PLAN_SUBJECT, SIZE_SUBJECT, Attempt, Ending
 from blueflame.model.event import GateOpened, JournalEntry, PlanApproved, RequestSized
+from blueflame.model.limits import Limits
 from blueflame.model.memory import SessionSummary
 from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.task import TaskState
 from blueflame.model.workflow import Workflow, build_stages
+from blueflame.session.clarifications import count_questions_left
 from blueflame.session.replay import replay
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import Simulation, build_opening
@@ -113,6 +115,13 @@ def test_a_request_is_planned_when_its_sizing_fails(ending: Ending) -> None:
     assert chosen.sizing.reasons == ("it names no file", ending.value)
     assert [name for name in list_roles(world) if name == "triager"] == ["triager"]
     assert set(states(world).values()) == {TaskState.MERGED}
+
+
+def test_an_agent_that_sizes_may_not_ask() -> None:
+    opening = build_opening(workflow=BARRIER, limits=Limits(max_questions=3))
+    session = replay([opening, JournalEntry(2, 0.0, ASKING)])
+    assert count_questions_left(session, SIZE_SUBJECT) == 0
+    assert count_questions_left(session, PLAN_SUBJECT) == 3
 
 
 def test_an_agent_that_was_lost_while_it_sized_is_asked_again() -> None:
