@@ -27,6 +27,7 @@ class Origin:
 
     session: str
     task: str = ""
+    attempt: str = ""
     commit: str = ""
     at: float = 0.0
     micro_usd: int = 0
@@ -95,13 +96,50 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A split that worked, a person's comment on a plan or a changeset, a fault that was found, or an imported note."""
+    """What was learned: an entry of a knowledge file. Its subject is `origin.files` and `symbols`."""
 
     key: str
     origin: Origin
     text: str
-    about: str = "note"  # pattern | wish | fix | note
+    about: str = "note"  # a key of KNOWLEDGE_FILES
+    domain: str = ""  # the part of the code base it is about; then it is in that domain's file
+    symbols: tuple[str, ...] = ()  # that it is about
+    confirmed: bool = False  # a person wrote it, or agreed to it
+    superseded_by: str = ""  # key of the lesson that replaces it
     faded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeFile:
+    """A file of lessons that people read and edit, and how many tokens it may have."""
+
+    name: str
+    tokens: int
+
+
+INSIGHTS = KnowledgeFile(name="codebase-insights", tokens=2_000)
+PATTERNS = KnowledgeFile(name="patterns", tokens=1_000)
+MISTAKES = KnowledgeFile(name="mistakes", tokens=1_000)
+PREFERENCES = KnowledgeFile(name="user-preferences", tokens=500)
+ALLOCATION = KnowledgeFile(name="allocation-learnings", tokens=500)
+DOMAIN_TOKENS = 800
+
+KNOWLEDGE_FILES: Mapping[str, KnowledgeFile] = {
+    "note": INSIGHTS,
+    "insight": INSIGHTS,
+    "pattern": PATTERNS,
+    "mistake": MISTAKES,
+    "fix": MISTAKES,
+    "wish": PREFERENCES,
+    "allocation": ALLOCATION,
+}
+"""The file of each kind of lesson. A kind that is not known is a note."""
+
+
+def get_knowledge_file(lesson: Lesson) -> KnowledgeFile:
+    if lesson.domain:
+        return KnowledgeFile(name=f"domain/{lesson.domain}", tokens=DOMAIN_TOKENS)
+    return KNOWLEDGE_FILES.get(lesson.about, INSIGHTS)
 
 
 MemoryRecord: TypeAlias = TaskResult | TaskFailure | SessionSummary | Lesson
