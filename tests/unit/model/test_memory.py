@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.memory_records import lesson
-
 from blueflame.memory.codec import decode_record, encode_record
 from blueflame.model.memory import DOMAIN_TOKENS, get_knowledge_file
+from support.memory_records import lesson
 
 
 def test_a_lesson_of_an_unknown_kind_is_an_insight() -> None:
