@@ -386,7 +386,7 @@ def _harm(victim: subprocess.Popen[bytes]) -> Iterator[str]:
     words = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(")")[2].split()
     if words[0] in "tT" or result["TracerPid"].strip() != "0":
         yield "a process outside was stopped or traced"
-    if int(words[16]) != 0:
+    if int(words[16]) != os.getpriority(os.PRIO_PROCESS, 0):  # ours: make may run under nice
         yield "a process outside has another priority"
     if Path(f"/proc/{victim.pid}/oom_score_adj").read_text().strip() == "900":
         yield "a process outside was offered to the OOM killer"

@@ -145,12 +145,13 @@ def test_a_running_agent_has_a_pid_a_text_and_a_cost(tmp_path: Path) -> None:
     argv = saying({"type": "say", "text": "раз"}, usage, usage, {"type": "say", "text": "два"}, then=UNTIL_ASKED)
 
     async def story(engine: LocalEngine, rounds: HealthMonitor) -> None:
-        seen = await looked_at(rounds, lambda c: c.said == "два" and c.state is Health.WORKING)
+        seen = await looked_at(
+            rounds, lambda c: c.said == "два" and c.state is Health.WORKING and c.last_output is not None
+        )
         assert (seen.spend.usd, seen.spend.tokens) == (0.5, 20)
         assert seen.agent_pid
         assert seen.warden_pid
         assert os.getpgid(seen.agent_pid) == seen.agent_pid
-        assert seen.last_output is not None
         assert (await rounds.probe([RECORD], NOW))[ID].spend.usd == 0.5, "nothing is counted twice"
         (tmp_path / "go").touch()
         await engine.wait(ID)
