@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from blueflame.knowledge.distill import distill_lessons
 from blueflame.model.attempt import PLAN_SUBJECT, AttemptRecord
-from blueflame.model.gate import GateKind
 from blueflame.model.memory import (
     Decay,
-    Lesson,
     MemoryRecord,
     Origin,
     RoleSpend,
@@ -31,13 +30,7 @@ from blueflame.text.sanitize import shorten_line
 MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400
 MAX_ENTRIES = 5
 MAX_FILES = 30
-MAX_PATTERN_TASKS = 12
 MAX_ATTEMPTS = 200
-REJECTIONS: Mapping[tuple[GateKind, str], str] = {
-    (GateKind.PLAN, "replan"): "of a plan",
-    (GateKind.SESSION, "replan"): "between two cycles",
-    (GateKind.CHANGESET, "reject"): "of a changeset that was turned down",
-}
 
 
 def build_records(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
@@ -46,9 +39,7 @@ def build_records(session: Session, *, failure_notes: bool = True) -> tuple[Memo
         _build_summary(session),
         *_build_results(session),
         *_build_failures(session, notes=failure_notes),
-        *_build_pattern(session),
-        *_build_wishes(session),
-        *_build_faults(session),
+        *distill_lessons(session, failure_notes=failure_notes),
     )
 
 
@@ -164,63 +155,6 @@ def _build_failure(session: Session, record: TaskRecord, faults: list[HistoryEnt
 def _describe_entry(entry: HistoryEntry) -> str:
     words = clean_note(entry.rejection_reason or entry.notes, MAX_ENTRY_CHARS)
     return f"attempt {entry.attempt}: {entry.result.value.replace('_', ' ')}" + (f": {words}" if words else "")
-
-
-def _build_pattern(session: Session) -> Iterator[Lesson]:
-    """A plan whose tasks all landed: an example for similar requests."""
-    tasks = [record.task for _name, record in sorted(session.tasks.items())]
-    if session.outcome != "completed" or len(tasks) < 2 or session.count_in_state(TaskState.MERGED) < len(tasks):
-        return
-    parts = [
-        f"{clean_note(task.title, 80)} [{', '.join(task.file_locks[:4])}]"
-        + (f" after {', '.join(task.dependencies)}" if task.dependencies else "")
-        for task in tasks[:MAX_PATTERN_TASKS]
-    ]
-    more = f"; and {len(tasks) - MAX_PATTERN_TASKS} more" if len(tasks) > MAX_PATTERN_TASKS else ""
-    attempts = sum(record.attempts for record in session.tasks.values())
-    text = (
-        f"{clean_note(session.request, MAX_TITLE_CHARS)}: {len(tasks)} tasks in {len(session.groups)} groups "
-        f"all landed in {session.cycle} cycles with {attempts} attempts: {'; '.join(parts)}{more}"
-    )
-    locks = tuple(dict.fromkeys(lock for task in tasks for lock in task.file_locks))
-    origin = Origin(
-        session=session.id,
-        at=session.opened_at,
-        commit=session.base_sha,
-        source=Source.AGENT,
-        micro_usd=session.spend.micro_usd,
-        files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
-    )
-    yield Lesson(
-        key=f"pattern:{session.id}", origin=origin, text=shorten_line(text, 3 * MAX_REASON_CHARS), about="pattern"
-    )
-
-
-def _build_wishes(session: Session) -> Iterator[Lesson]:
-    """The notes with which a person rejected something."""
-    for name, answer in session.answers.items():
-        gate = session.gates[name]
-        about = REJECTIONS.get((gate.kind, answer.choice))
-        if about and answer.note.strip():
-            origin = Origin(session=session.id, at=session.opened_at, source=Source.PERSON)
-            text = f"said {about}: {clean_note(answer.note, MAX_REASON_CHARS)}"
-            yield Lesson(key=f"wish:{session.id}:{name}", origin=origin, text=text, about="wish")
-
-
-def _build_faults(session: Session) -> Iterator[Lesson]:
-    """What people found wrong with work that was done: the next plan should not repeat it."""
-    for name, fix in session.fixes.items():
-        locks = session.tasks[name].task.file_locks if name in session.tasks else ()
-        origin = Origin(
-            session=session.id,
-            at=session.opened_at,
-            task=name,
-            commit=fix.work.commit,
-            source=Source.PERSON,
-            files=tuple(shorten_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
-        )
-        about, wrong = clean_note(fix.work.title, MAX_TITLE_CHARS), clean_note(fix.wrong, MAX_REASON_CHARS)
-        yield Lesson(key=f"fix:{session.id}:{name}", origin=origin, text=f"{about}: {wrong}", about="fix")
 
 
 def compute_ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
