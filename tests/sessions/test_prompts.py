@@ -218,7 +218,7 @@ def least(brief: PromptBrief) -> PromptBrief:
 
 def test_a_persona_is_filled_in_and_added_to_the_rules() -> None:
     words = render_persona("You are $role. It costs $$5.", {"role": "poet", "task": "task-001"})
-    prompt = build_system_prompt("poet", "poet-0a1b2c3d", duty=Duty.JUDGE, persona=words)
+    prompt = build_system_prompt("poet", duty=Duty.JUDGE, persona=words)
     assert prompt.endswith("\n\n# Your role\n\nYou are poet. It costs $5.")
     assert "Change no file" in prompt
 

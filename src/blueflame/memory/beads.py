@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from blueflame.knowledge.wording import describe_record
 from blueflame.memory.codec import decode_record, encode_record
-from blueflame.memory.recall import describe_record
 from blueflame.model.errors import MemoryFailed, ProcessFailed
 from blueflame.model.memory import (
     Lesson,

@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from blueflame.knowledge.wording import describe_record
 from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, build_memory_key, build_metadata, build_title
 from blueflame.memory.codec import decode_record, encode_record
-from blueflame.memory.recall import describe_record
 from blueflame.memory.records import MAX_NOTE_CHARS
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source

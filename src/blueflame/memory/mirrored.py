@@ -7,12 +7,15 @@ from dataclasses import replace
 from threading import Lock
 from time import monotonic
 
+from blueflame.knowledge.effect import Trial
+from blueflame.knowledge.selection import Choice
 from blueflame.memory.beads import BeadsClient, build_memory_key
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.codec import compute_digest
-from blueflame.memory.provider import JournalMark, RecallRequest
+from blueflame.memory.provider import JournalMark, Recalled, RecallRequest
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import WorldError
-from blueflame.model.memory import MemoryContext, MemoryRecord
+from blueflame.model.memory import Lesson, MemoryRecord
 
 MIRROR_TIMEOUT = 60.0  # for one update; the rest is saved with the next one
 
@@ -25,19 +28,30 @@ class MirroredMemory:
         self._given_up = ""
         self._lock = Lock()  # a planner may recall while a session is being saved
 
-    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:
-        """Recall also from the records of other copies of the repository."""
-        try:
-            own = self._first.list_records()
-            with self._lock:
-                others, note = self._load_others(own)
-            found = self._first.choose_records((*own, *others), budget, request)
-        except WorldError as error:
-            return MemoryContext(note=str(error))
-        return replace(found, note=note)
+    def choose(self, request: RecallRequest) -> Choice:
+        """A planner is also given records of other copies of the repository."""
+        if request.work.duty is not Duty.PLAN:
+            return self._first.choose(request)
+        others, note = self._load_others()
+        found = self._first.choose(request, others)
+        return replace(found, note=found.note or note)
 
-    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
-        warning = self._first.remember(records, mark)
+    def choose_shared(self, budget: int) -> tuple[Lesson, ...]:
+        return self._first.choose_shared(budget)
+
+    def load(self, keys: Sequence[str]) -> Recalled:
+        found = self._first.load(keys)
+        there = {record.key: record for record in found.records}
+        if len(there) == len(keys):
+            return found
+        others, note = self._load_others()
+        there |= {record.key: record for record in others}
+        return replace(found, records=tuple(there[key] for key in keys if key in there), note=found.note or note)
+
+    def remember(
+        self, records: Sequence[MemoryRecord], mark: JournalMark | None = None, trials: Sequence[Trial] = ()
+    ) -> str:
+        warning = self._first.remember(records, mark, trials)
         with self._lock:
             return self._update_mirror() or warning
 
@@ -47,16 +61,17 @@ class MirroredMemory:
     def list_records(self) -> Sequence[MemoryRecord]:
         return self._first.list_records()
 
-    def _load_others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
-        if self._given_up:
-            return (), self._given_up
-        known = {record.key for record in own} | self._first.store.list_forgotten()
-        known |= {build_memory_key(key) for key in known}
-        try:
-            self._prepare_mirror()
-            return tuple(record for record in self._beads.load() if record.key not in known), ""
-        except WorldError as error:
-            return (), self._give_up(error)
+    def _load_others(self) -> tuple[tuple[MemoryRecord, ...], str]:
+        with self._lock:
+            if self._given_up:
+                return (), self._given_up
+            try:
+                known = self._first.store.list_keys() | self._first.store.list_forgotten()
+                known |= {build_memory_key(key) for key in known}
+                self._prepare_mirror()
+                return tuple(record for record in self._beads.load() if record.key not in known), ""
+            except WorldError as error:
+                return (), self._give_up(error)
 
     def _update_mirror(self) -> str:
         if self._given_up:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from blueflame.model.memory import NO_MEMORY_CONTEXT, MemoryContext, MemoryRecord
+from blueflame.knowledge.effect import Trial
+from blueflame.knowledge.selection import Choice, Work
+from blueflame.model.memory import Lesson, MemoryRecord
 
 
 class JournalMark(NamedTuple):
@@ -18,16 +20,37 @@ class JournalMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    session: str
-    request: str
+    work: Work
+    budget: int  # tokens
+    without: frozenset[str] = frozenset()  # keys that the attempt has already
+    control: int = 0  # one lesson of so many is left out to compare; 0: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """Records by their keys."""
+
+    records: tuple[MemoryRecord, ...] = ()
+    ages: Mapping[str, int] = field(default_factory=dict)  # sessions -> how many are newer
+    note: str = ""  # why it is incomplete
 
 
 class MemoryProvider(Protocol):
-    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:
-        """Return what helps with the request, in at most `budget` tokens. Never raises: its note names failures."""
+    def choose(self, request: RecallRequest) -> Choice:
+        """Choose what helps with some work. Never raises: its note names failures."""
         ...
 
-    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
+    def choose_shared(self, budget: int) -> tuple[Lesson, ...]:
+        """Choose what all attempts of a session are given; nothing if it cannot be read."""
+        ...
+
+    def load(self, keys: Sequence[str]) -> Recalled:
+        """Load what was chosen; what was forgotten since is left out. Never raises: its note names failures."""
+        ...
+
+    def remember(
+        self, records: Sequence[MemoryRecord], mark: JournalMark | None = None, trials: Sequence[Trial] = ()
+    ) -> str:
         """Save records by their keys; return a warning when only a mirror failed, else "".
 
         Raise MemoryFailed when they could not be saved.
@@ -44,10 +67,21 @@ class MemoryProvider(Protocol):
 class NoMemory:
     """Remembers nothing."""
 
-    def recall(self, budget: int, request: RecallRequest) -> MemoryContext:  # noqa: ARG002 (of the protocol)
-        return NO_MEMORY_CONTEXT
+    def choose(self, request: RecallRequest) -> Choice:  # noqa: ARG002 (of the protocol)
+        return Choice()
 
-    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:  # noqa: ARG002 (of the protocol)
+    def choose_shared(self, budget: int) -> tuple[Lesson, ...]:  # noqa: ARG002 (of the protocol)
+        return ()
+
+    def load(self, keys: Sequence[str]) -> Recalled:  # noqa: ARG002 (of the protocol)
+        return Recalled()
+
+    def remember(
+        self,
+        records: Sequence[MemoryRecord],  # noqa: ARG002 (of the protocol)
+        mark: JournalMark | None = None,  # noqa: ARG002
+        trials: Sequence[Trial] = (),  # noqa: ARG002
+    ) -> str:
         return ""
 
     def list_marks(self) -> Sequence[JournalMark]:

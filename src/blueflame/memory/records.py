@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from blueflame.knowledge.distill import distill_lessons
+from blueflame.knowledge.effect import Effect
 from blueflame.model.attempt import PLAN_SUBJECT, AttemptRecord
 from blueflame.model.memory import (
     Decay,
@@ -195,19 +196,12 @@ def _fade_record(record: MemoryRecord) -> MemoryRecord:
     return record
 
 
-def count_uses(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[str]]) -> tuple[MemoryRecord, ...]:
-    """Add how often each was given to a planner (`recalled`: key -> sessions), and how often all tasks landed then."""
-    known = tuple(records)
-    went_well = {
-        record.origin.session
-        for record in known
-        if isinstance(record, SessionSummary) and record.outcome == "completed" and record.merged == record.tasks > 0
-    }
-    return tuple(_count_record_uses(record, recalled.get(record.key, frozenset()), went_well) for record in known)
+def add_effects(records: Iterable[MemoryRecord], effects: Mapping[str, Effect]) -> tuple[MemoryRecord, ...]:
+    """Add how many attempts were given each record, and how many of the first ones passed at once."""
+    return tuple(_add_effect(record, effects.get(record.key)) for record in records)
 
 
-def _count_record_uses(record: MemoryRecord, sessions: frozenset[str], went_well: set[str]) -> MemoryRecord:
-    if not sessions:
+def _add_effect(record: MemoryRecord, effect: Effect | None) -> MemoryRecord:
+    if effect is None:
         return record
-    origin = replace(record.origin, used=len(sessions), helped=len(sessions & went_well))
-    return replace(record, origin=origin)
+    return replace(record, origin=replace(record.origin, used=effect.given, helped=effect.passed))

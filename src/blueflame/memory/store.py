@@ -6,12 +6,27 @@ import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from blueflame.knowledge.effect import Effect, Trial
+from blueflame.knowledge.selection import Work
+from blueflame.knowledge.subjects import parse_subject
+from blueflame.memory import trials
 from blueflame.memory.codec import compute_digest, decode_record, encode_record
 from blueflame.memory.provider import JournalMark
+from blueflame.memory.search import (
+    drop_from_index,
+    has_index,
+    has_table,
+    index_record,
+    prepare_index,
+    search_paths,
+    search_words,
+)
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import MemoryFailed
-from blueflame.model.memory import RECORD_KIND_NAMES, MemoryRecord
+from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, Lesson, MemoryRecord
 
 APPLICATION_ID = 0x424C464E  # one more than that of the journal
 VERSION = 1
@@ -20,10 +35,25 @@ TABLES = (
     "CREATE TABLE records (key TEXT PRIMARY KEY, kind TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, "
     "digest TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE marks (session TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE recalled (session TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (session, key)) WITHOUT ROWID",
     "CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE mirrored (key TEXT PRIMARY KEY, digest TEXT NOT NULL, issue TEXT NOT NULL) WITHOUT ROWID",
 )
+LATER_TABLES = (  # a database of an earlier version gets them when it is written
+    *trials.TABLES,
+    "CREATE INDEX IF NOT EXISTS records_by_session ON records (session, at)",
+    "CREATE INDEX IF NOT EXISTS records_by_kind ON records (kind, at)",
+)
+MAX_NEWEST = 40  # records of each kind that a planner may be given whatever they are about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRecords:
+    """Records that may be about some work."""
+
+    records: tuple[MemoryRecord, ...] = ()
+    relevance: Mapping[str, float] = field(default_factory=dict)  # by search; empty where there is no index
+    ages: Mapping[str, int] = field(default_factory=dict)  # sessions -> how many are newer
+    effects: Mapping[str, Effect] = field(default_factory=dict)
 
 
 class MemoryStore:
@@ -37,6 +67,19 @@ class MemoryStore:
         with self._open_for_reading() as db:
             rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
         return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
+
+    def list_keys(self) -> frozenset[str]:
+        with self._open_for_reading() as db:
+            rows = db.execute("SELECT key FROM records").fetchall() if db else []
+        return frozenset(key for (key,) in rows)
+
+    def list_lessons(self) -> tuple[Lesson, ...]:
+        """Oldest first."""
+        with self._open_for_reading() as db:
+            query = "SELECT key, body FROM records WHERE kind = 'lesson' ORDER BY at, key"
+            rows = db.execute(query).fetchall() if db else []
+        records = (decode_record(body, f"{key} in {self.path}") for key, body in rows)
+        return tuple(record for record in records if isinstance(record, Lesson))
 
     def save_records(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
         """Return how many are new or changed. Records that a person made us forget are not saved again."""
@@ -59,6 +102,7 @@ class MemoryStore:
         """Return the keys that existed."""
         with self._open_for_writing() as db:
             found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
+            drop_from_index(db, found)
             db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
         return tuple(found)
 
@@ -72,18 +116,49 @@ class MemoryStore:
         with self._open_for_writing() as db:
             db.executemany("DELETE FROM forgotten WHERE key = ?", [(key,) for key in keys])
 
-    def note_recalled(self, session: str, keys: Iterable[str]) -> None:
+    def save_trials(self, given: Iterable[Trial]) -> int:
+        """Return how many are new or changed."""
         with self._open_for_writing() as db:
-            db.executemany("INSERT OR IGNORE INTO recalled VALUES (?, ?)", [(session, key) for key in keys])
+            return sum(trials.put_trial(db, each) for each in given)
 
-    def list_recalled(self) -> Mapping[str, frozenset[str]]:
-        """The sessions whose planners got each record, by its key."""
+    def list_trials(self) -> Sequence[Trial]:
         with self._open_for_reading() as db:
-            rows = db.execute("SELECT key, session FROM recalled").fetchall() if db else []
-        found: dict[str, set[str]] = {}
-        for key, session in rows:
-            found.setdefault(key, set()).add(session)
-        return {key: frozenset(sessions) for key, sessions in found.items()}
+            return trials.list_trials(db) if db and has_table(db, "trials") else ()
+
+    def save_effects(self, effects: Mapping[str, Effect]) -> None:
+        with self._open_for_writing() as db:
+            trials.put_effects(db, effects)
+
+    def list_effects(self) -> Mapping[str, Effect]:
+        with self._open_for_reading() as db:
+            return trials.list_effects(db) if db and has_table(db, "effects") else {}
+
+    def find_records(self, work: Work) -> FoundRecords:
+        """Find what may be about some work: all of it where there is no index yet, or no FTS5."""
+        with self._open_for_reading() as db:
+            if db is None:
+                return FoundRecords()
+            plans, relevance = work.duty is Duty.PLAN, dict[str, float]()
+            if has_index(db):
+                relevance = search_words(db, work.words, lessons_only=not plans)
+                keys = [*search_paths(db, parse_subject(work.files)), *relevance]
+                rows = _select_records(db, dict.fromkeys([*keys, *(_list_newest(db) if plans else ())]))
+            else:
+                rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall()
+            known = has_table(db, "effects")
+            ages, effects = _list_ages(db), trials.select_effects(db, [row[0] for row in rows]) if known else {}
+        records = tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
+        return FoundRecords(records=records, relevance=relevance, ages=ages, effects=effects)
+
+    def load_records(self, keys: Iterable[str]) -> FoundRecords:
+        """Load records by their keys, in this order; those that are gone are left out."""
+        with self._open_for_reading() as db:
+            if db is None:
+                return FoundRecords()
+            rows, ages = _select_records(db, keys), _list_ages(db)
+        return FoundRecords(
+            records=tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows), ages=ages
+        )
 
     def list_mirrored(self) -> Mapping[str, tuple[str, str]]:
         """The digest of each record in the mirror and its id there, by its key."""
@@ -132,6 +207,11 @@ class MemoryStore:
             for table in TABLES:
                 db.execute(table)
         self._verify(db)
+        for table in LATER_TABLES:
+            db.execute(table)
+        if prepare_index(db):
+            for key, body in db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall():
+                index_record(db, decode_record(body, f"{key} in {self.path}"))
 
     def _verify(self, db: sqlite3.Connection) -> None:
         ours = db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
@@ -157,6 +237,23 @@ class MemoryStore:
         return shlex.join(["mv", str(self.path), f"{self.path}.aside"])
 
 
+def _select_records(db: sqlite3.Connection, keys: Iterable[str]) -> list[tuple[str, str]]:
+    rows = (db.execute("SELECT key, body FROM records WHERE key = ?", (key,)).fetchone() for key in keys)
+    return [row for row in rows if row is not None]
+
+
+def _list_newest(db: sqlite3.Connection) -> Iterator[str]:
+    for kind in RECORD_TYPES:
+        query = "SELECT key FROM records WHERE kind = ? ORDER BY at DESC, key LIMIT ?"
+        yield from (key for (key,) in db.execute(query, (kind, MAX_NEWEST)))
+
+
+def _list_ages(db: sqlite3.Connection) -> Mapping[str, int]:
+    """For each session, how many are newer."""
+    rows = db.execute("SELECT session FROM records GROUP BY session ORDER BY min(at) DESC, session DESC")
+    return {session: age for age, (session,) in enumerate(rows)}
+
+
 def _put_record(db: sqlite3.Connection, record: MemoryRecord) -> int:
     origin = record.origin
     row = (
@@ -167,9 +264,12 @@ def _put_record(db: sqlite3.Connection, record: MemoryRecord) -> int:
         compute_digest(record),
         encode_record(record),
     )
-    return db.execute(
+    changed = db.execute(
         "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, "
         "session = excluded.session, at = excluded.at, digest = excluded.digest, body = excluded.body "
         "WHERE digest <> excluded.digest",
         row,
     ).rowcount
+    if changed:
+        index_record(db, record)
+    return changed

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from blueflame.model.hand_off import HandOff
+from blueflame.model.memory import GivenLesson
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend
 from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
@@ -176,6 +177,7 @@ class AttemptRecord:
     near_budget: bool = False  # a warning has been given
     messages: tuple[SentMessage, ...] = ()
     questions: int = 0  # that it has asked
+    lessons: tuple[GivenLesson, ...] | None = None  # that it is given; None if nothing was recorded
     base: str | None = None
     worktree: str | None = None
     inside: str | None = None  # where the agent sees it, if elsewhere

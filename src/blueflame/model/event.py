@@ -13,6 +13,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
+from blueflame.model.memory import GivenLesson
 from blueflame.model.question import Question
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
@@ -275,6 +276,16 @@ class VerdictGiven:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptIntended:
     attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonsGiven:
+    """What of earlier sessions an attempt is given, recorded before it starts: by keys, so that what a person makes us
+    forget is gone."""
+
+    attempt: str  # "": all attempts of the session
+    lessons: tuple[GivenLesson, ...]
+    nonce: str = ""  # of the delimiters around what all attempts are given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -592,6 +603,7 @@ Event: TypeAlias = (
     | VerdictGiven
     # attempts and their runtimes
     | AttemptIntended
+    | LessonsGiven
     | AttemptStarted
     | AttemptStalled
     | AttemptNearsBudget

@@ -33,8 +33,8 @@ class Origin:
     micro_usd: int = 0
     files: tuple[str, ...] = ()
     source: Source = Source.AGENT
-    used: int = 0  # sessions whose planner was given it
-    helped: int = 0  # those of them in which everything landed
+    used: int = 0  # attempts that were given it
+    helped: int = 0  # first attempts among them that passed at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,14 +171,19 @@ class Decay:
     failures_after: int = 5
 
 
+class LeftOut(StrEnum):
+    """Why an attempt is not given a record that is about its work."""
+
+    BUDGET = "budget"  # better ones used up the tokens
+    CONTROL = "control"  # on purpose, to compare attempts with and without it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryContext:
-    """What a planner is given from earlier sessions."""
+class GivenLesson:
+    """A record that was chosen for an attempt, and why."""
 
-    lines: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    tokens: int = 0
-    note: str = ""  # why it is incomplete
-
-
-NO_MEMORY_CONTEXT = MemoryContext()
+    key: str
+    files: tuple[str, ...] = ()  # of its subject, that the work touches
+    words: tuple[str, ...] = ()  # that it has in common with the work
+    score: float = 0.0
+    left_out: LeftOut | None = None

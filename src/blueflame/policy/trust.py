@@ -101,7 +101,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "superpowers": "enabled skills",
     "beads": "enabled archive_after_wave include_failure_notes memory_decay",
     "beads.decay_policy": "summarize_after_sessions preserve_failures_sessions",
-    "memory": "provider context_tokens codebase_tokens bd_timeout",
+    "memory": "provider context_tokens lesson_tokens shared_tokens control_every codebase_tokens bd_timeout",
     "hooks": "timeout",
     "notifications.*": "kind on delay throttle timeout",
     "cleanup": "log_max_age stale_worktrees",

@@ -17,6 +17,7 @@ from blueflame.model.event import (
     ConfigDrifted,
     EnvironmentFailed,
     FixRequested,
+    LessonsGiven,
     PlanProposed,
     RuntimeParked,
     VerdictGiven,
@@ -110,6 +111,7 @@ class Session:
     last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
     losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row
     reserved: Spend = NO_SPEND
+    shared: LessonsGiven | None = None  # what of earlier sessions all attempts are given, as chosen for the first one
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
     to_check: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # task -> its rank; the smallest goes first

@@ -112,6 +112,13 @@ def _describe_budget(event: happened.BudgetRaised | happened.BudgetWarned) -> st
     return f"the {event.budget}'s" + (f" ({event.day})" if event.day else "")
 
 
+def _describe_lessons(event: happened.LessonsGiven) -> str:
+    given = sum(each.left_out is None for each in event.lessons)
+    left_out = len(event.lessons) - given
+    who = "gets" if event.attempt else "every agent gets"
+    return f"{who} {format_count(given, 'lesson')} of earlier sessions" + (f", {left_out} left out" if left_out else "")
+
+
 def _describe_near_limit(event: happened.AttemptNearsBudget) -> str:
     unit = Budget(event.unit)
     whose = "its budget" if event.budget == "attempt" else f"what the {event.budget}'s budget leaves to it"
@@ -154,6 +161,7 @@ ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.ProceedRequested: lambda e: e.by,
     _H.BudgetRaised: lambda e: e.by,
     _H.AttemptIntended: lambda e: e.attempt.agent_id,
+    _H.LessonsGiven: lambda e: _find_agent(e) if e.attempt else ORCHESTRATOR,
     _H.AttemptStarted: _find_agent,
     _H.AttemptStalled: _find_agent,
     _H.AttemptCancelled: _find_agent,
@@ -222,6 +230,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.AttemptIntended: lambda e: (
         f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {e.attempt.runtime}"
     ),
+    _H.LessonsGiven: _describe_lessons,
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
     _H.AttemptStalled: lambda e: f"attempt {e.attempt} has had no output for {e.seconds:.0f} s",
     _H.AttemptCancelled: lambda e: f"asked to end{_format_note(e.reason)}",
@@ -360,6 +369,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.CycleEnded: _skip,
     _H.TaskMoved: _describe_move_briefly,
     _H.AttemptIntended: _skip,
+    _H.LessonsGiven: _skip,
     _H.AttemptStarted: lambda e: ShortLine(DOT, f"{format_attempt(e.attempt)} started"),
     _H.AttemptStalled: lambda e: ShortLine(
         NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.knowledge.selection import Work
+from blueflame.knowledge.wording import describe_for_planner
 from blueflame.memory.beads import BeadsClient, unwrap_envelope
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.mirrored import MirroredMemory
 from blueflame.memory.provider import RecallRequest
+from blueflame.model.attempt import Duty
 from blueflame.model.memory import Decay, Lesson, TaskFailure
 from support.fake_bd import FakeBd, keys, make_bd
 from support.memory_records import failure, lesson, result, session_name, summary
 
-ASKING = RecallRequest(session="ses-now", request="Fix the ledger")
+ASKING = RecallRequest(work=Work(duty=Duty.PLAN, text="Fix the ledger", session="ses-now"), budget=8_000)
 ALL = (summary(), result(), failure(), lesson())
 
 
@@ -40,6 +43,14 @@ def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> Mirrored
     state = bd.beads.parent.parent
     first = BuiltInMemory(state / name, state / "knowledge", Decay())
     return MirroredMemory(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
+
+
+def recall(mirrored: MirroredMemory) -> tuple[str, ...]:
+    """What a planner is given: chosen, then loaded by its keys."""
+    given = mirrored.choose(ASKING)
+    found = mirrored.load([each.key for each in given.lessons])
+    assert found.records == given.records
+    return describe_for_planner(found.records, found.ages)
 
 
 @in_both_formats
@@ -94,9 +105,7 @@ def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> No
 @pytest.mark.verification(38)
 def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -> None:
     memory(bd).remember(ALL)
-    found = memory(bd, "other.db").recall(8000, ASKING)
-    text = "\n".join(found.lines)
-    assert found.note == ""
+    text = "\n".join(recall(memory(bd, "other.db")))
     assert "FAILED BEFORE: Parse the ledger" in text
     assert "A SESSION: Do the ledger" in text
     assert "A NOTE: said of a plan: begin with the parser" in text
@@ -105,9 +114,9 @@ def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -
 def test_our_own_records_are_not_recalled_twice(bd: FakeBd) -> None:
     mirrored = memory(bd)
     mirrored.remember(ALL)
-    found = mirrored.recall(8000, ASKING)
-    assert sum("FAILED BEFORE" in line for line in found.lines) == 1
-    assert sum("begin with the parser" in line for line in found.lines) == 1
+    lines = recall(mirrored)
+    assert sum("FAILED BEFORE" in line for line in lines) == 1
+    assert sum("begin with the parser" in line for line in lines) == 1
 
 
 def test_a_title_is_never_read_as_an_option(bd: FakeBd) -> None:
@@ -132,7 +141,7 @@ def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command
     assert ("1.0.5 or newer" if command == "version" else "the database is locked (try later)") in warning
     assert mirrored.remember([failure(2)]) == ""
     assert len(mirrored.list_records()) == len(ALL) + 1
-    assert "FAILED BEFORE" in "\n".join(mirrored.recall(8000, ASKING).lines)
+    assert "FAILED BEFORE" in "\n".join(recall(mirrored))
     bd.behave()
     assert memory(bd).remember([]) == ""
     assert len(bd.issues) == 4
@@ -157,10 +166,9 @@ def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
     mirrored = MirroredMemory(first, BeadsClient("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
     assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
-    found = mirrored.recall(8000, ASKING)
-    assert "there is no program" in found.note
+    assert "there is no program" in mirrored.choose(ASKING).note
     assert any(isinstance(record, TaskFailure) for record in mirrored.list_records())
-    assert found.lines
+    assert recall(mirrored)
 
 
 def test_both_forms_of_an_answer_are_opened() -> None:
@@ -177,4 +185,4 @@ def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
     assert MirroredMemory(first, beads).remember(ALL) == ""
     other = MirroredMemory(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
-    assert "FAILED BEFORE: Parse the ledger" in "\n".join(other.recall(8000, ASKING).lines)
+    assert "FAILED BEFORE: Parse the ledger" in "\n".join(recall(other))

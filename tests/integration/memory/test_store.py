@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blueflame.knowledge.selection import Choice, Work
 from blueflame.memory.beads_file import read_jsonl, write_jsonl
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.codec import decode_record, encode_record
 from blueflame.memory.provider import NO_MEMORY, JournalMark, RecallRequest
 from blueflame.memory.store import MemoryStore
+from blueflame.model.attempt import Duty
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
 from support.memory_records import failure, lesson, records, result, session_name, summary
 
 few = settings(max_examples=15)  # each makes a file
-ASKING = RecallRequest(session="ses-now", request="Fix the ledger")
+ASKING = RecallRequest(work=Work(duty=Duty.PLAN, text="Fix the ledger", session="ses-now"), budget=8_000)
 
 
 def builtin(where: Path, decay: Decay | None = None) -> BuiltInMemory:
@@ -118,7 +120,7 @@ def test_reading_creates_no_file(tmp_path: Path) -> None:
     memory = builtin(tmp_path)
     assert memory.list_records() == ()
     assert memory.list_marks() == ()
-    assert memory.recall(8000, ASKING).lines == ()
+    assert memory.choose(ASKING) == Choice()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,7 +154,7 @@ def test_the_error_of_a_damaged_memory_says_what_to_do(tmp_path: Path, content: 
     if content:
         with pytest.raises(MemoryFailed, match="move it aside"):
             memory.remember([failure()])
-        assert "move it aside" in memory.recall(8000, ASKING).note
+        assert "move it aside" in memory.choose(ASKING).note
     else:
         memory.remember([failure()])
         assert memory.list_records() == (failure(),)
@@ -179,4 +181,4 @@ def test_no_memory_remembers_nothing() -> None:
     assert NO_MEMORY.remember([failure()]) == ""
     assert NO_MEMORY.list_records() == ()
     assert NO_MEMORY.list_marks() == ()
-    assert NO_MEMORY.recall(8000, ASKING).lines == ()
+    assert NO_MEMORY.choose(ASKING) == Choice()

@@ -279,6 +279,12 @@ class MemorySettings(Section):
     """Where: builtin, in .blueflame/memory.db; beads, mirrored to Beads through `bd` as well; none, nowhere."""
     context_tokens: int = Field(default=8_000, ge=0, le=15_000)
     """How much of it a planner gets at most; 0 = nothing."""
+    lesson_tokens: int = Field(default=1_500, ge=0, le=15_000)
+    """How much of it any other agent gets at most, about its own work; 0 = nothing."""
+    shared_tokens: int = Field(default=1_500, ge=0, le=15_000)
+    """How much of what people said about the whole project all agents get at most; 0 = nothing."""
+    control_every: int = Field(default=10, ge=0, le=1_000)
+    """One lesson in so many is left out of a prompt, to see whether it helps; 0 = never."""
     codebase_tokens: int = Field(default=3_000, ge=0, le=15_000)
     """Maximum size of the code map that a planner gets; 0 = none."""
     bd: Text = "bd"
@@ -364,7 +370,7 @@ class Settings(Section):
     beads: BeadsSettings = Field(default_factory=BeadsSettings)
     """Memory across sessions."""
     memory: MemorySettings = Field(default_factory=MemorySettings)
-    """Where it is kept, and how much of it a planner gets."""
+    """Where it is kept, and how much of it agents get."""
     hooks: HookSettings = Field(default_factory=HookSettings)
     """Your commands at four points of a session."""
     notifications: Annotated[

@@ -15,6 +15,7 @@ from blueflame.model.ids import build_attempt_id
 from blueflame.model.policy import ASK_TOOL
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
+from blueflame.orchestrator.attempts.lessons import word_shared_lessons
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
 from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
@@ -133,13 +134,13 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         prompt = PROMPT_BUILDERS[attempt.duty](context, session, attempt, base)
     system = build_system_prompt(
         attempt.role,
-        attempt.agent_id,
         duty=attempt.duty,
         interactive=talks,
         timeout=attempt.timeout,
         budget=attempt.budget,
         persona=_fill_persona(context, session, attempt),
         asking=_describe_asking(context, session, attempt),
+        shared=word_shared_lessons(context, session),
     )
     return AgentBrief(
         attempt=attempt.id,

@@ -21,6 +21,7 @@ from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.commit_rules import read_commit_style
@@ -63,6 +64,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         groups=(MergeGroup(name=changeset.group, branches=tuple(branches), after=changeset.after),),
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
+        lessons=word_given_lessons(context, session, attempt),
         ours=conflict.ours,
         theirs=conflict.theirs,
         task=conflict.task,

@@ -9,13 +9,13 @@ from secrets import token_hex
 
 from blueflame.documents.plans import list_ignored_keys, parse_tasks
 from blueflame.git.code_map import format_code_map, survey_code
-from blueflame.memory.provider import RecallRequest
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judge_output
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
 from blueflame.session.clarifications import list_clarifications
@@ -50,7 +50,7 @@ def build_planner_prompt(context: SessionContext, session: Session, attempt: Att
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
         hints=draw_code_map(context, base),
-        lessons=_recall_lessons(context, session),
+        lessons=word_given_lessons(context, session, attempt),
     )
     return render_planner(brief, token_hex(16), interactive=is_interactive(context, attempt))
 
@@ -62,15 +62,6 @@ def draw_code_map(context: SessionContext, base: str) -> str:
         return format_code_map(survey_code(context.repo, base), budget) if budget else ""
     except WorldError as error:
         return f"(no map of the code base could be made: {shorten_line(str(error), 200)})"
-
-
-def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...]:
-    """Lessons of earlier sessions, or a note that they cannot be read."""
-    found = context.memory.recall(
-        context.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
-    )
-    missing = (f"(some lessons of earlier sessions could not be read: {shorten_line(found.note, 200)})",)
-    return (*found.lines, *(missing if found.note else ()))
 
 
 async def read_planner(

@@ -37,6 +37,7 @@ from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
+from blueflame.orchestrator.attempts.lessons import give_lessons
 from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.triager import read_triager
@@ -159,6 +160,7 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
         if attempt.duty in COMMITTING:
             await install_dependencies(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
+        await give_lessons(context, session, attempt, emit)
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
     if base is None:
         return None

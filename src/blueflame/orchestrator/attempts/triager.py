@@ -11,6 +11,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judge_output
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.attempts.planner import draw_code_map
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import TriagerBrief, render_triager
@@ -33,6 +34,7 @@ def build_triager_prompt(context: SessionContext, session: Session, attempt: Att
         instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
+        lessons=word_given_lessons(context, session, attempt),
         hints=draw_code_map(context, base),
     )
     return render_triager(brief, token_hex(16))

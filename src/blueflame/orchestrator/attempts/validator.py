@@ -27,6 +27,7 @@ from blueflame.orchestrator.attempts.inspect_result import (
     summarize_audit,
 )
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.paths.locks import split_path
@@ -52,6 +53,7 @@ def build_validator_prompt(context: SessionContext, session: Session, attempt: A
         diff=read_diff(context.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
+        lessons=word_given_lessons(context, session, attempt),
         files=files,
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,

@@ -22,6 +22,7 @@ from blueflame.orchestrator.attempts.fixed_work import read_fixed_work
 from blueflame.orchestrator.attempts.hand_off import collect_hand_off
 from blueflame.orchestrator.attempts.inspect_result import inspect_commits
 from blueflame.orchestrator.attempts.instructions import gather_instructions
+from blueflame.orchestrator.attempts.lessons import word_given_lessons
 from blueflame.orchestrator.attempts.walls import describe_allowed_commands
 from blueflame.orchestrator.commit_rules import read_commit_style
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
@@ -101,6 +102,7 @@ def build_worker_prompt(
         commands=describe_allowed_commands(settings),
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
+        lessons=word_given_lessons(context, session, attempt),
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
         naming_globs=rules.file_naming.enforce_for,

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
+from blueflame.knowledge.effect import list_trials
 from blueflame.memory.provider import NO_MEMORY, JournalMark
 from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records
 from blueflame.model.attempt import Duty
@@ -99,7 +100,10 @@ class MemoryWriter:
         """Return what saves the session as it is now, and returns a warning or ""."""
         records = build_records(session, failure_notes=self._context.settings.beads.include_failure_notes)
         mark, evidence = JournalMark(session.id, session.seq), _collect_evidence(session)
-        return lambda: self._context.memory.remember([self._add_evidence(each, evidence) for each in records], mark)
+        trials = tuple(list_trials(session))
+        return lambda: self._context.memory.remember(
+            [self._add_evidence(each, evidence) for each in records], mark, trials
+        )
 
     def _catch_up(self) -> str:
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]

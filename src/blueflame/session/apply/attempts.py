@@ -18,6 +18,7 @@ from blueflame.model.event import (
     EnvironmentFailed,
     EnvironmentRecovered,
     EnvironmentRetried,
+    LessonsGiven,
     MessageDelivered,
     MessageSent,
     MessageUndelivered,
@@ -53,6 +54,14 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
         )
     elif attempt.duty is Duty.JUDGE:
         session.to_review.pop(attempt.subject, None)
+
+
+def _apply_lessons_given(session: Session, event: LessonsGiven, _at: float) -> None:
+    """The first choice counts: two attempts may have started at once."""
+    if not event.attempt:
+        session.shared = session.shared or event
+    elif session.attempts[event.attempt].lessons is None:
+        session.attempts[event.attempt] = replace(session.attempts[event.attempt], lessons=event.lessons)
 
 
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
@@ -205,6 +214,7 @@ def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> N
 MAX_VERDICTS = 50  # of one task; the journal has all
 ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptIntended: _apply_attempt_intended,
+    LessonsGiven: _apply_lessons_given,
     AttemptStarted: _apply_attempt_started,
     AttemptStalled: _apply_attempt_stalled,
     QuestionAsked: _apply_question_asked,

@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.journal.codec import decode_event, encode_event
 from blueflame.journal.journal import Message
-from blueflame.memory.recall import describe_record
+from blueflame.knowledge.wording import describe_record
 from blueflame.memory.records import build_records
 from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.changeset import ChangesetState
