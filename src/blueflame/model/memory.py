@@ -106,7 +106,13 @@ class Lesson:
     symbols: tuple[str, ...] = ()  # that it is about
     confirmed: bool = False  # a person wrote it, or agreed to it
     superseded_by: str = ""  # key of the lesson that replaces it
+    stale: bool = False  # its subject has changed often since
+    archived: str = ""  # why it is no longer in its file; empty while it is
     faded: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        return not self.archived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +142,23 @@ KNOWLEDGE_FILES: Mapping[str, KnowledgeFile] = {
 """The file of each kind of lesson. A kind that is not known is a note."""
 
 
+FILE_KINDS: Mapping[str, str] = {
+    INSIGHTS.name: "insight",
+    PATTERNS.name: "pattern",
+    MISTAKES.name: "mistake",
+    PREFERENCES.name: "wish",
+    ALLOCATION.name: "allocation",
+}
+"""The kind of what a person writes into each file, and the files in their order."""
+
+DOMAIN_FOLDER = "domain"
+BY_HAND = "by-hand"
+"""In place of a session: a person wrote it."""
+
+
 def get_knowledge_file(lesson: Lesson) -> KnowledgeFile:
     if lesson.domain:
-        return KnowledgeFile(name=f"domain/{lesson.domain}", tokens=DOMAIN_TOKENS)
+        return KnowledgeFile(name=f"{DOMAIN_FOLDER}/{lesson.domain}", tokens=DOMAIN_TOKENS)
     return KNOWLEDGE_FILES.get(lesson.about, INSIGHTS)
 
 
