@@ -2,5 +2,6 @@
 
 `distill` reads lessons out of a session, `selection` chooses for an attempt, `effect` compares attempts with and
 without a lesson. `entry` and `page` are the format of the files that people edit, `edits` compares a file with what
-was last written, then curation and screening. The store is memory/, the prompts are in orchestrator/.
+was last written, `curate` holds budgets, and `screen` refuses text that is no lesson. The store is memory/, the
+prompts are in orchestrator/.
 """
