@@ -26,6 +26,7 @@ MAPPING_KEYS = {
     "env": "<VARIABLE>",
     "validator_models": "<group>",
     "prices": "<model>",
+    "domains": "<domain>",
     "notifications": "<name>",
 }
 

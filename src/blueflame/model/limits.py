@@ -64,6 +64,7 @@ class Limits:
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # configured: name -> patterns of its paths
     blocked_paths: tuple[str, ...] = ()
     task_models: tuple[str, ...] | None = None  # what a plan may choose; None: any, as in earlier versions
     task_workflows: Mapping[str, Workflow] = field(default_factory=dict)  # the same; a session keeps them

@@ -70,7 +70,7 @@ OUTSIDE: Mapping[str, Reach] = {
 }
 
 _HARMLESS_BY_SECTION: Mapping[str, str] = {
-    "": "schema_version",
+    "": "schema_version domains",
     "project": "name base_branch",
     "concurrency": "planning development validation merge adaptive adaptive_min_ram_per_agent_mb",
     "limits": "agent_timeout heartbeat_interval stall_timeout on_stall kill_grace max_retries max_attempts retry_from"

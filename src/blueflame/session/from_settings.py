@@ -74,6 +74,7 @@ def build_session_limits(
         task_models=settings.planning.models,
         task_workflows=flows,
         allowed_paths=settings.permissions.allowed_paths,
+        domains=dict(settings.domains),
         blocked_paths=settings.permissions.blocked_paths,
     )
 

@@ -18,6 +18,7 @@ from blueflame.model.settings.fields import (
     Command,
     Duration,
     DurationOrOff,
+    Globs,
     HookCommand,
     InvalidValue,
     InvalidValues,
@@ -347,6 +348,11 @@ class Settings(Section):
     """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
     planning: PlanningSettings = Field(default_factory=PlanningSettings)
     """How a request becomes tasks."""
+    domains: Annotated[Mapping[Label, Globs], BeforeValidator(lambda given: {} if given is None else given)] = Field(
+        default_factory=dict
+    )
+    """Parts of the code base for which seats and knowledge are kept, by name: `billing: [src/billing/**]`. Other paths
+    are in the domain of the first folder that tells parts apart."""
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     """When tasks start."""
     gates: GateSettings = Field(default_factory=GateSettings)

@@ -262,6 +262,7 @@ def _check_regex(text: str) -> str:
 
 
 Glob = Annotated[str, AfterValidator(_check_glob)]
+Globs = Annotated[tuple[Glob, ...], Field(strict=False, min_length=1)]
 Regex = Annotated[str, AfterValidator(_check_regex)]
 RegexOrEmpty = Annotated[str, AfterValidator(lambda pattern: pattern and _check_regex(pattern))]
 
