@@ -10,6 +10,7 @@ from blueflame.model.attempt import AttemptOutcome
 from blueflame.model.event import Event, SessionOpened
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
+from blueflame.model.seat import Seat
 from blueflame.model.spend import Budget
 
 KINDS: tuple[type[Event], ...] = get_args(Event)
@@ -33,8 +34,10 @@ st.register_type_strategy(
         role_models=st.dictionaries(st.text(), st.text(), max_size=2),
         role_runtimes=st.dictionaries(st.text(), st.text(), max_size=2),
         group_validator_models=st.dictionaries(st.text(), st.text(), max_size=2),
+        domains=st.dictionaries(st.text(), st.tuples(st.text()), max_size=2),
     ),
 )
+st.register_type_strategy(Seat, lambda _: st.builds(Seat, tasks=st.dictionaries(st.text(), st.integers(), max_size=2)))
 st.register_type_strategy(SessionOpened, lambda _: st.builds(SessionOpened, overrides=json_objects))
 st.register_type_strategy(Answer, lambda _: st.builds(Answer, payload=json_objects))
 

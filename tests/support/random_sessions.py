@@ -12,6 +12,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted, JournalEntry, RequestSized
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
+from blueflame.model.seat import Seat, Team
 from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Assignment, Task, TaskRecord, TaskState
@@ -263,10 +264,24 @@ def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation
     tasks, workflow = draw(plans(most)), draw(workflows)
     chosen = {} if workflow.barrier else {flow.name: flow for flow in draw(st.lists(task_workflows(), max_size=2))}
     tasks = tuple(replace(task, workflow=draw(st.sampled_from((None, *chosen)))) for task in tasks)
-    opening = build_opening(workflow=workflow, limits=replace(draw(bounds()), task_workflows=chosen))
+    limits = replace(draw(bounds()), task_workflows=chosen)
+    opening = build_opening(workflow=workflow, limits=limits, team=draw(teams()))
     outcomes = dice(tasks, draw(st.integers(0, 2**32)), draw(odds()))
     sized = [JournalEntry(2, 0.0, size) for size in [draw(st.none() | sizes(workflow))] if size is not None]
     return Simulation(outcomes, [opening, *sized])
+
+
+@st.composite
+def teams(draw: st.DrawFn) -> Team:
+    """What earlier sessions left: now and then more seats than may work at once."""
+    names = draw(st.lists(st.tuples(st.sampled_from(SEATED_ROLES), st.integers(1, 6)), max_size=6, unique=True))
+    places, counts = st.sampled_from(DOMAINS), st.dictionaries(st.sampled_from(DOMAINS), st.integers(1, 9), max_size=3)
+    seats = [Seat(name=f"{role}-{n}", role=role, domain=draw(places), tasks=draw(counts)) for role, n in names]
+    return Team(seats=tuple(seats), split=draw(st.sampled_from(((), ("src/ядро",)))))
+
+
+SEATED_ROLES = (WORKER, VALIDATOR, *ROLES)
+DOMAINS = (".", "src", "ядро", "docs", "lib")
 
 
 @st.composite
@@ -320,6 +335,17 @@ def faults(session: Session) -> Iterator[str]:
     yield from _foundation_faults(session)
     yield from _money_faults(session)
     yield from _gate_faults(session)
+    yield from _seat_faults(session)
+
+
+def _seat_faults(session: Session) -> Iterator[str]:
+    about_tasks = [attempt for attempt in session.live.values() if attempt.duty in (Duty.MAKE, Duty.JUDGE)]
+    at_work = [attempt.seat for attempt in about_tasks]
+    if "" in at_work or len(set(at_work)) < len(at_work):
+        yield f"not each attempt has a seat of its own: {sorted(at_work)}"
+    for attempt in about_tasks:
+        if session.seats[attempt.seat].role != attempt.role:
+            yield f"{attempt.seat} works as {attempt.role}"
 
 
 def _lock_faults(session: Session) -> Iterator[str]:

@@ -24,6 +24,7 @@ from blueflame.model.memory import (
 )
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
+from blueflame.session.seats import sum_seat_work
 from blueflame.session.state import Session
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
@@ -71,6 +72,7 @@ def _build_summary(session: Session) -> SessionSummary:
         spent=tuple(_build_spends(session)),
         tier=session.triage.tier if session.triage else None,
         chosen_by=session.triage.chosen_by if session.triage else None,
+        seats=sum_seat_work(session),
     )
 
 

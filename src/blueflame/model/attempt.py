@@ -9,6 +9,7 @@ from typing import Any
 
 from blueflame.model.hand_off import HandOff
 from blueflame.model.memory import GivenLesson
+from blueflame.model.seat import Allocation
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend
 from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
@@ -113,10 +114,16 @@ class Attempt:
     stage: int | None = None  # the position in `Workflow.task_stages`; None for a plan or a conflict
     key: str = ""  # of its stage, in names of branches and refs; "" as above
     rung: int = 0  # of the ladder, from 1; 0: a usual attempt
+    allocation: Allocation | None = None  # who makes it; None for a plan or a conflict, and in earlier journals
 
     @property
     def duty(self) -> Duty:
         return self.declared_duty or find_usual_duty(self.role)
+
+    @property
+    def seat(self) -> str:
+        """The name of the seat that makes it; "" for none."""
+        return self.allocation.seat if self.allocation else ""
 
     @property
     def label(self) -> str:

@@ -15,6 +15,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.memory import GivenLesson
 from blueflame.model.question import Question
+from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import Unit
 from blueflame.model.task import Assignment, Cause, FixedWork, HistoryEntry, Result, Task
@@ -35,6 +36,7 @@ class SessionOpened:
     limits: Limits
     config_digest: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
+    team: Team = NEW_TEAM  # that earlier sessions left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from blueflame.model.seat import Seat
 from blueflame.model.sizing import ChosenBy, Tier
 
 SCHEMA_VERSION = 1
@@ -91,6 +92,7 @@ class SessionSummary:
     spent: tuple[RoleSpend, ...] = ()
     tier: Tier | None = None  # None where the request was not sized
     chosen_by: ChosenBy | None = None
+    seats: tuple[Seat, ...] = ()  # what each did in this session
     faded: bool = False
 
 

@@ -100,6 +100,7 @@ class FixedWork:
     title: str = ""
     changeset: str = ""  # that it landed with
     commit: str = ""  # as which it landed; "" while it has not
+    seats: tuple[str, ...] = ()  # that made it
 
 
 def dump_task(task: Task) -> dict[str, Any]:

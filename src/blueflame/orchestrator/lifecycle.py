@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from blueflame.config.show import format_resolved_json
 from blueflame.git.batch import close_idle
 from blueflame.git.locks import remove_broken_refs, remove_stale_locks
 from blueflame.git.repository import exclude_from_status, protect_from_clean
+from blueflame.git.trees import list_tree_files
 from blueflame.git.untrusted.moved import follow_repository
 from blueflame.journal.journal import Journal
-from blueflame.memory.registry import build_memory
 from blueflame.model.attempt import PLANNER
-from blueflame.model.errors import MemoryFailed, NoAnswer, Refused
+from blueflame.model.errors import NoAnswer, Refused
 from blueflame.model.event import (
     Event,
     FixRequested,
@@ -33,6 +33,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits
+from blueflame.model.seat import Team
 from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.baseline import describe_baseline
@@ -55,13 +56,16 @@ from blueflame.orchestrator.reconcile import (
 )
 from blueflame.orchestrator.session_settings import save_settings
 from blueflame.orchestrator.sessions import load_session
+from blueflame.orchestrator.triage import list_known_records
 from blueflame.orchestrator.trust import require_trust
 from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
+from blueflame.paths.domains import find_split_folders
 from blueflame.session.decide import FIX
 from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.replay import replay
+from blueflame.session.seats import learn_seats
 from blueflame.session.state import Session
 from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
@@ -145,6 +149,7 @@ def open_session(
         limits=build_limits(project, flow.name, scripted=scripted, interactive=interactive),
         config_digest=project.loaded.digest,
         overrides=project.overrides,
+        team=_find_team(project),
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])
@@ -158,10 +163,13 @@ def open_session(
 def build_limits(project: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
     """Build the limits of a new session, with the costs of earlier ones."""
     limits = build_session_limits(project.settings, workflow, scripted=scripted, interactive=interactive)
-    with suppress(MemoryFailed):  # then the estimate says that no costs are known
-        known = build_memory(project.settings, project.paths, os.environ).list_records()
-        return replace(limits, figures=learn_figures(known))
-    return limits
+    return replace(limits, figures=learn_figures(list_known_records(project)))
+
+
+def _find_team(project: Project) -> Team:
+    """Find who is in the team, and which folders tell domains apart."""
+    files = list_tree_files(project.repo, project.repo.base_sha)
+    return Team(seats=learn_seats(list_known_records(project)), split=find_split_folders(files))
 
 
 def abandon_session(project: Project, journal: Journal, session: str) -> None:

@@ -41,7 +41,7 @@ def triage_request(
     refuse_contradiction(settings, tier, workflow)
     if mode == OFF and tier is None:
         return None
-    records = _list_records(project)
+    records = list_known_records(project)
     sizing = _size(project, request, records)
     choice = choose_workflow(settings, sizing, tier=tier, workflow=workflow, mode=mode)
     plans = _list_tier_plans(project, records)
@@ -66,7 +66,8 @@ def triage_request(
     )
 
 
-def _list_records(project: Project) -> tuple[MemoryRecord, ...]:
+def list_known_records(project: Project) -> tuple[MemoryRecord, ...]:
+    """List what earlier sessions left; nothing if it cannot be read."""
     with suppress(MemoryFailed):  # then nothing is known of earlier sessions
         return tuple(build_memory(project.settings, project.paths, os.environ).list_records())
     return ()

@@ -56,6 +56,7 @@ from blueflame.session.gates.questions import (
 )
 from blueflame.session.next_try import find_rung
 from blueflame.session.retries import find_continuation
+from blueflame.session.seats import allocate_seat
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
 
@@ -204,6 +205,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         stage=record.stage if record is not None else None,
         key=key,
         rung=find_rung(session.limits, makes) if makes and not makes.assigned else 0,
+        allocation=allocate_seat(session, role, stage.duty, subject),
     )
 
 

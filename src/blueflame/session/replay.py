@@ -29,6 +29,8 @@ def open_session(recorded: JournalEntry) -> Session:
         config_digest=event.config_digest,
         overrides=event.overrides,
         opened_at=recorded.at,
+        seats={seat.name: seat for seat in event.team.seats},
+        split_folders=frozenset(event.team.split),
     )
     session.seq, session.last_at = recorded.seq, recorded.at
     return session

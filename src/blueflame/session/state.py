@@ -24,6 +24,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
+from blueflame.model.seat import Seat
 from blueflame.model.sizing import Triage
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
@@ -107,6 +108,9 @@ class Session:
     attempts: dict[str, AttemptRecord] = field(default_factory=dict)
     live: dict[str, Attempt] = field(default_factory=dict)
     live_by_duty: dict[Duty, int] = field(default_factory=dict)
+    seats: dict[str, Seat] = field(default_factory=dict)  # the team: those of earlier sessions, then new ones
+    split_folders: frozenset[str] = frozenset()  # that hold several domains
+    seat_of: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, role) -> who had it last
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, stage or role) -> how many so far
     last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
     losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row

@@ -48,6 +48,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.question import Question
+from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.model.workflow import Workflow
 from blueflame.session.changesets.queue import give_task_back, handle_conflict, trim_changeset
@@ -403,7 +404,11 @@ NEVER_FAIL = (AskGate, AwaitAnswer, AwaitRuntime, AwaitEnvironment, AwaitBackoff
 
 
 def build_opening(
-    *, workflow: Workflow | None = None, limits: Limits | None = None, request: str = "make it so"
+    *,
+    workflow: Workflow | None = None,
+    limits: Limits | None = None,
+    request: str = "make it so",
+    team: Team = NEW_TEAM,
 ) -> JournalEntry:
     """Build the first event of a simulated session. Without allowed paths, all may be written."""
     bounds = limits or Limits()
@@ -415,6 +420,7 @@ def build_opening(
         base_sha="base",
         workflow=workflow or Workflow(),
         limits=replace(bounds, allowed_paths=bounds.allowed_paths or ("**",)),
+        team=team,
     )
     return JournalEntry(1, 0.0, event)
 

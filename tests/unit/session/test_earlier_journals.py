@@ -85,3 +85,14 @@ def test_attempts_of_earlier_versions_have_the_duty_of_their_role() -> None:
         "validator": Duty.JUDGE,
         "merger": Duty.MERGE,
     }
+
+
+def test_attempts_of_earlier_versions_have_no_seat_and_those_of_a_resumed_session_do() -> None:
+    known, journal = load(next(path for path in FILES if path.stem == "before-stages-flow"))
+    assert not replay(journal).seats
+    half = known["transactions"][len(known["transactions"]) // 2]
+    plan = next(entry.event.tasks for entry in journal if isinstance(entry.event, PlanProposed))
+    resumed = Simulation(SameOutcomes(plan), journal[:half], agents=4)
+    before = set(resumed.session.attempts)
+    seats = {name: record.attempt.seat for name, record in resumed.run().session.attempts.items()}
+    assert all(bool(seat) == (name not in before) for name, seat in seats.items() if ".task-" in name)

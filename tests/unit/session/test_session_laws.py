@@ -27,12 +27,14 @@ from blueflame.model.event import (
     Landed,
     OrchestratorStarted,
     PlanApproved,
+    SessionOpened,
     TaskMoved,
     TasksImported,
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits
+from blueflame.model.seat import Team
 from blueflame.model.task import Cause, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
@@ -48,6 +50,7 @@ from blueflame.session.requests.tasks import (
     find_retry_problem,
 )
 from blueflame.session.retries import retry_task
+from blueflame.session.seats import sum_seat_work
 from blueflame.session.stages import can_claim, list_claimable
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
@@ -61,7 +64,7 @@ from blueflame.testing.simulation import (
     request_proceed,
     request_stop,
 )
-from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
+from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, teams, workflows, worlds
 
 MOST_STEPS = 5_000
 CAPACITY = Capacity(agents=1_000)
@@ -353,6 +356,25 @@ def test_after_a_crash_a_session_continues_as_it_would_have(world: Simulation, d
     assert story(again.journal) == story(world.journal)
 
 
+def strip_seats(journal: list[JournalEntry]) -> list[tuple[float, Event]]:
+    return [
+        (at, replace(event, attempt=replace(event.attempt, allocation=None)))
+        if isinstance(event, AttemptIntended)
+        else (at, event)
+        for at, event in story(journal)[1:]
+    ]
+
+
+@laws
+@given(worlds(), teams())
+def test_seats_decide_who_and_never_what_or_when(world: Simulation, team: Team) -> None:
+    opening = world.journal[0]
+    assert isinstance(opening.event, SessionOpened)
+    others = replace(opening, event=replace(opening.event, team=team))
+    again = run(Simulation(world.outcomes, [others, *world.journal[1:-1]]))
+    assert strip_seats(again.journal) == strip_seats(run(world).journal)
+
+
 def lose_commits(session: Session) -> tuple[Event, ...]:
     return () if session.ended else (OrchestratorStarted(pid=2, missing=tuple(list_needed_commits(session))),)
 
@@ -367,6 +389,32 @@ def test_commits_lost_at_any_moment_break_nothing(world: Simulation, data: st.Da
     run(again)
     assert_in_order(again)
     assert ended_well(again.session)
+
+
+def no_seat_changes_its_domain_and_none_is_added_while_one_of_that_domain_is_free(world: Simulation) -> None:
+    domains: dict[str, str] = {}
+    for session, event in walk(world):
+        domains = {**{name: seat.domain for name, seat in session.seats.items()}, **domains}
+        if not isinstance(event, AttemptIntended) or event.attempt.allocation is None:
+            continue
+        given, role = event.attempt.allocation, event.attempt.role
+        busy = {attempt.seat for attempt in session.live.values()}
+        free = [seat for seat in session.seats.values() if seat.role == role and seat.name not in busy]
+        assert given.is_new == (given.seat not in session.seats)
+        assert given.is_new or given.seat in {seat.name for seat in free}
+        assert not (given.is_new and given.domain in {seat.domain for seat in free})
+        before = session.seat_of.get((event.attempt.subject, role))
+        assert given.seat == before or before not in {seat.name for seat in free}
+    assert domains == {name: seat.domain for name, seat in world.session.seats.items()} | domains
+
+
+def the_work_of_all_seats_is_the_work_of_all_attempts(world: Simulation) -> None:
+    done = sum_seat_work(world.session)
+    merged = world.session.count_in_state(TaskState.MERGED)
+    assert max((seat.landed for seat in done), default=0) <= merged <= sum(seat.landed for seat in done)
+    assert all(seat.first_time <= seat.landed <= sum(seat.tasks.values()) for seat in done)
+    known = world.session.seats
+    assert all(sum(seat.tasks.values()) <= sum(known[seat.name].tasks.values()) for seat in done)
 
 
 def what_was_spent_is_the_sum_of_all_endings(world: Simulation) -> None:
@@ -390,6 +438,8 @@ OF_FINISHED_SESSIONS = (
     no_attempt_is_started_with_a_parked_runtime,
     nothing_is_started_while_a_person_is_asked_for_money,
     what_was_spent_is_the_sum_of_all_endings,
+    no_seat_changes_its_domain_and_none_is_added_while_one_of_that_domain_is_free,
+    the_work_of_all_seats_is_the_work_of_all_attempts,
 )
 
 

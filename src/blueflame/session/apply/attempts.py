@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, AttemptRecord, Duty, Ending, SentMessage
+from blueflame.model.attempt import BLAMELESS, Attempt, AttemptRecord, Duty, Ending, SentMessage
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -28,6 +28,7 @@ from blueflame.model.event import (
     RuntimeResumed,
     VerdictGiven,
 )
+from blueflame.model.seat import Seat
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.verdict import StageVerdict
 from blueflame.session.apply.indexes import hold_task, update_stage_queues
@@ -46,6 +47,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     session.live_by_duty[attempt.duty] = session.count_running(attempt.duty) + 1
     session.attempts_on[attempt.subject, attempt.label] = attempt.n
     session.reserved = session.reserved + compute_reservation(attempt)
+    _seat_attempt(session, attempt)
     if attempt.duty is Duty.MAKE:
         record = session.tasks[attempt.subject]
         session.last_work[attempt.subject] = attempt.id
@@ -62,6 +64,16 @@ def _apply_lessons_given(session: Session, event: LessonsGiven, _at: float) -> N
         session.shared = session.shared or event
     elif session.attempts[event.attempt].lessons is None:
         session.attempts[event.attempt] = replace(session.attempts[event.attempt], lessons=event.lessons)
+
+
+def _seat_attempt(session: Session, attempt: Attempt) -> None:
+    if (given := attempt.allocation) is None:
+        return
+    known = session.seats.get(given.seat) or Seat(name=given.seat, role=attempt.role, domain=given.domain)
+    if session.seat_of.get((attempt.subject, attempt.role)) != given.seat:
+        known = known.add(replace(known, tasks={given.domain: 1}, landed=0, first_time=0))
+    session.seats[given.seat] = known
+    session.seat_of[attempt.subject, attempt.role] = given.seat
 
 
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
