@@ -45,6 +45,7 @@ def build_work(session: Session, tasks: Sequence[str], landing: ChangesetRecord 
         title="; ".join(titles),
         changeset=landing.changeset.id if landing is not None and has_landed else "",
         commit=(landing.landed_as or "") if landing is not None and has_landed else "",
+        seats=tuple(dict.fromkeys(seat for (task, _role), seat in session.seat_of.items() if task in tasks)),
     )
 
 
@@ -96,10 +97,12 @@ def build_fix(
 
 def parse_work(values: Mapping[str, Any]) -> FixedWork:
     """Parse the work of a message, which can come from any program. Raise KeyError or TypeError."""
-    tasks, texts = values["tasks"], {name: values[name] for name in ("session", "title", "changeset", "commit")}
-    if not isinstance(tasks, list) or not all(isinstance(each, str) for each in (*tasks, *texts.values())):
-        raise TypeError("its work must have texts, and a list of tasks")
-    return FixedWork(tasks=tuple(tasks), **texts)
+    texts = {name: values[name] for name in ("session", "title", "changeset", "commit")}
+    lists = {"tasks": values["tasks"], "seats": values.get("seats", [])}
+    for each in lists.values():
+        if not isinstance(each, list | tuple) or not all(isinstance(text, str) for text in (*each, *texts.values())):
+            raise TypeError("its work must have texts, and lists of tasks and seats")
+    return FixedWork(tasks=tuple(lists["tasks"]), seats=tuple(lists["seats"]), **texts)
 
 
 def refuse_unknown(session: Session, wanted: str) -> UsageError:

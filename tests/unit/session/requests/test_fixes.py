@@ -114,6 +114,7 @@ def test_landed_work_is_found_by_task_and_by_changeset() -> None:
         title="thing 2",
         changeset=name,
         commit=session.changesets[name].landed_as or "",
+        seats=(session.seat_of["task-002", "worker"], session.seat_of["task-002", "validator"]),
     )
     fix = build_fix(session, found, "x")
     assert (fix.dependencies, fix.cohesion_group) == ((), ""), "it starts from the base, and lands alone"
