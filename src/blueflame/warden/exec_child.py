@@ -126,4 +126,6 @@ def _set_limits(limits: dict[int, int]) -> None:
     for limit, value in limits.items():
         _, hard = resource.getrlimit(limit)
         ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (ceiling, ceiling))
+        # at the hard limit of CPU time the kernel sends KILL, which says nothing; a second before it sends XCPU
+        most = ceiling + 1 if limit == resource.RLIMIT_CPU and ceiling != hard else ceiling
+        resource.setrlimit(limit, (ceiling, most))
