@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from blueflame.orchestrator.engine.commands import MAX_TRIES, Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -95,6 +97,23 @@ def test_a_command_whose_warden_was_killed_is_run_again_under_a_new_name(tmp_pat
     assert ran is not None
     assert ran.exit_code == 0
     assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize("kill", ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?", "sh -c 'kill -TERM $$'; exit $?"])
+def test_a_command_that_was_killed_once_is_run_again(tmp_path: Path, kill: str) -> None:
+    ran = run(tmp_path, f"echo x >> runs; test -e once && exit 3; touch once; {kill}")
+
+    assert ran is not None
+    assert ran.exit_code == 3
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+def test_a_command_that_is_killed_each_time_has_failed(tmp_path: Path) -> None:
+    ran = run(tmp_path, "echo x >> runs; kill -9 $$")
+
+    assert ran is not None
+    assert ran.exit_code == 128 + signal.SIGKILL
+    assert (tmp_path / "runs").read_text() == "x\n" * MAX_TRIES
 
 
 def test_a_new_engine_finds_a_command_that_an_earlier_one_started(tmp_path: Path) -> None:
