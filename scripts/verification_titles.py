@@ -36,7 +36,7 @@ TITLES: Mapping[int, str] = {
     29: "All tasks fail: validation and merge are skipped",
     30: "A plan that was rejected three times is to be written by hand",
     31: "At the end of a cycle a new plan can be asked for",
-    32: "A worker is killed: it is noticed, its locks are free, its task has failed",
+    32: "A worker is killed: it is noticed, its locks are free, its task is tried again",
     33: "The orchestrator is killed: nothing is lost, and it continues where it was",
     34: "Orphans of an earlier run are ended, strangers are not, and a second orchestrator is refused",
     35: "Checkouts that were left behind are reported at the start",

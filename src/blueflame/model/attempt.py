@@ -51,7 +51,7 @@ class Ending(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"  # non-zero exit
-    CRASHED = "crashed"  # killed by a signal that Blue Flame did not send
+    CRASHED = "crashed"  # ended by a signal of its own doing, such as a bad memory access
     TIMEOUT = "timeout"
     STALLED = "stalled"
     BUDGET = "budget"
@@ -67,7 +67,7 @@ class Ending(StrEnum):
     QUESTION = "question"  # it asks a person and has ended: the next attempt gets the answer
     CONFLICT = "conflict"  # what it was to build on cannot be merged: it waits until that has changed
     CANCELLED = "cancelled"  # a person or a stop ended it
-    LOST = "lost"  # its warden vanished without a record
+    LOST = "lost"  # killed from outside, or its warden was
 
 
 UNAVAILABLE = frozenset({Ending.OUTAGE, Ending.ACCOUNT})

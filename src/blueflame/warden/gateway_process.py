@@ -43,7 +43,7 @@ class GatewayProcess:
     """A running gateway; not a child of the warden.
 
     `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it stopped waiting;
-    each is None if that has not happened. `read_messages` updates them.
+    each is None if that has not happened. `killed`: it was ended from outside. `read_messages` updates them.
     """
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
@@ -53,6 +53,7 @@ class GatewayProcess:
         self._known = known
         self._problem = ""
         self.pid = pid
+        self.killed = False
         self.parked: dict[str, Any] | None = None
         self.refused: dict[str, Any] | None = None
         self.gave_up: dict[str, Any] | None = None
@@ -89,8 +90,9 @@ class GatewayProcess:
             except OSError:
                 data = b""
             self._parse_messages(data)
-            if not data:
-                self._set_problem("it ended by itself")
+            if not data and not self._problem:
+                self.killed = True
+                self._set_problem("it is gone")
 
     def _parse_messages(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")

@@ -128,14 +128,18 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
         _run_survey(attempt, cookie, "before")
     ending = _run_agent(attempt, cookie)
     if ending.reason != "spawn_failed":
-        _run_survey(attempt, cookie, "after")
+        missed = _run_survey(attempt, cookie, "after")
+        if missed is not None and ending.reason == "exited":
+            ending.reason, ending.detail = missed
     return _finish_attempt(attempt, "agent", ending, clock)
 
 
-def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> None:
-    """Run git status in a sandbox; on failure there is no survey file."""
-    if not attempt.launch.survey or attempt.poll_loop.stops:
-        return
+def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> tuple[str, str] | None:
+    """Run git status in a sandbox; on failure there is no survey file. Return why it was not the agent's, else None."""
+    if not attempt.launch.survey:
+        return None
+    if attempt.poll_loop.stops:
+        return "cancelled", "the warden was asked to stop by a signal"
     draft = f"{attempt.folder}/survey-{when}.draft"
     try:
         out = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -152,7 +156,8 @@ def _run_survey(attempt: SupervisedAttempt, cookie: str, when: str) -> None:
         if ending.reason == "exited" and ending.status == 0:
             os.replace(draft, f"{attempt.folder}/survey-{when}")  # noqa: PTH105 (pathlib's imports would cost some 10 ms)
     except (OSError, CannotStart) as e:
-        print(f"warden of {attempt.folder}: no survey: {e}", file=sys.stderr)
+        return "spawn_failed", f"git status could not be run after it: {e}"
+    return ("lost", f"git status after it: {ending.detail}") if ending.reason == "lost" else None
 
 
 def _run_setup_step(attempt: SupervisedAttempt, step: LaunchStep, cookie: str) -> ProcessEnding | None:

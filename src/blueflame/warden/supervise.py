@@ -39,6 +39,8 @@ KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
 
 # Signals that end a process that does not handle them: all but CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and WINCH.
 FATAL_SIGNALS = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}
+# Signals that a program does not get by its own faults: a person, the kernel without memory or a shutdown sent them.
+OUTSIDE_SIGNALS = frozenset({signal.SIGHUP, signal.SIGKILL, signal.SIGTERM})
 
 
 class SupervisedAttempt:
@@ -94,6 +96,11 @@ class ProcessEnding:
             return os.WTERMSIG(self.status)
         number = os.WEXITSTATUS(self.status) - 128
         return number if self.sandboxed and number in FATAL_SIGNALS else None
+
+    @property
+    def killed_by(self) -> str:
+        """The name of the signal if that came from outside, else ""; meaningful where the warden sent none."""
+        return signal.Signals(self.signal).name if self.signal in OUTSIDE_SIGNALS else ""
 
 
 def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
@@ -227,15 +234,25 @@ def compute_pause(seconds: float) -> float:
 
 
 def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -> ProcessEnding:
-    """Return why it exited: by itself, killed for its memory, or because its model refused to answer. A limit that it
-    may have reached is named as well."""
+    """Return why it exited: by itself, killed for its memory or from outside, or because its model refused to answer.
+
+    A limit that it may have reached is named as well.
+    """
     killed = attempt.monitor.check_oom_kills() if attempt.monitor is not None else None
-    denied = _find_model_refusal(attempt) if status != 0 else None
+    denied = (_find_model_refusal(attempt) or _check_gateway(attempt)) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
     ending = ProcessEnding(reason, detail, status, sandboxed=sandboxed)
     if status != 0 and not detail and attempt.monitor is not None:
         ending.detail = attempt.monitor.explain_failure(ending.exit_code, ending.signal)
+    if ending.reason == "exited" and ending.killed_by:
+        ending.reason, ending.detail = "lost", describe_kill(ending)
     return ending
+
+
+def describe_kill(ending: ProcessEnding) -> str:
+    why = f"; {ending.detail}" if ending.detail else ""
+    fix = "find out what did: a person, a shutdown, or the kernel for want of memory (journalctl -k)"
+    return f"it was ended by {ending.killed_by}, which Blue Flame did not send{why}; {fix}"
 
 
 def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
@@ -248,6 +265,15 @@ def _find_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
     if gateway.gave_up is not None:
         return "account" if gateway.gave_up.get("account") else "outage", str(gateway.gave_up.get("reason", ""))
     return None
+
+
+def _check_gateway(attempt: SupervisedAttempt) -> tuple[str, str] | None:
+    """Return why its gateway does not serve any more. No agent can reach it: one that was killed is not its doing."""
+    gateway = attempt.gateway
+    if gateway is None or not gateway.problem:
+        return None
+    reason, state = ("lost", "was killed") if gateway.killed else ("unwatched", "broke")
+    return reason, f"its gateway {state}: {gateway.problem}"
 
 
 def _check_model_refusal(attempt: SupervisedAttempt) -> tuple[str, str] | None:
@@ -270,8 +296,9 @@ def _find_stop_reason(
         return "timeout", "its time was up"
     if attempt.hook_server is not None and attempt.hook_server.problem:
         return "unwatched", attempt.hook_server.problem
-    if attempt.gateway is not None and attempt.gateway.problem:
-        return "unwatched", f"its gateway broke: {attempt.gateway.problem}"
+    broken = _check_gateway(attempt)
+    if broken is not None:
+        return broken
     pressed = attempt.monitor.find_violation() if attempt.monitor is not None else None
     if pressed is not None or not limits_output:
         return pressed

@@ -88,12 +88,12 @@ def test_the_gateway_ends_with_a_warden_that_is_killed(who: SystemUser, folder: 
     wait_until(lambda: not is_alive(gateway), "the gateway has ended")
 
 
-def test_an_agent_whose_gateway_died_is_ended(who: SystemUser, folder: Path) -> None:
+def test_an_agent_whose_gateway_was_killed_is_ended_and_not_blamed(who: SystemUser, folder: Path) -> None:
     with running_warden_as(who, write_sandboxed_launch(folder, "sleep", "600", net="doors", gateway=GATEWAY)) as warden:
         wait_until(lambda: read_state(folder) == "working", "it works")
         os.kill(gateway_of(folder), signal.SIGKILL)
         assert warden.wait(60) == 0
 
     ended = json.loads((folder / "outcome.json").read_text())
-    assert ended["reason"] != "exited"
-    assert "it ended by itself" in ended["detail"]
+    assert ended["reason"] == "lost"
+    assert "its gateway was killed: it is gone" in ended["detail"]

@@ -218,8 +218,8 @@ def test_when_it_is_closed_its_record_is_complete_and_nothing_of_it_runs(
 def test_its_death_is_reported_as_a_problem(warden: Warden, folder: Path) -> None:
     os.kill(warden.pid, signal.SIGKILL)
 
-    assert warden.obey("problem") == f"it ended by itself (see {folder}/gateway.log)"
-    assert "it ended by itself" in warden.obey("give")
+    assert warden.obey("problem") == f"it is gone (see {folder}/gateway.log)"
+    assert "it is gone" in warden.obey("give")
     with pytest.raises(OSError, match="refused"):
         warden.call()
 

@@ -186,7 +186,7 @@ def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
     )
     ended = run_open(write_launch(folder, *PYTHON, share, memory_mb=400))
 
-    assert (ended["reason"], ended["signal"]) == ("exited", 9)
+    assert (ended["reason"], ended["signal"]) == ("lost", 9)
 
 
 def _launch(cwd: Path, **more: object) -> LaunchFile:

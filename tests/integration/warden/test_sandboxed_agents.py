@@ -124,11 +124,15 @@ def test_the_environment_is_that_of_the_launch_file(who: SystemUser, folder: Pat
     assert ours <= names <= ours | {"PWD", "OLDPWD", "SHLVL", "_"}  # a shell's own
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_death_by_a_signal_is_recorded_as_such(who: SystemUser, folder: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGSEGV, "exited"), (signal.SIGKILL, "lost"), (signal.SIGABRT, "exited")]
+)
+def test_death_by_a_signal_is_recorded_as_such(
+    who: SystemUser, folder: Path, number: signal.Signals, reason: str
+) -> None:
     ended = run_warden_as(who, write_sandboxed_launch(folder, "sh", "-c", f"kill -{number.value} $$"))
 
-    assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("exited", None, number)
+    assert (ended["reason"], ended["exit_code"], ended["signal"]) == (reason, None, number)
 
 
 def test_an_exit_code_that_is_no_signal_stays_one(who: SystemUser, folder: Path) -> None:
@@ -308,7 +312,7 @@ def test_when_the_sandbox_is_killed_everything_inside_ends_and_it_is_recorded(wh
         assert warden.wait(20) == 0
 
     ended = read_outcome(folder)
-    assert (ended["reason"], ended["signal"], ended["left_running"]) == ("exited", signal.SIGKILL, [])
+    assert (ended["reason"], ended["signal"], ended["left_running"]) == ("lost", signal.SIGKILL, [])
     assert find_processes_with(mark) == []
 
 

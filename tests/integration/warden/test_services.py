@@ -241,7 +241,7 @@ def test_a_gateway_that_dies_ends_the_attempt(who: SystemUser, folder: Path) -> 
             os.kill(pid, 9)
         assert warden.wait(20) == 0
 
-    assert read_outcome(folder)["reason"] == "unwatched"
+    assert read_outcome(folder)["reason"] == "lost"
     assert "gateway" in read_outcome(folder)["detail"]
 
 

@@ -235,6 +235,40 @@ def test_a_warden_outlives_the_process_that_started_it(folder: Path) -> None:
     wait_until(lambda: not is_alive(int((folder / "lock").read_text().split()[0])), "the warden is gone")
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_an_agent_that_is_killed_from_outside_is_lost_and_has_not_crashed(folder: Path, number: signal.Signals) -> None:
+    with running_warden(write_launch(folder, "sleep", "600")) as warden:
+        wait_until(lambda: read_state(folder) == "working", "it works")
+        os.kill(read_agent_pid(folder), number)
+        assert warden.wait(20) == 0
+
+    ended = read_outcome(folder)
+    assert (ended["reason"], ended["signal"]) == ("lost", number)
+    assert f"ended by {number.name}, which Blue Flame did not send" in ended["detail"]
+
+
+def test_a_setup_that_is_killed_from_outside_is_lost_and_has_not_failed(folder: Path) -> None:
+    setup = [{"name": "install", "shell": "echo $$ > up.draft; mv up.draft up; exec sleep 600", "timeout": 60}]
+    with running_warden(write_launch(folder, "true", setup=setup)) as warden:
+        os.kill(read_pid(folder / "up"), signal.SIGKILL)
+        assert warden.wait(20) == 0
+
+    assert (read_outcome(folder)["reason"], read_outcome(folder)["step"]) == ("lost", "install")
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGINT])
+def test_an_agent_that_dies_of_its_own_faults_has_exited(folder: Path, number: signal.Signals) -> None:
+    ended = run_warden(write_launch(folder, "sh", "-c", f"ulimit -c 0; kill -{number.value} $$"))
+
+    assert (ended["reason"], ended["signal"]) == ("exited", number)
+
+
+def test_an_agent_over_its_cpu_time_has_reached_a_limit_and_was_not_killed_from_outside(folder: Path) -> None:
+    ended = run_warden(write_launch(folder, "sh", "-c", "while :; do :; done", limits={"cpu": 1}))
+
+    assert (ended["reason"], ended["signal"]) == ("exited", signal.SIGXCPU)
+
+
 def test_when_the_warden_is_killed_its_agent_ends(folder: Path) -> None:
     with start_warden(
         write_launch(folder, "sh", "-c", "trap '' TERM HUP; echo $$ > agent; while :; do sleep 0.05; done")

@@ -125,7 +125,10 @@ async def _wait_until_ended(context: SessionContext, session: Session, attempt: 
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-    if outcome.reason is ExitReason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
+    record = session.attempts[attempt.id]
+    if outcome.reason is ExitReason.CANCELLED and not record.cancel_reason:
+        return replace(outcome, reason=ExitReason.LOST)  # a signal from outside ended its warden
+    if outcome.reason is ExitReason.CANCELLED and record.cancelled_for_silence:
         return replace(outcome, reason=ExitReason.SILENT)
     return outcome
 
