@@ -18,8 +18,8 @@ import psutil
 from blueflame.model.errors import WorldError
 from blueflame.model.sandbox import SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
+from blueflame.orchestrator.engine.attempt_status import read_outcome
 from blueflame.orchestrator.engine.interface import ProcessOutcome
-from blueflame.orchestrator.engine.local import read_outcome
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
 from blueflame.sandbox.prepare import make_temporary_folder
 from blueflame.sandbox.toolchains import Toolchains

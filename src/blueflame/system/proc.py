@@ -21,3 +21,8 @@ def read_stat(pid: int) -> list[bytes]:
 
 def is_zombie(stat: list[bytes]) -> bool:
     return stat[0] in (b"Z", b"X", b"x")
+
+
+def is_stopped(stat: list[bytes]) -> bool:
+    """Whether it was stopped, by SIGSTOP or by a debugger."""
+    return stat[0] in (b"T", b"t")

@@ -11,6 +11,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
+from blueflame.system import proc
 from blueflame.system.proc import is_zombie, read_boot_id, read_stat
 
 POLL_SECONDS = 0.1  # where the kernel has no pidfd
@@ -55,6 +56,14 @@ def read_process_state(known: ProcessIdentity) -> ProcessState:
         return ProcessState.UNKNOWN
     same = seen is not None and not seen.zombie and seen.start_time == known.start_time
     return ProcessState.ALIVE if same else ProcessState.DEAD
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process was stopped, by SIGSTOP or by a debugger; False where that cannot be read."""
+    try:
+        return sys.platform == "linux" and proc.is_stopped(read_stat(pid))
+    except OSError:
+        return False
 
 
 async def wait_until_gone(pid: int, start_time: float) -> None:

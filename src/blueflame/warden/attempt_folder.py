@@ -122,6 +122,11 @@ def has_outcome(folder: str) -> bool:
     return os.path.exists(f"{folder}/outcome.json")
 
 
+def was_damaged(folder: str) -> bool:
+    """Whether there was an outcome that could not be read, and the engine has set it aside."""
+    return os.path.exists(f"{folder}/outcome.damaged")
+
+
 def write_outcome(folder: str, content: Mapping[str, Any], poll_loop: PollLoop) -> bool:
     """Retry until the outcome is on disk; give up only if the folder is gone or a second stop signal arrives."""
     data = _encode_json(content)

@@ -114,7 +114,8 @@ def _end_lost_attempt(folder: str, poll_loop: PollLoop, status: StatusFile) -> d
         grace = DEFAULT_GRACE_SECONDS
     found, left = end_orphans(folder, grace, poll_loop)
     status.started_at = float(record.read_json_or_empty(f"{folder}/started").get("at", status.started_at))
-    detail = f"its warden vanished; {found} of its processes were still running and were ended"
+    why = "its outcome.json was damaged" if record.was_damaged(folder) else "its warden vanished"
+    detail = f"{why}; {found} of its processes were still running and were ended"
     return _build_outcome(folder, status, stage="agent", ending=ProcessEnding("lost", detail, left=left))
 
 

@@ -27,7 +27,7 @@ from blueflame.orchestrator.engine.interface import (
     Unreadable,
     WardenLost,
 )
-from blueflame.orchestrator.engine.local import LocalEngine, read_outcome
+from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.system.process_identity import read_identity
 
 SESSION = "ses-20260101-000000"
@@ -322,24 +322,86 @@ def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> No
         LocalEngine(state).stage(name)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"attempt": "x", "reason": "bored"}'])
-def test_a_damaged_outcome_is_unknown_and_never_an_end(
-    state: Path, content: str, monkeypatch: pytest.MonkeyPatch
+DAMAGED = ["", "{", "[]", "{}", '{"attempt": "x", "reason": "bored"}', "\0" * 300]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+@pytest.mark.parametrize("missing", [(), ("started",), ("started", "lock", "launch.json")])
+def test_a_damaged_outcome_is_a_loss_at_once_and_no_second_start(
+    state: Path, content: str, missing: tuple[str, ...]
+) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "echo run >> ledger"))
+        await engine.wait(ATTEMPT)
+        folder = engine.mirror(ATTEMPT)
+        (folder / "outcome.json").write_text(content)
+        for name in missing:
+            (folder / name).unlink()
+
+        fresh = LocalEngine(state)
+        assert await fresh.inspect(ATTEMPT) == WardenLost()
+        assert await fresh.list_live(SESSION) == (ATTEMPT,)
+        outcome = await fresh.wait(ATTEMPT)
+
+        assert outcome.reason is ExitReason.LOST
+        assert "outcome" in outcome.detail
+        assert (state.parent / "work" / "ledger").read_text() == "run\n"
+
+    play(story())
+
+
+def test_an_outcome_that_another_program_wrote_does_not_end_a_running_attempt(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "until test -e go; do sleep 0.01; done"))
+        await running(engine)
+        (engine.mirror(ATTEMPT) / "outcome.json").touch()
+        assert isinstance(await engine.inspect(ATTEMPT), Running)
+        (state.parent / "work" / "go").touch()
+
+        assert (await engine.wait(ATTEMPT)).reason is ExitReason.EXITED
+
+    play(story())
+
+
+def test_an_outcome_that_cannot_be_read_is_unknown_and_never_an_end(
+    state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
 
     async def story() -> None:
-        folder = engine.mirror(ATTEMPT)
-        folder.mkdir(parents=True)
-        (folder / "outcome.json").write_text(content)
+        (engine.mirror(ATTEMPT) / "outcome.json").mkdir(parents=True)
         assert isinstance(await engine.inspect(ATTEMPT), Unreadable)
         assert await engine.list_live(SESSION) == (ATTEMPT,)
-        with pytest.raises(WorldError, match="outcome"):
-            read_outcome(folder)
         with pytest.raises(WorldError, match=r"the status of attempt .* is unknown"):
             await engine.wait(ATTEMPT)
 
     engine = LocalEngine(state)
+    play(story())
+
+
+def test_a_stopped_warden_is_not_waited_for_without_end(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
+    monkeypatch.setattr(local, "STOPPED_POLL_SECONDS", 0.05)
+
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "until test -e go; do sleep 0.01; done"))
+        warden = await running(engine)
+        os.kill(warden.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(WorldError, match=f"its warden is stopped .* 'kill -CONT {warden.pid}'"):
+                await engine.wait(ATTEMPT)
+            found = await engine.inspect(ATTEMPT)
+            assert isinstance(found, Running)
+            assert found.stopped
+        finally:
+            os.kill(warden.pid, signal.SIGCONT)
+        (state.parent / "work" / "go").touch()
+
+        assert (await engine.wait(ATTEMPT)).reason is ExitReason.EXITED
+
     play(story())
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import blueflame
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
-from blueflame.model.errors import InternalError, ProcessFailed, WorldError
+from blueflame.model.errors import InternalError, ProcessFailed
+from blueflame.orchestrator.engine.attempt_status import describe_stopped, find_damage, read_status
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
@@ -33,12 +34,16 @@ from blueflame.orchestrator.engine.interface import (
     Unreadable,
     WardenLost,
 )
-from blueflame.system import flock
 from blueflame.system.files import build_file_error, read_json_object
 from blueflame.system.process import read_tail, start_detached
-from blueflame.system.process_identity import ProcessIdentity, read_identity, read_process_state, wait_until_gone
+from blueflame.system.process_identity import (
+    ProcessIdentity,
+    is_stopped,
+    read_identity,
+    read_process_state,
+    wait_until_gone,
+)
 from blueflame.system.process_identity import ProcessState as Alive
-from blueflame.telemetry.activity import read_last_output_at
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 WARDEN_CODE = (
@@ -52,7 +57,8 @@ WARDEN_ENVIRONMENT = (
 MAX_STARTS = 5  # of a warden that dies before it can record anything: then the machine is at fault, not the agent
 PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
-MAX_UNKNOWN_SECONDS = 60.0  # seconds in all; then a person must act
+MAX_UNKNOWN_SECONDS = 15.0  # seconds in all; then it is reported, and after some such times a person is asked
+STOPPED_POLL_SECONDS = 1.0
 
 
 class LocalEngine:
@@ -149,15 +155,14 @@ class LocalEngine:
         while not isinstance(now := self._look(attempt), Ended):
             match now:
                 case Running():
-                    await wait_until_gone(now.pid, now.start_time)
+                    await _wait_for_warden(attempt, now.pid, now.start_time)
                 case Queued() | WardenLost():
                     if (outcome := self._find_removed(attempt)) is not None:
                         return outcome
                     starts += await self._attend(attempt, starts)
                 case Unreadable():
                     if doubted > MAX_UNKNOWN_SECONDS:
-                        fix = "Nothing was ended or started; fix it, then run 'blueflame resume'"
-                        raise StatusUnknown(f"the status of attempt {attempt} is unknown: {now.why}. {fix}")
+                        raise _build_unknown(attempt, now.why)
                     await asyncio.sleep(pause)
                     doubted += pause
                     pause = min(pause * 2, MAX_PAUSE_SECONDS)
@@ -175,7 +180,7 @@ class LocalEngine:
         """It has no warden: wait for one that is starting, or start one. Return how many were started."""
         coming = self._started.get(attempt)
         if coming is not None and read_process_state(coming) is not Alive.DEAD:
-            await wait_until_gone(coming.pid, coming.start_time)
+            await _wait_for_warden(attempt, coming.pid, coming.start_time)
             return 0
         if starts >= MAX_STARTS:
             folder = self._folder(attempt)
@@ -193,9 +198,10 @@ class LocalEngine:
         folder = self._folder(attempt)
         if (folder / "launch.json").exists() or (folder / "started").exists() or self._is_starting(attempt):
             return None
-        if attempt not in self._started:
+        damage = find_damage(folder)
+        if attempt not in self._started and not damage:
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
-        return ProcessOutcome(attempt=attempt, reason=ExitReason.LOST, detail=f"{folder} was removed")
+        return ProcessOutcome(attempt=attempt, reason=ExitReason.LOST, detail=damage or f"{folder} was removed")
 
     def _is_starting(self, attempt: str) -> bool:
         known = self._started.get(attempt)
@@ -203,6 +209,7 @@ class LocalEngine:
 
     def _start_warden(self, attempt: str) -> None:
         folder = self._folder(attempt)
+        _set_damage_aside(folder)
         root = Path(blueflame.__file__).parents[1]
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
         env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
@@ -214,77 +221,35 @@ class LocalEngine:
             self._started[attempt] = known
 
     def _look(self, attempt: str) -> AttemptStatus:
-        """Read `started`, then the lock, then the outcome: in this order no step of a warden can be misread.
-
-        A warden takes the lock, marks the start, records the outcome, and releases the lock.
-        """
-        folder = self._folder(attempt)
-        try:
-            started = (folder / "started").exists()
-            note = flock.read_lock_holder(folder / "lock")
-            outcome = read_outcome(folder)
-        except (WorldError, OSError) as e:
-            return Unreadable(str(e))
-        if outcome is not None:
-            return Ended(outcome)
-        if note is not None:
-            return _build_running(folder, note)
-        return WardenLost() if started else Queued()
+        return read_status(self._folder(attempt))
 
 
-def read_outcome(folder: Path) -> ProcessOutcome | None:
-    """Return None while the attempt has not ended."""
-    path = folder / "outcome.json"
+async def _wait_for_warden(attempt: str, pid: int, start_time: float) -> None:
+    """Wait until it is gone. Raise StatusUnknown for one that was stopped and not continued: it may never end.
+
+    Turns are counted and not the clock: a machine that sleeps stops all of us.
+    """
+    gone = asyncio.ensure_future(wait_until_gone(pid, start_time))
+    stopped = 0.0
     try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except OSError as e:
-        raise build_file_error("read the outcome", path, e) from e
-    except ValueError as e:
-        raise WorldError(f"{path} is damaged ({e}); remove it, and the attempt will be recorded as lost") from e
-    try:
-        return _parse_outcome(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise WorldError(f"{path} is not an outcome ({e!r}); remove it, and the attempt counts as lost") from e
+        while not (await asyncio.wait({gone}, timeout=STOPPED_POLL_SECONDS))[0]:
+            stopped = stopped + STOPPED_POLL_SECONDS if is_stopped(pid) else 0.0
+            if stopped > MAX_UNKNOWN_SECONDS:
+                raise _build_unknown(attempt, describe_stopped(pid))
+    finally:
+        gone.cancel()
 
 
-def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
-    return ProcessOutcome(
-        attempt=found["attempt"],
-        reason=ExitReason(found["reason"]),
-        exit_code=found["exit_code"],
-        signal=found["signal"],
-        detail=found["detail"],
-        cause=found.get("cause", ""),
-        seconds=found["seconds"],
-        setup_output=found["setup_output"],
-        watch=found.get("watch", {}),
-        free_disk=found.get("free_disk"),
-    )
+def _build_unknown(attempt: str, why: str) -> StatusUnknown:
+    fix = "Nothing was ended or started; fix it, then retry, or run 'blueflame resume'"
+    return StatusUnknown(f"the status of attempt {attempt} is unknown: {why}. {fix}")
 
 
-def _build_running(folder: Path, note: str) -> Running | Unreadable:
-    words = note.split()
-    if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
-        return Unreadable(f"{folder / 'lock'} is held, but does not name its holder yet")
-    pid, start_time = int(words[0]), float(words[1])
-    status = read_json_object(folder / "status.json")
-    if status.get("pid") != pid:  # from an earlier warden, or not written yet
-        status = {}
-    return Running(
-        pid=pid,
-        start_time=start_time,
-        agent_pid=status.get("agent_pid"),
-        state=status.get("state", "starting"),
-        since=status.get("since"),
-        state_since=status.get("state_at"),
-        last_output=read_last_output_at(folder),
-        output_bytes=status.get("output_bytes", 0),
-        parked=status.get("parked") or {},
-        asking_since=status.get("asking_since"),
-        held=status.get("held", 0.0),
-    )
+def _set_damage_aside(folder: Path) -> None:
+    """Let the next warden record the loss of an outcome that cannot be read; the agent must not start again."""
+    if find_damage(folder):
+        (folder / "started").touch()
+        (folder / "outcome.json").replace(folder / "outcome.damaged")
 
 
 def _write_launch(folder: Path, spec: AttemptSpec, *, signals: Path) -> None:
