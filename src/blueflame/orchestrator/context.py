@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from blueflame.agents.runtime import AgentOutput, Runtime
 from blueflame.config.load import LoadedConfig
@@ -38,6 +38,13 @@ ConnectTerminal: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
 """Connects the person's terminal to that of an agent, by its folder, until the agent ends or the person leaves."""
 
 
+class ScratchCheckout(NamedTuple):
+    """A checkout that only checks used, and the first run of each command there."""
+
+    path: Path
+    runs: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
     settings: Settings
@@ -56,6 +63,7 @@ class SessionContext:
     memory: MemoryProvider = NO_MEMORY
     installing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while dependencies are installed for all
     converse: ConnectTerminal | None = None  # None: no person at a terminal, planners plan alone
+    unneeded: list[ScratchCheckout] | None = None  # to be removed when the effect is recorded; None: removed at once
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]

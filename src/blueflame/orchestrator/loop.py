@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from blueflame.git.checkouts import sweep_spares
 from blueflame.git.locks import remove_stale_locks
@@ -32,11 +32,11 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
-from blueflame.orchestrator.attempts.check_commit import run_diagnostics
+from blueflame.orchestrator.attempts.check_commit import release_left_scratch, release_unneeded, run_diagnostics
 from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
-from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
@@ -109,6 +109,13 @@ class Observer(Protocol):
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
 
 
+class Removal(NamedTuple):
+    """Removes what is not needed any more, by the journal. The effect that used it does not start again before."""
+
+    remove: Callable[[], None]
+    effect: Effect | None = None
+
+
 class SessionLoop:
     def __init__(
         self,
@@ -131,7 +138,8 @@ class SessionLoop:
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
-        self._to_clear: list[Attempt] = []  # ended attempts whose end is recorded
+        self._to_clear: list[Removal] = []
+        self._unneeded: dict[Effect, list[ScratchCheckout]] = {}  # checkouts of checks that are not recorded yet
         self._clearing: set[asyncio.Task[None]] = set()
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
@@ -149,7 +157,7 @@ class SessionLoop:
                 preparing = partial(prepare_spares, self.context, self.session)
                 monitors = (self._listen, self._limit_monitor.keep, self._overlap_monitor.keep, preparing)
                 tasks = [group.create_task(_keep_watching(each)) for each in monitors]
-                self._to_clear += list_uncleared(self.context, self.session)
+                self._to_clear += map(self._plan_clearing, list_uncleared(self.context, self.session))
                 await self._loop(group)
                 await asyncio.gather(*self._clearing)
                 for task in (*tasks, *self._running.values()):
@@ -209,10 +217,13 @@ class SessionLoop:
             self._decide()
             self._stop_commands(group)
             if self._is_over():
-                self._clear_attempts(group)
+                if self.session.ended:
+                    left = partial(release_left_scratch, self.context, self.session)
+                    self._to_clear.append(Removal(left))
+                self._clear_unneeded(group)
                 return
             self._start_effects(group)
-            self._clear_attempts(group)
+            self._clear_unneeded(group)
             self._stop_asking()
             await self._wake.wait()
 
@@ -239,7 +250,11 @@ class SessionLoop:
         for events in outcomes:
             self._record(events)
         for effect in finished:
-            self._running.pop(effect, None)
+            unneeded = self._unneeded.pop(effect, None)
+            if unneeded:
+                self._to_clear.append(Removal(partial(release_unneeded, self.context, unneeded), effect))
+            else:
+                self._running.pop(effect, None)
 
     def _take_messages(self) -> None:
         for message in self._journal.list_waiting(self.session.id):
@@ -287,7 +302,8 @@ class SessionLoop:
             loop.call_later(self._find_stop_timeout(now=recorded.event.now), self._give_up_waiting)
         if isinstance(recorded.event, AttemptEnded):
             attempt = self.session.attempts[recorded.event.attempt].attempt
-            self._to_clear += [] if is_checkout_kept(attempt, recorded.event.ended) else [attempt]
+            if not is_checkout_kept(attempt, recorded.event.ended):
+                self._to_clear.append(self._plan_clearing(attempt))
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
             remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
@@ -312,23 +328,29 @@ class SessionLoop:
             if effect not in self._running:
                 self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
 
-    def _clear_attempts(self, group: asyncio.TaskGroup) -> None:
-        """Remove the checkouts of attempts whose end is recorded."""
-        attempts, self._to_clear = self._to_clear, []
-        for attempt in attempts:
-            task = group.create_task(self._clear(attempt))
+    def _plan_clearing(self, attempt: Attempt) -> Removal:
+        return Removal(partial(clear_attempt, self.context, attempt))
+
+    def _clear_unneeded(self, group: asyncio.TaskGroup) -> None:
+        """Remove the checkouts of attempts and checks whose end is recorded."""
+        removals, self._to_clear = self._to_clear, []
+        for removal in removals:
+            task = group.create_task(self._clear(removal))
             self._clearing.add(task)
             task.add_done_callback(self._clearing.discard)
 
-    async def _clear(self, attempt: Attempt) -> None:
+    async def _clear(self, removal: Removal) -> None:
         """What cannot be removed is left to the next orchestrator or `blueflame cleanup`."""
         for _try in range(MAX_CLEAR_TRIES):
             try:
-                await asyncio.to_thread(clear_attempt, self.context, attempt)
+                await asyncio.to_thread(removal.remove)
                 break
             except (WorldError, OSError):  # the lock of a killed git must be some seconds old to be removed
                 await self.context.clock.sleep(CLEAR_PAUSE_SECONDS)
                 await asyncio.to_thread(remove_stale_locks, self.context.repo)
+        if removal.effect is not None:
+            self._running.pop(removal.effect, None)
+            self._wake.set()
 
     def _stop_asking(self) -> None:
         for effect, task in list(self._running.items()):
@@ -345,8 +367,9 @@ class SessionLoop:
     async def _act(self, effect: Effect) -> Sequence[Event]:
         """Act; what fails outside of us is held and tried again (session/environment), never a task's fault."""
         act = name_act(self.session, effect)
+        context = replace(self.context, unneeded=self._unneeded.setdefault(effect, []))
         try:
-            events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self.submit)
+            events = await EFFECT_HANDLERS[type(effect)](context, self.session, effect, self.submit)
         except (WorldError, Refused, OSError) as error:
             return [report_problem(self.session, act, describe_error(error), self.context.clock.now())]
         return add_recovery(self.session, act, events)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from blueflame.checks.failed_tests import compare_with_base
 from blueflame.config.locate import CONFIG_NAME
-from blueflame.git.checkouts import get_home_path, make_checkout, remove_checkout
+from blueflame.git.checkouts import get_home_path, list_checkouts, make_checkout, remove_checkout
 from blueflame.git.merge import digest_tree_without, find_tree
 from blueflame.git.seed_checkout import seed_checkout
+from blueflame.model.errors import WorldError
 from blueflame.model.event import Checked, Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.kept_dependencies import is_missing, keep_installed, restore_kept
@@ -21,7 +22,7 @@ from blueflame.orchestrator.attempts.spares import release_checkout
 from blueflame.orchestrator.attempts.walls import build_command_walls, find_inner_path
 from blueflame.orchestrator.baseline import BaselineKey, digest_commands
 from blueflame.orchestrator.check_runner import CheckRunner, ChecksStopped, confirm_blame, list_blamed
-from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import ReportCheck, run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
@@ -30,6 +31,7 @@ from blueflame.session.environment import count_failures
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
 
+SCRATCH_PREFIX = "check-"
 MIN_TIMEOUT_SECONDS = 0.1  # 0 would mean no limit
 
 
@@ -119,6 +121,8 @@ async def check_base(context: SessionContext, session: Session, base: str) -> tu
                 known = {tree: await CheckRunner(run=run).examine(base, tree)}
             except ChecksStopped:
                 return None
+            finally:
+                await _release_earlier(context)  # other tasks use the same name
             key = BaselineKey(tree=tree, commands=digest_commands(context.settings))
             await asyncio.to_thread(context.baseline.save, key, known[tree], session.limits.checks)
     # never a setup command: one that fails is no reason to accept a result that was not checked
@@ -158,7 +162,7 @@ async def run_order(context: SessionContext, order: CheckOrder) -> tuple[Check, 
     """
     later = (f"-{order.tries + 1}" if order.tries else "") + ("-again" if order.again else "")
     name = f"{order.subject}-{order.sha[:12]}{later}"
-    path = context.paths.checkout(f"check-{name}")
+    path = context.paths.checkout(f"{SCRATCH_PREFIX}{name}")
     ran = [f"{order.owner}.{name}.setup-{n:02d}.1" for n in range(1, len(context.settings.worktree.setup) + 1)]
     ran += [f"{order.owner}.{name}.check-{n:02d}.1" for n in range(1, len(order.lines) + 1)]
     async with _open_scratch(context, ran, path, order.sha) as checkout:
@@ -203,6 +207,7 @@ async def install_dependencies(context: SessionContext, session: Session) -> Non
                 owner=session.id, base_branch=session.base_branch, lines=(), sha=session.base_sha, subject="setup"
             )
             await run_order(context, order)
+            await _release_earlier(context)  # other attempts use the same name
 
 
 async def _run_setup(context: SessionContext, order: CheckOrder, like: Command) -> tuple[Check, ...] | None:
@@ -229,13 +234,38 @@ async def _open_scratch(context: SessionContext, runs: Sequence[str], path: Path
 
     One in which commands were started before a crash is used again. One that a stop interrupts stays, since its
     commands may still use it; `blueflame resume` or `cleanup` remove it. `runs` names the first run of each command.
+    The last one of an effect is removed when its result is recorded: a removal that is slow or fails costs no result.
     """
+    await _release_earlier(context)  # the next one may use its files
     is_new = not await _is_in_use(context, runs)
     if is_new:
         await asyncio.to_thread(remove_checkout, path)
     await asyncio.to_thread(_make_scratch, context, path, sha, is_new=is_new)
     yield path
-    await asyncio.to_thread(release_checkout, context, path, runs)
+    if context.unneeded is None:
+        await asyncio.to_thread(release_checkout, context, path, runs)
+    else:
+        context.unneeded.append(ScratchCheckout(path, runs))
+
+
+async def _release_earlier(context: SessionContext) -> None:
+    """Release those of the same effect; one that cannot be removed is tried again with the last."""
+    with suppress(WorldError, OSError):
+        await asyncio.to_thread(release_unneeded, context, context.unneeded or [])
+
+
+def release_unneeded(context: SessionContext, unneeded: list[ScratchCheckout]) -> None:
+    while unneeded:
+        release_checkout(context, *unneeded[0])
+        del unneeded[0]
+
+
+def release_left_scratch(context: SessionContext, session: Session) -> None:
+    """Remove what an orchestrator that was killed left behind: nothing of it is needed when a session has ended."""
+    agents = {record.attempt.agent_id for record in session.attempts.values()}
+    for path in list_checkouts(context.paths.worktrees):
+        if path.name.startswith(SCRATCH_PREFIX) and path.name not in agents:
+            remove_checkout(path)
 
 
 def _make_scratch(context: SessionContext, path: Path, sha: str, *, is_new: bool) -> None:
