@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from blueflame.cli.foreground import get_exit_code
 from blueflame.git import command, landing
+from blueflame.git.checkouts import list_checkouts
 from blueflame.model.attempt import PLANNER, Ending
 from blueflame.model.event import (
     AttemptEnded,
@@ -27,6 +29,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.exit_codes import ExitCode
+from blueflame.orchestrator import loop
+from blueflame.orchestrator.attempts import check_commit, spares
+from blueflame.orchestrator.context import SessionContext
 from blueflame.session import environment
 from blueflame.session.state import Session
 from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
@@ -383,3 +388,55 @@ def test_an_attempt_that_is_held_gives_its_slot_to_other_work(stage: Stage, monk
     turns = [each.event.attempt for each in result.events if isinstance(each.event, AttemptStarted | AttemptEnded)]
     assert [name.split(".")[1] for name in turns] == ["task-002", "task-002", "task-001", "task-001"]
     assert len(result.of(AttemptIntended)) == 2
+
+
+def test_a_checkout_of_checks_that_cannot_be_removed_costs_no_result(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed after its result is recorded: killed in between, or refused by the disk, no check runs again."""
+    refused: list[Path] = []
+    checked: list[str] = []
+
+    def refuse(context: SessionContext, path: Path, ran: Iterable[str]) -> None:
+        if path.name.startswith(f"check-{last}") and not refused:
+            assert last in checked, "its result is recorded first"
+            refused.append(path)
+            raise OSError(errno.EBUSY, "Device or resource busy", str(path))
+        spares.release_checkout(context, path, ran)
+
+    def see(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, Checked):
+            checked.append(recorded.event.task)
+
+    last = "task-002"  # the first one also runs them on the base, and has no need of its own checkout then
+    monkeypatch.setattr(check_commit, "release_checkout", refuse)
+    monkeypatch.setattr(loop, "CLEAR_PAUSE_SECONDS", 0.01)
+    diagnostics = {"enabled": True, "commands": ["true"]}
+    stage.reconfigure(validation={"validator_diagnostics": diagnostics})
+    stage.play(task(1), task(2, after=[1]))
+    result = stage.run(observers=[Watcher(see)])
+    assert set(result.states.values()) == {"merged"}
+    assert refused
+    assert not result.of(EnvironmentFailed)
+    assert not refused[0].exists()
+    assert list_checkouts(stage.root / ".trees") == ()
+
+
+@pytest.mark.parametrize("operation", ["merge", "cherry-pick", "rebase"])
+def test_an_unfinished_merge_of_the_person_costs_no_cycle(stage: Stage, operation: str) -> None:
+    stage.git("checkout", "-q", "-b", "mine")
+    stage.commit("README.md", "mine\n")
+    stage.git("checkout", "-q", "main")
+    stage.commit("README.md", "theirs\n")
+
+    def begin() -> None:
+        done = subprocess.run(["git", operation, "mine"], cwd=stage.root, check=False, capture_output=True, text=True)
+        assert "CONFLICT" in done.stdout
+
+    stage.play(task(1))
+    hindered = stage.run({**STOP, "session": ["continue"] * 9}, observers=[at(Checked, begin)])
+    check_hindered(hindered, f"a {operation}")
+    assert hindered.session.cycle == 1
+    assert git(stage.root, "status", "--porcelain").startswith(("UU", "AA")), "nothing of the person's was touched"
+    stage.git(operation, "--abort")
+    check_finished(stage, attempts=1)

@@ -56,6 +56,7 @@ class Dirty(NamedTuple):
 
     paths: tuple[str, ...]
     reason: str
+    under_way: bool = False  # the person is in the midst of a merge, a rebase or the like
 
 
 def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Advanced | Moved | Dirty:
@@ -151,7 +152,7 @@ def _find_obstacle(repo: Repository, checkout: Path, changed: tuple[str, ...], *
     inside = _find_git_folder(checkout)
     under_way = sorted({what for name, what in OPERATION_FILES.items() if (inside / name).exists()})
     if under_way:
-        return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first")
+        return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first", under_way=True)
     if changed:
         ours = all(entry[1] == " " for entry in changed) and is_index_at(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
@@ -218,5 +219,6 @@ def _find_rebase(repo: Repository, branch: str) -> Dirty | None:
         for name in ("rebase-merge", "rebase-apply"):
             record = inside / name / "head-name"
             if record.is_file() and record.read_text().strip() == f"refs/heads/{branch}":
-                return Dirty((), f"a rebase of {branch} is under way ({inside / name}); finish or abort it first")
+                state = f"a rebase of {branch} is under way ({inside / name})"
+                return Dirty((), f"{state}; finish or abort it first", under_way=True)
     return None

@@ -26,6 +26,7 @@ MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them 
 CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
+    ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
     ("disk", re.compile(r"no space left|out of disk|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
@@ -42,6 +43,7 @@ CAUSES = (
 CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
     "lost": "its attempts are lost again and again",
+    "under_way": "a merge, rebase or the like is under way in your checkout",
     "disk": "the disk is full",
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",

@@ -232,6 +232,7 @@ def test_a_merge_or_rebase_under_way_is_left_in_peace(ours: Repository, new: str
     outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert "a merge is under way" in outcome.reason
+    assert outcome.under_way
     (ours.git_dir / "MERGE_HEAD").unlink()
 
     git(ours.root, "checkout", "-q", "--detach")
@@ -240,6 +241,7 @@ def test_a_merge_or_rebase_under_way_is_left_in_peace(ours: Repository, new: str
     outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert "a rebase of main is under way" in outcome.reason
+    assert outcome.under_way
     assert read_branch_head(ours, "main") == ours.base_sha
 
 

@@ -176,6 +176,8 @@ async def land_changeset(
     done = await asyncio.to_thread(advance_branch, context.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]
+    if isinstance(done, Dirty) and done.under_way:
+        raise WorldError(f"{done.reason}; {effect.changeset} lands after that, nothing was changed")
     if isinstance(done, Dirty):
         paths = ", ".join(done.paths[:10])
         note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
