@@ -26,6 +26,7 @@ from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.state import ACTIVE_STATES, HookDue, Session, list_judged
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening
+from support.settled_tasks import find_settled_tasks
 
 PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
 GROUPS = ("main", "api", "ui")
@@ -361,6 +362,13 @@ def _index_faults(session: Session) -> Iterator[str]:
         there = sorted(name for name, record in session.tasks.items() if record.state is state)
         if sorted(session.states[state]) != there:
             yield f"the index of {state} says {sorted(session.states[state])}, the records {there}"
+    settled = find_settled_tasks(
+        {name: record.task.cohesion_group for name, record in session.tasks.items()},
+        {name: record.state for name, record in session.tasks.items()},
+        {name: [below.task for below in r.result.built_on] for name, r in session.tasks.items() if r.result},
+    )
+    if sorted(session.settled.list_tasks()) != settled:
+        yield f"the index has {sorted(session.settled.list_tasks())} as settled, not {settled}"
     at_work = [attempt.subject for attempt in session.live.values() if attempt.duty is Duty.MAKE]
     asking = session.list_waiting_for_answer()
     if not all(session.is_asking(GateKind.CLARIFICATION, name) for name in asking):

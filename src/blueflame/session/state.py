@@ -30,6 +30,7 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.model.workflow import Stage, Workflow
+from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.next_try import choose_assignment
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
@@ -104,6 +105,7 @@ class Session:
     built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
     dependants: dict[str, tuple[str, ...]] = field(default_factory=dict)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cohesion group -> its tasks
+    settled: SettledGroups = field(default_factory=lambda: SettledGroups({}))
 
     attempts: dict[str, AttemptRecord] = field(default_factory=dict)
     live: dict[str, Attempt] = field(default_factory=dict)

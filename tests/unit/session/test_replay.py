@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from blueflame.model.errors import InternalError
 from blueflame.model.event import CycleStarted, Event, JournalEntry, OrchestratorStarted, SessionOpened, WaveStarted
 from blueflame.model.limits import Capacity
+from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.decide import next_events
 from blueflame.session.effects import effects_due
 from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
@@ -34,6 +35,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
         return value.pick(1_000)
     if isinstance(value, UnmergedWork):
         return value.find_overlapping(["."])
+    if isinstance(value, SettledGroups):
+        return sorted(value.list_tasks())
     if isinstance(value, dict):
         return list(value.items())
     return value

@@ -8,6 +8,7 @@ from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
 from blueflame.session.changesets.groups import order_groups
+from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
 from blueflame.session.state import HookDue, Session, is_judged
 
@@ -21,6 +22,7 @@ def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     order = (name for group in order_groups(tasks, ()) for name in group.tasks)
     session.task_ranks = {name: (n,) for n, name in enumerate(order)}
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
+    session.settled = SettledGroups({task.id: task.cohesion_group for task in tasks})
     session.groups = _group_pairs((task.cohesion_group, task.id) for task in tasks)
     for record in records.values():
         put_task(session, record)
@@ -41,6 +43,7 @@ def put_task(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
+    session.settled.set_state(name, state, _list_foundations(record))
     _update_waiting(session, record)
     update_stage_queues(session, record)
     _update_unmerged(session, record, old.state if old else None)
@@ -81,11 +84,16 @@ def move_base(session: Session, sha: str) -> None:
 
 def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | None) -> None:
     if record.state in VERIFIED_NOT_LANDED and before not in VERIFIED_NOT_LANDED:
-        assert record.result is not None, f"{record.task.id} is {record.state} without a result"
-        built_on = (foundation.task for foundation in record.result.built_on)
-        session.unmerged.add(record.task.id, record.task.file_locks, built_on)
+        session.unmerged.add(record.task.id, record.task.file_locks, _list_foundations(record))
     elif record.state not in VERIFIED_NOT_LANDED:
         session.unmerged.remove(record.task.id)
+
+
+def _list_foundations(record: TaskRecord) -> tuple[str, ...]:
+    if record.state not in VERIFIED_NOT_LANDED:
+        return ()
+    assert record.result is not None, f"{record.task.id} is {record.state} without a result"
+    return tuple(foundation.task for foundation in record.result.built_on)
 
 
 def update_stage_queues(session: Session, record: TaskRecord) -> None:

@@ -12,7 +12,6 @@ from blueflame.session.changesets.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 
-MAY_MOVE = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.PARTIAL, TaskState.DONE})
 POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
@@ -41,35 +40,7 @@ def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
     """
     if settled:
         return _drop_unfounded(session, session.states[TaskState.VALIDATED])
-    return _find_settled_tasks(session)
-
-
-def _find_settled_tasks(session: Session) -> tuple[str, ...]:
-    """Return the validated tasks of groups that wait for no other task, nor do the groups that they build on."""
-    validated: dict[str, list[str]] = {}
-    for name in session.states[TaskState.VALIDATED]:
-        validated.setdefault(session.tasks[name].task.cohesion_group, []).append(name)
-    settled = {
-        group: {
-            session.tasks[below].task.cohesion_group
-            for name in names
-            for below in _list_unlanded_foundations(session, name)
-        }
-        for group, names in validated.items()
-        if not _may_move(session, group)
-    }
-
-    def must_wait(needs: set[str]) -> bool:
-        return any(need not in settled and (need in validated or _may_move(session, need)) for need in needs)
-
-    while waiting := [group for group, needs in settled.items() if must_wait(needs)]:
-        for group in waiting:
-            del settled[group]
-    return tuple(name for group in settled for name in validated[group])
-
-
-def _may_move(session: Session, group: str) -> bool:
-    return any(session.tasks[name].state in MAY_MOVE for name in session.groups[group])
+    return session.settled.list_tasks()
 
 
 def _drop_unfounded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
