@@ -405,7 +405,11 @@ def _stuck_faults(session: Session) -> Iterator[str]:
         ]
         if sum(waits) != 1:
             yield f"{name} is {session.tasks[name].state} and waits for {sum(waits)} things: {waits}"
-    for name in (*session.to_check, *session.to_review):
+    for queue in (session.to_check, session.to_review, session.to_continue):
+        for name in queue.list_all():
+            if name not in queue.list_at(session.tasks[name].stage):
+                yield f"{name} waits, but not at its stage"
+    for name in (*session.to_check.list_all(), *session.to_review.list_all()):
         if name not in list_judged(session):
             yield f"{name} is {session.tasks[name].state} and stands in line"
     for name, record in session.tasks.items():

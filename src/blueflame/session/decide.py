@@ -111,7 +111,7 @@ def _has_paid_work(session: Session) -> bool:
     """Whether a worker, merger or validator could start now; landing costs nothing."""
     claims = not session.proceeding and session.cycle_open and bool(list_claimable(session, 1))
     conflicts = session.is_merge_open() and next(list_unresolved(session), None) is not None
-    return claims or conflicts or next(_list_reviewable(session), None) is not None
+    return claims or conflicts or next(session.list_open(session.to_review), None) is not None
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -224,14 +224,10 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if session.is_asking(GateKind.BUDGET) or count_taken_slots(session, Duty.JUDGE) >= session.limits.validators:
         return
-    names = (name for name in _list_reviewable(session) if not session.is_parked(name))
-    name = min(names, key=session.to_review.__getitem__, default=None)
+    reviewable = session.list_open(session.to_review)
+    name = next((name for name in reviewable if not session.is_parked(name)), None)
     if name is not None and not is_held_by_hook(session, name):
         yield from _intend_attempt(session, session.find_stage(name), name, capacity)
-
-
-def _list_reviewable(session: Session) -> Iterator[str]:
-    return (name for name in session.to_review if session.is_stage_open(session.tasks[name].stage))
 
 
 def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:

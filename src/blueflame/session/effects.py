@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import islice
 
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import RuntimeParked
@@ -201,8 +201,7 @@ def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
 
 
 def _list_diagnoses(session: Session) -> Iterator[Effect]:
-    waiting = (name for name in session.to_check if session.is_stage_open(session.tasks[name].stage))
-    for name in nsmallest(session.limits.validators, waiting, key=session.to_check.__getitem__):
+    for name in islice(session.list_open(session.to_check), session.limits.validators):
         result = session.tasks[name].result
         if result is not None and not is_held_by_hook(session, name):
             yield DiagnoseTask(name, result.sha)

@@ -24,9 +24,8 @@ def can_claim(session: Session) -> bool:
 
 def list_claimable(session: Session, slots: int) -> tuple[str, ...]:
     """Return the tasks to claim now: first fixes, then those made in part, so that what was begun is finished."""
-    begun = (name for name in session.to_continue if session.is_stage_open(session.tasks[name].stage))
-    ranked = sorted((name for name in begun if name not in session.waiting), key=session.to_continue.__getitem__)
-    free = (name for name in ranked if session.queue.can_continue(name) and not session.is_parked(name))
+    begun = (name for name in session.list_open(session.to_continue) if name not in session.waiting)
+    free = (name for name in begun if session.queue.can_continue(name) and not session.is_parked(name))
     ready = tuple(islice(free, max(slots, 0)))
     fresh = _pick_unparked(session, slots) if session.is_stage_open(0) else ()
     return tuple(sorted((*ready, *fresh), key=lambda name: name not in session.fixes)[: max(slots, 0)])
@@ -48,13 +47,13 @@ def has_work(session: Session, position: int) -> bool:
     if stage.duty is Duty.MERGE:
         return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
     if stage.duty is Duty.MAKE:
-        begun = chain(session.states[TaskState.CLAIMED], session.to_continue, session.waiting)
-        if any(session.tasks[name].stage == position for name in begun):
+        begun = chain(session.states[TaskState.CLAIMED], session.waiting)
+        if session.to_continue.has_any_at(position) or any(session.tasks[name].stage == position for name in begun):
             return True
         return position == 0 and bool(session.queue.pick(1))
     after = session.workflow.find_next(position)
     if not stage.role and after is not None and after.duty is Duty.JUDGE:
-        return any(session.tasks[name].stage == position for name in session.to_check)
+        return session.to_check.has_any_at(position)
     results = chain(session.states[TaskState.DONE], session.states[TaskState.PARTIAL])
     return any(session.tasks[name].stage == position for name in results)
 

@@ -6,7 +6,7 @@ Only `session/replay.apply_event` changes it; everything else reads it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -33,6 +33,7 @@ from blueflame.model.workflow import Stage, Workflow
 from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.next_try import choose_assignment
 from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.stage_queue import StageQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 
 
@@ -120,9 +121,9 @@ class Session:
     shared: LessonsGiven | None = None  # what of earlier sessions all attempts are given, as chosen for the first one
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
-    to_check: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # task -> its rank; the smallest goes first
-    to_review: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    to_continue: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # made in part, and to be made further
+    to_check: StageQueue = field(default_factory=StageQueue)
+    to_review: StageQueue = field(default_factory=StageQueue)
+    to_continue: StageQueue = field(default_factory=StageQueue)  # made in part, and to be made further
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
     merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
@@ -241,6 +242,12 @@ class Session:
     def is_stage_open(self, position: int) -> bool:
         """Whether tasks may enter the stage: with a barrier one stage at a time is open, without it all of them."""
         return self.cycle_open and (self.position == position or not self.workflow.barrier)
+
+    def list_open(self, queue: StageQueue) -> Iterator[str]:
+        """List the tasks of a queue whose stage is open, in rank order."""
+        if not self.cycle_open:
+            return iter(())
+        return queue.list_at(self.position) if self.workflow.barrier else queue.list_all()
 
     def is_merge_open(self) -> bool:
         stages = self.workflow.task_stages

@@ -15,6 +15,7 @@ from blueflame.session.decide import next_events
 from blueflame.session.effects import effects_due
 from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.stage_queue import StageQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 from blueflame.session.state import Session
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
@@ -35,6 +36,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
         return value.pick(1_000)
     if isinstance(value, UnmergedWork):
         return value.find_overlapping(["."])
+    if isinstance(value, StageQueue):
+        return list(value.list_all())
     if isinstance(value, SettledGroups):
         return sorted(value.list_tasks())
     if isinstance(value, dict):

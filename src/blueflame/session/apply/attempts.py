@@ -55,7 +55,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
             record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch, scratch=False
         )
     elif attempt.duty is Duty.JUDGE:
-        session.to_review.pop(attempt.subject, None)
+        session.to_review.remove(attempt.subject)
 
 
 def _apply_lessons_given(session: Session, event: LessonsGiven, _at: float) -> None:

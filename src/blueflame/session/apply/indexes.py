@@ -99,16 +99,17 @@ def _list_foundations(record: TaskRecord) -> tuple[str, ...]:
 def update_stage_queues(session: Session, record: TaskRecord) -> None:
     name = record.task.id
     for queue in (session.to_check, session.to_review, session.to_continue):
-        queue.pop(name, None)
+        queue.remove(name)
     if record.state is TaskState.PARTIAL and not is_judged(session, record):
-        session.to_continue[name] = session.task_ranks[name]
+        session.to_continue.add(name, record.stage, session.task_ranks[name])
     if is_judged(session, record) and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
             if session.find_stage(name).role:
-                session.to_review[name] = session.task_ranks[name]
+                session.to_review.add(name, record.stage, session.task_ranks[name])
         else:
             # without a barrier in order of completion: a later task must not overtake one whose checks are running
-            session.to_check[name] = session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
+            rank = session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
+            session.to_check.add(name, record.stage, rank)
 
 
 def _is_under_review(session: Session, record: TaskRecord) -> bool:

@@ -174,7 +174,7 @@ def _apply_gate_opened(session: Session, event: GateOpened, _at: float) -> None:
     session.gate_counts[gate.kind, gate.subject] = session.gate_counts.get((gate.kind, gate.subject), 0) + 1
     session.gate_kinds[gate.kind] = session.gate_kinds.get(gate.kind, 0) + 1
     if gate.kind in (GateKind.VALIDATOR, GateKind.CLARIFICATION):
-        session.to_review.pop(gate.subject, None)
+        session.to_review.remove(gate.subject)
 
 
 def _apply_gate_answered(session: Session, event: GateAnswered, at: float) -> None:
