@@ -15,7 +15,7 @@ from typing import Any
 
 from blueflame.git.checkouts import get_record_path
 from blueflame.git.results import list_refs
-from blueflame.model.attempt import BLAMELESS, Ending
+from blueflame.model.attempt import BLAMELESS, PASSING, Ending
 from blueflame.model.event import (
     AttemptEnded,
     ChangesetEvicted,
@@ -202,7 +202,7 @@ def _count_blame(events: Sequence[JournalEntry]) -> Mapping[str, int]:
 
 def _describe_blame(event: Event) -> str:
     match event:
-        case AttemptEnded(attempt=name, ended=ended) if ended.ending not in (Ending.PASSED, *BLAMELESS):
+        case AttemptEnded(attempt=name, ended=ended) if ended.ending not in PASSING | BLAMELESS:
             return f"{name.split('.', 1)[1].rpartition('.')[0]} {ended.ending}"
         case TaskMoved(task=name, cause=Cause.RETRY | Cause.FAIL as cause):
             return f"{name} {cause}"

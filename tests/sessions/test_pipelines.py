@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+from blueflame.model.attempt import Ending
 from blueflame.model.event import VerdictGiven
 from blueflame.model.task import TaskState
 from support.sessions import SessionRun, Stage, task, writes
@@ -99,6 +101,11 @@ def test_full_stack_runs_with_no_configuration_of_its_own(stage: Stage) -> None:
     stages = ["database", "backend", "review-git", "frontend", "review-git-2", "qa"]
     assert attempts(reported) == [f"task-001.{name}.1" for name in stages]
     assert reported.session.limits.review_threshold == 0.8
+    (idle,) = [each for each in reported.session.attempts.values() if each.attempt.role == "database"]
+    assert idle.ended is not None
+    assert idle.ended.ending is Ending.NOTHING_TO_DO
+    assert idle.worktree is not None
+    assert not Path(idle.worktree).exists(), "there is nothing to look at"
     assert [each.stage for each in reported.session.tasks["task-001"].verdicts] == ["review-git", "review-git-2", "qa"]
 
 

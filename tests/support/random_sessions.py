@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Duty, Ending
+from blueflame.model.attempt import PASSING, VALIDATOR, WORKER, Attempt, Duty, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted, JournalEntry, RequestSized
 from blueflame.model.gate import Answer, Gate, GateKind
@@ -123,7 +123,7 @@ class Odds:
     contrary: float = 0.4  # how often a person does not simply say yes
 
 
-NO_FAILURES = (Ending.PASSED, Ending.CANCELLED, Ending.LOST, Ending.QUESTION)
+NO_FAILURES = (*PASSING, Ending.CANCELLED, Ending.LOST, Ending.QUESTION)
 FAILURES = tuple(ending for ending in Ending if ending not in NO_FAILURES)
 
 

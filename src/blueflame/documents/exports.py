@@ -76,7 +76,7 @@ def format_timestamp(seconds: float) -> str:
 def _format_status(record: AttemptRecord) -> str:
     if record.ended is None:
         return "running"
-    if record.ended.ending is Ending.PASSED:
+    if record.ended.passed:
         return "completed"
     return "killed" if record.ended.ending in KILLED_ENDINGS else "failed"
 

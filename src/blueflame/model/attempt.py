@@ -50,6 +50,7 @@ class Ending(StrEnum):
     """How an attempt ended, decided by exit code, commits and checks; never by the agent's own claim."""
 
     PASSED = "passed"
+    NOTHING_TO_DO = "nothing_to_do"  # no commit, at a stage that may leave the task to others as it was
     FAILED = "failed"  # non-zero exit
     CRASHED = "crashed"  # ended by a signal of its own doing, such as a bad memory access
     TIMEOUT = "timeout"
@@ -69,6 +70,9 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # killed from outside, or its warden was
 
+
+PASSING = frozenset({Ending.PASSED, Ending.NOTHING_TO_DO})
+"""Endings after which a stage is done."""
 
 UNAVAILABLE = frozenset({Ending.OUTAGE, Ending.ACCOUNT})
 """Endings after which the runtime is parked (session/rate_limits)."""
@@ -152,6 +156,10 @@ class AttemptOutcome:
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
     account login, credit, model."""
     hand_off: HandOff | None = None  # to the next stage; None for plans and merges, and in earlier journals
+
+    @property
+    def passed(self) -> bool:
+        return self.ending in PASSING
 
     @property
     def remark(self) -> str:

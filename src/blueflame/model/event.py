@@ -198,7 +198,7 @@ class TaskMoved:
     result: Result | None = None
     history: HistoryEntry | None = None
     scratch: bool = False  # the next attempt starts from the base, without the earlier work
-    stage: int | None = None  # of a task that is sent back: the position where it starts again; None: the first
+    stage: int | None = None  # the position it goes to; None: sent back to the first, handed over to the next
     keeps_retries: bool = False  # a new cycle gives it another attempt, but not all of its retries again
     counts: bool = False  # as a retry: it starts again because its work did not pass
     assigned: Assignment | None = None  # who makes it from now on

@@ -112,6 +112,12 @@ class Workflow:
         """Return the stage that follows a position; None after the last."""
         return next(iter(self.task_stages[self.find_next_position(position) :]), None)
 
+    def find_next_making_stage(self, position: int) -> int:
+        """Return the making stage after a position; the one that follows if none makes."""
+        stages = enumerate(self.task_stages)
+        makes = (n for n, stage in stages if n > position and stage.duty is Duty.MAKE)
+        return next(makes, self.find_next_position(position))
+
     def find_making_stage(self, position: int) -> int:
         """Return the making stage at or before a position: where a task is made that is judged there."""
         stages = self.task_stages[: position + 1]

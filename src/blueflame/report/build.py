@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from blueflame.model import event as happened
-from blueflame.model.attempt import AttemptRecord, Ending
+from blueflame.model.attempt import PASSING, AttemptRecord, Ending
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate
@@ -69,7 +69,7 @@ class AttemptRow:
 
     @property
     def passed(self) -> bool:
-        return self.ending is Ending.PASSED
+        return self.ending in PASSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: fl
 
 def _explain_ending(record: AttemptRecord) -> str:
     ended = record.ended
-    if ended is None or ended.ending is Ending.PASSED:
+    if ended is None or ended.passed:
         return ended.remark if ended else ""
     broken = "; ".join(str(violation) for violation in ended.violations)
     return "; ".join(part for part in (broken, ended.remark, ended.notes or record.cancel_reason) if part)

@@ -237,7 +237,7 @@ def _choose_tone(ending: Ending | None) -> str:
         return "live"
     if ending is Ending.PASSED:
         return "good"
-    if ending in BLAMELESS:
+    if ending is Ending.NOTHING_TO_DO or ending in BLAMELESS:
         return "idle"
     return "warn" if ending in RAN_OUT else "bad"
 

@@ -91,7 +91,7 @@ def _find_clarification(session: Session, gate: Gate) -> Clarification | None:
     if answer is not None:
         return Clarification(question=read_question(gate), answer=find_answer_text(gate, answer), by=answer.by)
     record = session.attempts[gate.evidence["attempt"]]
-    passed = record.ended is not None and record.ended.ending is Ending.PASSED
+    passed = record.ended is not None and record.ended.passed
     return Clarification(question=read_question(gate)) if gate.id in session.withdrawn and passed else None
 
 

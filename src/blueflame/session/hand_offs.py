@@ -46,6 +46,8 @@ def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | No
         return None
     workflow, passed = session.find_workflow(session.tasks[attempt.subject].task), _has_passed(session, record)
     find_target = workflow.find_next_position if passed else workflow.find_making_stage
+    if ended.ending is Ending.NOTHING_TO_DO and not _was_made_before(session, attempt):
+        find_target = workflow.find_next_making_stage
     receiver = workflow.task_stages[min(find_target(attempt.stage), len(workflow.task_stages) - 1)]
     failed = HandOffStatus.BLOCKED if ended.hand_off.blockers else HandOffStatus.FAILED
     return StageHandOff(
@@ -59,6 +61,11 @@ def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | No
         status=HandOffStatus.COMPLETE if passed else failed,
         left=ended.hand_off,
     )
+
+
+def _was_made_before(session: Session, attempt: Attempt) -> bool:
+    own = (each for each in session.attempts.values() if each.attempt.subject == attempt.subject)
+    return any((each.attempt.stage or 0) < (attempt.stage or 0) and each.ended and each.ended.commits for each in own)
 
 
 def list_received(session: Session, attempt: Attempt) -> tuple[StageHandOff, ...]:
@@ -78,20 +85,7 @@ def list_received(session: Session, attempt: Attempt) -> tuple[StageHandOff, ...
 def _has_passed(session: Session, record: AttemptRecord) -> bool:
     """Whether the stage has passed: a reviewer by the verdict that counts, which the threshold may have turned."""
     ended, attempt = record.ended, record.attempt
-    if ended is None or ended.ending is not Ending.PASSED:
-        return ended is not None and _had_nothing_to_do(session, record)
-    if attempt.duty is not Duty.JUDGE:
-        return True
+    if ended is None or not ended.passed or attempt.duty is not Duty.JUDGE:
+        return ended is not None and ended.passed
     given = [each.verdict for each in session.tasks[attempt.subject].verdicts if each.verdict.by == attempt.agent_id]
     return bool(given) and given[-1].passed
-
-
-def _had_nothing_to_do(session: Session, record: AttemptRecord) -> bool:
-    """Whether it left the task as it was for other stages (`session/consequences/attempts`)."""
-    ended, stage = record.ended, record.attempt.stage or 0
-    if ended is None or ended.ending is not Ending.NO_COMMITS or ended.unfinished is not None:
-        return False
-    task = session.tasks[record.attempt.subject].task
-    own = (each for each in session.attempts.values() if each.attempt.subject == task.id)
-    made_before = any((each.attempt.stage or 0) < stage and each.ended and each.ended.commits for each in own)
-    return made_before or not session.find_workflow(task).is_made(stage)

@@ -275,6 +275,12 @@ def is_judged(session: Session, record: TaskRecord) -> bool:
     return begun and session.find_workflow(record.task).task_stages[record.stage].duty is Duty.JUDGE
 
 
+def may_be_left_as_it_was(session: Session, record: TaskRecord) -> bool:
+    """Whether others make something of a task at whose stage nothing is made. Otherwise that stage has failed."""
+    made_before = record.start is not None and record.start.sha != record.start.base
+    return made_before or not session.find_workflow(record.task).is_made(record.stage)
+
+
 def is_workflow_changed(record: TaskRecord, task: Task) -> bool:
     """Whether an edit gives a task that has begun another workflow: its position is one in its own."""
     return record.attempts > 0 and task.workflow != record.task.workflow

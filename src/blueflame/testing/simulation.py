@@ -85,7 +85,7 @@ from blueflame.session.gates.questions import answer_error
 from blueflame.session.next_try import is_backoff_over
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.sizing.choose import conclude_sizing
-from blueflame.session.state import Session
+from blueflame.session.state import Session, may_be_left_as_it_was
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 
 SIMULATED_DAY = "2026-11-15"
@@ -258,7 +258,11 @@ class Simulation:
         if attempt.duty is Duty.PLAN:
             return self._end_planner(attempt, ended)
         if attempt.duty is Duty.MAKE:
-            made = ended if ending is Ending.NO_COMMITS else replace(ended, tip=_format_tip(attempt), commits=1)
+            idle = may_be_left_as_it_was(self.session, self.session.tasks[attempt.subject])
+            if ending is Ending.NO_COMMITS:
+                made = replace(ended, ending=Ending.NOTHING_TO_DO) if idle else ended
+            else:
+                made = replace(ended, tip=_format_tip(attempt), commits=1)
             return [AttemptEnded(attempt=attempt.id, ended=made)]
         if attempt.duty is Duty.MERGE:
             return self._end_merger(attempt, ended)

@@ -321,7 +321,7 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
         return ShortLine(OK, took)
     if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason
         return ShortLine(DOT, took)
-    return ShortLine(BAD, took + _format_reason(why))
+    return ShortLine(DOT if ended.passed else BAD, took + _format_reason(why))
 
 
 def _format_reason(why: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from blueflame.checks.leftovers import find_leftover_note
 from blueflame.documents.plans import format_plan
-from blueflame.model.attempt import AttemptOutcome, AttemptRecord, Ending, SentMessage
+from blueflame.model.attempt import AttemptOutcome, AttemptRecord, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
@@ -266,7 +266,7 @@ def _list_words(record: AttemptRecord) -> Iterator[str]:
         return
     if ended.remark:
         yield f"It {ended.remark}."
-    if ended.hand_off is not None and ended.ending is Ending.PASSED:  # which has its words
+    if ended.hand_off is not None and ended.passed:  # which has its words
         yield from filter(None, (find_leftover_note(ended.notes),))
         return
     yield from ended.notes.strip().splitlines()

@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from blueflame.model.attempt import Attempt, Duty, Ending
-from blueflame.model.event import AttemptIntended, AttemptStarted, GateOpened, TaskMoved, VerdictGiven, WaveStarted
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    AttemptStarted,
+    GateOpened,
+    TaskMoved,
+    VerdictGiven,
+    WaveStarted,
+)
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.task import Cause, TaskState
@@ -217,6 +225,20 @@ def test_a_stage_with_nothing_to_do_hands_the_task_over_as_it_was() -> None:
     result = last.session.tasks["task-001"].result
     assert result is not None
     assert (result.sha, result.attempt) == ("task-001@1", f"{last.session.id}.task-001.backend.1")
+
+
+def test_what_nothing_is_made_of_yet_is_not_judged() -> None:
+    world = reported(ByStage(task(1), endings={"task-001.backend.1": Ending.NO_COMMITS}), PIPELINE, LIMITS)
+    assert world.session.outcome == "completed"
+    assert attempts(world) == ["backend.1", "frontend.1", "review-git-2.1", "qa.1"]
+    endings = [event.ended.ending for event in events(world, AttemptEnded)][:2]
+    assert endings == [Ending.PASSED, Ending.NOTHING_TO_DO], "the plan, and the stage with nothing to do"
+
+
+def test_what_was_made_before_a_stage_with_nothing_to_do_is_judged() -> None:
+    workflow = build("plan", "backend", "frontend", "review-git", "docs", "qa", "merge")
+    world = reported(ByStage(task(1), endings={"task-001.frontend.1": Ending.NO_COMMITS}), workflow, LIMITS)
+    assert attempts(world) == ["backend.1", "frontend.1", "review-git.1", "docs.1", "qa.1"]
 
 
 def test_a_task_of_which_no_stage_made_anything_has_failed() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import BLAMELESS, PASSING, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import EnvironmentFailed
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Limits
@@ -12,7 +12,7 @@ from blueflame.session.environment import ASK_AFTER, MAX_LOSSES
 from blueflame.session.retries import is_blameless
 from support.session_examples import Outcomes, events, moves, reported, states, task
 
-BLAMED = [ending for ending in Ending if ending not in (Ending.PASSED, *BLAMELESS)]
+BLAMED = [ending for ending in Ending if ending not in PASSING | BLAMELESS]
 ATTEMPT = Attempt(
     id="a",
     session="s",

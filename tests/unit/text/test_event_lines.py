@@ -22,7 +22,7 @@ from blueflame.text.event_lines import (
     describe_event_briefly,
     format_log_lines,
 )
-from blueflame.text.marks import BAD, NOTE, OK
+from blueflame.text.marks import BAD, DOT, NOTE, OK
 from support.event_strategies import KINDS, build_events
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
@@ -89,6 +89,13 @@ def test_the_notes_of_an_ending_are_kept_apart_and_an_account_is_explained_once(
 
     assert line(Ending.TIMEOUT).endswith(": its time was up; left uncommitted: 1 untracked (b.py)")
     assert "time was up" not in line(Ending.ACCOUNT), "the line of the parked runtime has the reason"
+
+
+def test_a_stage_with_nothing_to_do_is_no_failure() -> None:
+    ended = AttemptOutcome(ending=Ending.NOTHING_TO_DO, seconds=2.0, notes="no table changes")
+    found = describe_event_briefly(JournalEntry(1, 0.0, AttemptEnded(attempt=ATTEMPT, ended=ended)))
+    assert found is not None
+    assert (found.mark, found.words.endswith("nothing to do after 2.0 s: no table changes")) == (DOT, True), found
 
 
 def test_a_move_is_described_with_its_reason() -> None:

@@ -96,7 +96,7 @@ def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
     return (
         Text(attempt.agent_id, "id"),
         Text(f"{attempt.subject} #{attempt.n}"),
-        Text(ending, "good" if ending == "passed" else "warn"),
+        Text(ending, "good" if record.ended and record.ended.passed else "warn"),
         Text(format_duration(record.ended.seconds) if record.ended else "", "quiet"),
         Text(f"{spend.tokens:,}"),
         Text(format_dollars(spend.micro_usd, places=2)),

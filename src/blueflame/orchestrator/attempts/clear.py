@@ -22,7 +22,7 @@ def get_base_ref(attempt: Attempt) -> str:
 
 def is_checkout_kept(attempt: Attempt, ended: AttemptOutcome) -> bool:
     """The checkout of a failed worker is kept for inspection; one that asks has left its work for the next."""
-    return attempt.duty is Duty.MAKE and ended.ending not in (Ending.PASSED, Ending.QUESTION)
+    return attempt.duty is Duty.MAKE and not ended.passed and ended.ending is not Ending.QUESTION
 
 
 def clear_attempt(context: SessionContext, attempt: Attempt) -> None:

@@ -71,7 +71,9 @@ RESULT_READERS = {
     Duty.JUDGE: read_validator,
     Duty.MERGE: read_merger,
 }
-SPOILT_BY_MACHINE = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.BAD_OUTPUT, Ending.SETUP})
+SPOILT_BY_MACHINE = frozenset(
+    {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
+)
 FULL_BELOW_BYTES = 1 << 20
 LAST_OUTPUT_SECONDS = 5.0  # for the last output to reach the screen
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden takes its lock after some 50 ms

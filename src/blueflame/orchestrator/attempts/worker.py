@@ -34,7 +34,7 @@ from blueflame.session.from_settings import list_role_skills
 from blueflame.session.hand_offs import list_received
 from blueflame.session.requests.messages import list_earlier_messages
 from blueflame.session.retries import must_start_over
-from blueflame.session.state import Session
+from blueflame.session.state import Session, may_be_left_as_it_was
 from blueflame.text.hand_offs import select_hand_offs
 from blueflame.text.sanitize import clean_line
 from blueflame.watcher.policy_file import load_policy
@@ -130,10 +130,19 @@ async def read_worker(
         return ended, []
     if not must_start_over(ended):
         ended = replace(ended, unfinished=await asyncio.to_thread(_keep_unfinished, context, finished, ended.tip))
+    if ended.ending is Ending.NO_COMMITS and ended.unfinished is None:
+        return _judge_empty(session, ended, attempt.subject), []
     if kept := ended.unfinished or ended.tip:
         place = (attempt.session, attempt.subject, attempt.n)
         await asyncio.to_thread(keep_failed_result, context.repo, *place, kept, key=attempt.key)
     return ended, []
+
+
+def _judge_empty(session: Session, ended: AttemptOutcome, task: str) -> AttemptOutcome:
+    """Judge an attempt that left nothing at all: at some stages of some workflows there may be nothing to do."""
+    if not may_be_left_as_it_was(session, session.tasks[task]):
+        return ended
+    return replace(ended, ending=Ending.NOTHING_TO_DO)
 
 
 def _keep_unfinished(context: SessionContext, finished: FinishedAttempt, tip: str | None) -> str | None:

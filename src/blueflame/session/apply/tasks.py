@@ -54,7 +54,7 @@ def _hand_over_task(session: Session, record: TaskRecord, event: TaskMoved) -> T
     workflow = session.find_workflow(record.task)
     record = replace(
         record,
-        stage=workflow.find_next_position(record.stage),
+        stage=workflow.find_next_position(record.stage) if event.stage is None else event.stage,
         result=event.result or record.result,
         validator_failures=0,
         verdict=None,

@@ -130,7 +130,7 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
     record = session.tasks[attempt.subject]
     if record.state is not TaskState.CLAIMED:
         return
-    if ended.ending is Ending.PASSED or _has_nothing_to_do(session, record, ended):
+    if ended.passed:
         yield from _complete_task(session, attempt, ended)
     elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
@@ -150,14 +150,6 @@ def _handle_worker_ended(session: Session, attempt: Attempt, ended: AttemptOutco
         yield from _fail_task(session, record, attempt, ended, now)
 
 
-def _has_nothing_to_do(session: Session, record: TaskRecord, ended: AttemptOutcome) -> bool:
-    """Whether a stage left the task as it was, and others make something of it. What nothing was made of has failed."""
-    if ended.ending is not Ending.NO_COMMITS or ended.unfinished is not None or ended.base is None:
-        return False
-    made_before = record.start is not None and record.start.sha != record.start.base
-    return made_before or not session.find_workflow(record.task).is_made(record.stage)
-
-
 def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
     assert ended.base is not None, f"{attempt.id} passed without a base"
     record = session.tasks[attempt.subject]
@@ -168,10 +160,8 @@ def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) ->
         result = record.start
     workflow = session.find_workflow(record.task)
     after = workflow.find_next(record.stage)
-    if after is not None and not workflow.is_made(record.stage):
-        nothing = f"{attempt.role} had nothing to do; " if ended.ending is Ending.NO_COMMITS else ""
-        reason = f"{nothing}{after.name} is next"
-        yield TaskMoved(task=attempt.subject, cause=Cause.HAND_OVER, reason=reason, result=result)
+    if not workflow.is_made(record.stage):
+        yield _hand_over(session, attempt, ended, result)
         return
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
     if after is None or after.duty is not Duty.JUDGE:
@@ -180,6 +170,18 @@ def _complete_task(session: Session, attempt: Attempt, ended: AttemptOutcome) ->
         yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
     if not are_foundations_valid(session, attempt.built_on):
         yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on is no longer valid")
+
+
+def _hand_over(session: Session, attempt: Attempt, ended: AttemptOutcome, result: Result) -> TaskMoved:
+    """Give a task to its next stage; a task of which nothing is made yet to the next one that makes, not to a judge."""
+    record = session.tasks[attempt.subject]
+    workflow, is_empty = session.find_workflow(record.task), result.sha == result.base
+    find_next = workflow.find_next_making_stage if is_empty else workflow.find_next_position
+    stage = find_next(record.stage)
+    nothing = f"{attempt.role} had nothing to do; " if ended.ending is Ending.NOTHING_TO_DO else ""
+    reason = f"{nothing}{workflow.task_stages[stage].name} is next"
+    at = stage if is_empty else None
+    return TaskMoved(task=attempt.subject, cause=Cause.HAND_OVER, reason=reason, result=result, stage=at)
 
 
 def _fail_task(
