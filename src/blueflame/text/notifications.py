@@ -19,6 +19,7 @@ from blueflame.session.budget import format_session_budget
 from blueflame.session.rate_limits import ACCOUNT_KINDS, OUTAGE_WORDS
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
+from blueflame.text.questions import count_choices
 from blueflame.text.sanitize import shorten_line
 
 GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
@@ -121,7 +122,8 @@ def _describe_gate_opened(session: Session, event: happened.GateOpened) -> Itera
 def _describe_gate(gate: Gate) -> str:
     """What an agent asks stays on the machine, like all that agents write."""
     if gate.kind is GateKind.CLARIFICATION:
-        return f"{clean_title(str(gate.evidence.get('agent', 'an agent')))} has a question about {gate.subject}"
+        agent = clean_title(str(gate.evidence.get("agent", "an agent")))
+        return f"{agent} has a question about {gate.subject} ({count_choices(gate)})"
     return clean_title(gate.title)
 
 

@@ -15,7 +15,7 @@ from blueflame.documents.exports import append_activity, build_agent_row, export
 from blueflame.documents.plans import read_plan
 from blueflame.documents.tasks_file import export_tasks
 from blueflame.model.activity import Health, HealthReport
-from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
+from blueflame.model.attempt import PASSING, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import CycleEnded, JournalEntry, SessionEnded
 from blueflame.model.spend import Budget, Spend, Unit
@@ -105,7 +105,7 @@ def test_an_ended_agent_is_completed_failed_or_killed(ending: Ending) -> None:
     row = build_agent_row(attempt(started_at=1_770_388_223.0, ended=AttemptOutcome(ending=ending, spend=spend)))
     assert row.status == {"passed": "completed"}.get(ending, row.status)
     assert row.status in {"completed", "failed", "killed"}
-    assert (row.status == "completed") is (ending is Ending.PASSED)
+    assert (row.status == "completed") is (ending in PASSING)
     assert (row.cost_usd, row.tokens_used, row.start_time) == (1.5, 15, "2026-02-06T14:30:23Z")
 
 

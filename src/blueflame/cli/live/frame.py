@@ -26,6 +26,7 @@ from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.state import Session
 from blueflame.text.format import format_clock, format_dollars
 from blueflame.text.marks import MARKS as TASK_MARKS
+from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.activity import describe_wait, format_tokens
 from blueflame.views.session import find_wait_reason, format_budget
@@ -108,9 +109,11 @@ class SessionFrame:
 
     def _draw_question(self, gate: Gate) -> list[Text]:
         title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), clean_line(gate.title))
-        choices = "|".join(option.name for option in gate.options)
-        how = [Text(f"  blueflame answer {gate.id} {choices}", "quiet")] if self.asked_elsewhere else []
-        return [_keep_on_one_line(line) for line in (title, *how)]
+        offered = " · ".join(list_choices(gate))
+        choices = [Text(f"  {offered}", "quiet")] if offered else []
+        ways = "|".join(option.name for option in gate.options)
+        how = [Text(f"  blueflame answer {gate.id} {ways}", "quiet")] if self.asked_elsewhere else []
+        return [_keep_on_one_line(line) for line in (title, *choices, *how)]
 
     def _build_rows(self) -> list[AgentRow]:
         records = [self.session.attempts[name] for name in self.session.live]

@@ -14,6 +14,7 @@ from blueflame.model.activity import Health
 from blueflame.model.gate import Gate
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.text.format import format_clock, format_dollars, format_duration
+from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 from blueflame.views.activity import format_tokens
 from blueflame.views.session import AgentLine, HeldLock, StatusView
@@ -39,16 +40,15 @@ def render_gates(gates: Sequence[Gate]) -> RenderableType:
     """Open gates, each with the command that answers it."""
     if not gates:
         return Text("No open gates.", "quiet")
-    rows = [
-        (
-            Text(gate.id, "id"),
-            gate.kind.value,
-            Text.assemble(clean_line(gate.title), (f"  {' | '.join(option.name for option in gate.options)}", "quiet")),
-        )
-        for gate in gates
-    ]
+    rows = [(Text(gate.id, "id"), gate.kind.value, _draw_question(gate)) for gate in gates]
     answer = Text(f"  Answer with: blueflame answer {gates[0].id} CHOICE", "quiet")
     return Group(Text("Waiting for an answer", "head"), build_columns(rows), answer)
+
+
+def _draw_question(gate: Gate) -> Text:
+    ways = f"  {' | '.join(option.name for option in gate.options)}"
+    choices = ((f"\n{choice}", "quiet") for choice in list_choices(gate))
+    return Text.assemble(clean_line(gate.title), (ways, "quiet"), *choices)
 
 
 def _render_agents(agents: Sequence[AgentLine], now: float) -> RenderableType:
