@@ -148,6 +148,8 @@ def test_its_time_stops_while_it_waits_and_without_an_answer_it_guesses(stage: S
 
     assert result.session.outcome == "completed"
     assert [event.ended.ending for event in result.of(AttemptEnded)] == [Ending.PASSED]
+    (ended,) = [event.ended for event in result.of(AttemptEnded)]
+    assert ended.waited > 3 >= ended.seconds, "what it waited is no work; it had three seconds for that"
     assert "Continue with your best guess: SQLite" in read_output(result)
     assert "Blue-Flame-Assumption: task-001 asked" in stage.git("log", "-1", "--format=%B", "main")
 

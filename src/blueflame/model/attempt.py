@@ -151,7 +151,8 @@ class AttemptOutcome:
     defied: tuple[str, ...] = ()  # calls that the watcher refused and the agent made nevertheless
     output: Mapping[str, Any] | None = None
     spend: Spend = NO_SPEND
-    seconds: float = 0.0
+    seconds: float = 0.0  # of work: without those that it waited, except in earlier journals
+    waited: float = 0.0  # seconds, for a person's answer or for its model
     cause: str = ""
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
     account login, credit, model."""

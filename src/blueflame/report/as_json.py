@@ -117,6 +117,7 @@ def _build_attempt_json(each: AttemptRow) -> dict[str, Any]:
         "ended": each.ended,
         "ending": each.ending.value if each.ending else None,
         "seconds": each.seconds,
+        "waited": each.waited,
         "cost_usd": each.spend.usd,
         "tokens": each.spend.tokens,
         "commits": each.commits,

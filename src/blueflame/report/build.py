@@ -63,6 +63,7 @@ class AttemptRow:
     ended: float | None
     ending: Ending | None  # None while it runs
     seconds: float
+    waited: float
     spend: Spend
     commits: int
     reason: str  # why it did not pass
@@ -236,6 +237,7 @@ def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: fl
             ended=record.ended_at,
             ending=ended.ending if ended else None,
             seconds=ended.seconds if ended and ended.seconds else max(end - began, 0.0),
+            waited=ended.waited if ended else 0.0,
             spend=spends.get(attempt.id, NO_SPEND),
             commits=ended.commits if ended else 0,
             reason=_explain_ending(record),
@@ -275,7 +277,7 @@ def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterat
 def _list_spans(attempts: Sequence[AttemptRow], until: float) -> Iterator[Span]:
     """An attempt that ended while no orchestrator ran is journalled late; its warden measured the seconds."""
     for n, each in enumerate(attempts):
-        ended = until if each.ended is None else min(each.ended, each.began + each.seconds)
+        ended = until if each.ended is None else min(each.ended, each.began + each.seconds + each.waited)
         yield Span(n, each.subject, each.began, ended)
 
 

@@ -95,4 +95,5 @@ def _dump_ended(ended: AttemptOutcome) -> dict[str, Any]:
         "cost_usd": ended.spend.usd,
         "tokens": ended.spend.tokens,
         "seconds": ended.seconds,
+        "waited": ended.waited,
     }

@@ -85,7 +85,7 @@ def _join_names(names: Iterable[str]) -> str:
 def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     facts = [
         f"attempt {attempt} ended: {ended.ending}",
-        f"after {ended.seconds:.1f} s",
+        f"after {ended.seconds:.1f} s{_format_waited(ended)}",
         format_dollars(ended.spend.micro_usd, places=4),
     ]
     commits = [format_count(ended.commits, "commit")] if ended.commits else []
@@ -93,6 +93,10 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     remark = [ended.remark] if ended.remark else []
     left = _describe_hand_off(ended.hand_off) if ended.hand_off else []
     return ", ".join([*facts, *commits, *broken, *remark, *left]) + _format_note(ended.notes)
+
+
+def _format_waited(ended: AttemptOutcome) -> str:
+    return f" and {format_duration(ended.waited)} of waiting" if ended.waited >= 1 else ""
 
 
 def _describe_hand_off(left: HandOff) -> list[str]:
@@ -316,7 +320,8 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
     why = "; ".join(map(str, ended.violations)) or "; ".join(filter(str.strip, ended.notes.splitlines()))
     ending = ended.ending.value.replace("_", " ")
-    took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"
+    time = f"{format_duration(ended.seconds)}{_format_waited(ended)}"
+    took = f"{format_attempt(attempt)} {ending} after {time}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return ShortLine(OK, took)
     if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason

@@ -232,6 +232,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
             NamedValue(
                 "Ended", f"{ended.ending.value.replace('_', ' ')}{code}, after {format_duration(ended.seconds)}"
             ),
+            NamedValue("Waited", format_duration(ended.waited) if ended.waited >= 1 else ""),
             NamedValue("Result", commits),
             NamedValue(
                 "Uncommitted", f"kept as {ended.unfinished[:12]} for the next attempt" if ended.unfinished else ""

@@ -425,6 +425,7 @@ def build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str,
         "last_output": found.last_output,
         "ending": end.ending.value if end else None,
         "seconds": round(seconds, 3),
+        "waited": end.waited if end else None,
         "cost_usd": spend.usd,
         "tokens": spend.tokens,
     }

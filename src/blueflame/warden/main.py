@@ -292,7 +292,7 @@ def _start_child(
 def _finish_attempt(
     attempt: SupervisedAttempt, stage: str, ending: ProcessEnding, clock: float, step: str = ""
 ) -> dict[str, Any]:
-    seconds, free_disk = time.monotonic() - clock, record.measure_free_disk(attempt.folder)
+    elapsed, free_disk = time.monotonic() - clock, record.measure_free_disk(attempt.folder)
     if stage == "setup":
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:
@@ -303,7 +303,7 @@ def _finish_attempt(
         ending.reason, ending.detail = "unwatched", attempt.hook_server.problem
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
-    outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=seconds)
+    outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)
     return {**outcome, "cause": cause, "free_disk": free_disk, **guarded}
 
 
@@ -320,7 +320,7 @@ def _find_cause(attempt: SupervisedAttempt) -> str:
 def _build_outcome(
     folder: str, status: StatusFile, *, stage: str, ending: ProcessEnding, step: str = "", seconds: float = 0.0
 ) -> dict[str, Any]:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used, waited = resource.getrusage(resource.RUSAGE_CHILDREN), min(status.held, seconds)
     return {
         "attempt": folder.rpartition("/")[2],
         "stage": stage,
@@ -331,7 +331,8 @@ def _build_outcome(
         "detail": ending.detail,
         "started_at": status.started_at,
         "ended_at": time.time(),
-        "seconds": round(seconds, 3),
+        "seconds": round(seconds - waited, 3),
+        "waited": round(waited, 3),
         "rusage": {"cpu": round(used.ru_utime + used.ru_stime, 3), "max_rss": _convert_to_bytes(used.ru_maxrss)},
         "setup_output": record.read_tail(f"{folder}/setup.log", MAX_TAIL_BYTES),
         "left_running": ending.left,

@@ -269,7 +269,8 @@ async def _collect_result(
         ended, more = replace(ended, notes=""), [QuestionAsked(attempt=attempt.id, question=finished.question)]
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
-    ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
+    ended = replace(ended, spend=spend, exit_code=outcome.exit_code, cause=cause)
+    ended = replace(ended, seconds=outcome.seconds, waited=outcome.waited)
     if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_was_disk_full, context, outcome):
         why = f"the disk is full under {context.paths.worktrees}: free some space"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]

@@ -90,6 +90,7 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
         setup_output=found["setup_output"],
         watch=found.get("watch", {}),
         free_disk=found.get("free_disk"),
+        waited=found.get("waited", 0.0),
     )
 
 

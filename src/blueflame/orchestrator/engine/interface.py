@@ -85,7 +85,8 @@ class ProcessOutcome:
     signal: int | None = None
     detail: str = ""
     cause: str = ""  # the budget that was used up (attempt, task, session, day), or the kind of outage
-    seconds: float = 0.0
+    seconds: float = 0.0  # of work: without those that it waited
+    waited: float = 0.0  # seconds, for a person's answer or for its model
     setup_output: str = ""
     watch: Mapping[str, Any] = field(default_factory=dict)  # the report of the watcher; {}: no watcher ran
     free_disk: int | None = None  # bytes when it ended; None: not known, as from earlier wardens
