@@ -26,7 +26,7 @@ def play(project: Path, capsys: pytest.CaptureFixture[str], worker: object) -> S
     parts = {"planner": [{"plan": [task(1)]}], "defaults": {"worker": worker}}
     files = project.parent
     script = write(files / "игра.yaml", parts)
-    answers = write(files / "решения.yaml", {**YES, "session": ["stop"], "escalation": ["abort"]})
+    answers = write(files / "решения.yaml", {**YES, "session": ["stop"]})
     return here(capsys, "run", "--task", "x", "-w", "flow", "--script", script, "--decisions-file", answers, "--json")
 
 

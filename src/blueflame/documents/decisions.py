@@ -23,6 +23,7 @@ from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find
 UNWRITTEN_ANSWERS = {
     GateKind.ENVIRONMENT: "stop",  # it waits for a repair, not for a decision
     GateKind.CLARIFICATION: "guess",  # what an agent will ask cannot be known
+    GateKind.ESCALATION: "abort",  # its attempts are used up: it has failed, as with `gates.on_exhausted: fail`
 }
 """The answers to gates that a file need not foresee."""
 

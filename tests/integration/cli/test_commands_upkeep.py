@@ -128,7 +128,7 @@ def test_an_unfinished_session_keeps_everything(project: Path, capsys: pytest.Ca
 def test_what_failed_is_left_to_look_at_and_then_taken_away(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(project, {"limits": {"max_retries": 0}})
     script = write(project.parent / "игра.yaml", {"defaults": {"worker": "crasher"}})
-    assert play(project, capsys, {"session": ["stop"], "escalation": ["abort"]}, "--script", script).code == 1
+    assert play(project, capsys, {"session": ["stop"]}, "--script", script).code == 1
     (checkout,) = [path for path in (project / ".trees").iterdir() if path.is_dir() and path.name != ".git"]
     findings = {each["name"]: each for each in here(capsys, "doctor", "--json").json["findings"]}
     assert findings["left behind"]["state"] == "warning"

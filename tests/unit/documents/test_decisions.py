@@ -96,6 +96,20 @@ def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
         assert part in said
 
 
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [(GateKind.CLARIFICATION, "guess"), (GateKind.ESCALATION, "abort"), (GateKind.ENVIRONMENT, "stop")],
+)
+def test_what_a_file_need_not_foresee_has_a_safe_answer_and_an_entry_takes_precedence(
+    tmp_path: Path, kind: GateKind, choice: str
+) -> None:
+    asked, silent = gate(kind), load(tmp_path, "plan: [approve]\n")
+    assert (silent.find_answer(asked, frozenset()).choice, asked.find_option(choice) is not None) == (choice, True)
+    other = next(option.name for option in asked.options if option.name != choice)
+    written = load(tmp_path, f"{kind}: [{{choose: {other}, note: why}}]\n")
+    assert written.find_answer(asked, frozenset()).choice == other
+
+
 def test_a_choice_that_the_gate_no_longer_offers_is_refused(tmp_path: Path) -> None:
     decisions = load(tmp_path, "plan: [{choose: re-plan, note: smaller tasks}]\n")
     with pytest.raises(NoAnswer, match="chooses 'replan', which is not offered"):
