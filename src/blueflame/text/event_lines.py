@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from blueflame.model import event as happened
-from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.event import JournalEntry
 from blueflame.model.hand_off import HandOff
 from blueflame.model.ids import build_agent_id
@@ -93,6 +93,11 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
     remark = [ended.remark] if ended.remark else []
     left = _describe_hand_off(ended.hand_off) if ended.hand_off else []
     return ", ".join([*facts, *commits, *broken, *remark, *left]) + _format_note(ended.notes)
+
+
+def _format_maker(attempt: Attempt) -> str:
+    rung = f", rung {attempt.rung} of its ladder" if attempt.rung else ""
+    return f"{attempt.runtime}{f' {attempt.model}' if attempt.model else ''}{rung}"
 
 
 def _format_waited(ended: AttemptOutcome) -> str:
@@ -232,7 +237,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.EditRefused: lambda e: _join_parts("the changed tasks file cannot be used", "; ".join(e.problems)),
     _H.EditDismissed: lambda e: f"the tasks stay as they were; {e.digest[:12]} is not used",
     _H.AttemptIntended: lambda e: (
-        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {e.attempt.runtime}"
+        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {_format_maker(e.attempt)}"
     ),
     _H.LessonsGiven: _describe_lessons,
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
@@ -321,7 +326,8 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     why = "; ".join(map(str, ended.violations)) or "; ".join(filter(str.strip, ended.notes.splitlines()))
     ending = ended.ending.value.replace("_", " ")
     time = f"{format_duration(ended.seconds)}{_format_waited(ended)}"
-    took = f"{format_attempt(attempt)} {ending} after {time}{commits}{cost}"
+    code = f", exit code {ended.exit_code}" if ended.exit_code and ended.ending is Ending.FAILED else ""
+    took = f"{format_attempt(attempt)} {ending} after {time}{code}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return ShortLine(OK, took)
     if ended.ending in (Ending.ACCOUNT, Ending.QUESTION):  # the next line has the reason
@@ -373,8 +379,12 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.WaveStarted: lambda e: ShortLine(DOT, f"wave: {e.stage}"),
     _H.CycleEnded: _skip,
     _H.TaskMoved: _describe_move_briefly,
-    _H.AttemptIntended: _skip,
     _H.LessonsGiven: _skip,
+    _H.AttemptIntended: lambda e: (
+        ShortLine(AGAIN, f"{format_attempt(e.attempt.id)} goes to {_format_maker(e.attempt)}")
+        if e.attempt.rung
+        else None
+    ),
     _H.AttemptStarted: lambda e: ShortLine(DOT, f"{format_attempt(e.attempt)} started"),
     _H.AttemptStalled: lambda e: ShortLine(
         NOTE, f"{format_attempt(e.attempt)} has been silent for {format_duration(e.seconds)}"
@@ -404,7 +414,8 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.Checked: _describe_checked_briefly,
     _H.VerdictGiven: lambda e: ShortLine(
         OK if e.verdict.passed else BAD,
-        f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{_format_reason(e.verdict.notes)}",
+        f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{f' by {e.stage}' if e.attempt and e.stage else ''}"
+        f"{_format_reason(e.verdict.notes)}",
     ),
     _H.ChangesetsFormed: _describe_changesets_briefly,
     _H.ChangesetBuilt: lambda e: (

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import AttemptOutcome, Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, Checked, Event, GateAnswered, JournalEntry, TaskMoved
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    AttemptStarted,
+    Checked,
+    Event,
+    GateAnswered,
+    JournalEntry,
+    TaskMoved,
+    VerdictGiven,
+)
 from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
-from blueflame.model.verdict import Check
+from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.text.event_lines import (
     LONG_FORMS,
     MOVED,
@@ -112,3 +123,28 @@ def test_long_details_are_cut() -> None:
     line = line_of(TaskMoved(task="task-002", cause=Cause.FAIL, reason="x" * 100_000))
     assert len(line.details) == 500
     assert line.details.endswith("…")
+
+
+def brief(event: Event) -> str:
+    found = describe_event_briefly(JournalEntry(1, 0.0, event))
+    return found.words if found is not None else ""
+
+
+def test_a_verdict_names_the_stage_whose_agent_gave_it() -> None:
+    verdict = Verdict(status=VerdictStatus.PASS, notes="fine")
+    found = VerdictGiven(task="task-001", sha="a" * 40, verdict=verdict, attempt=ATTEMPT, stage="review-git-2")
+    assert brief(found) == "task-001 validated by review-git-2: fine"
+    assert brief(replace(found, attempt="", stage="check")) == "task-001 validated: fine"
+    assert brief(replace(found, stage="")) == "task-001 validated: fine", "as in earlier journals"
+
+
+def test_an_attempt_on_the_ladder_names_who_tries_it() -> None:
+    usual = Attempt(id=ATTEMPT, session="s", subject="task-001", role="worker", n=2, agent_id="w", model="opus")
+    assert brief(AttemptIntended(attempt=usual)) == "", "its start is shown"
+    words = brief(AttemptIntended(attempt=replace(usual, rung=1)))
+    assert words == "task-001 #2 goes to scripted opus, rung 1 of its ladder"
+
+
+def test_a_failed_process_is_shown_with_its_exit_code() -> None:
+    ended = AttemptOutcome(ending=Ending.FAILED, seconds=1.0, exit_code=3)
+    assert brief(AttemptEnded(attempt=ATTEMPT, ended=ended)) == "task-001 #2 failed after 1.0 s, exit code 3"
