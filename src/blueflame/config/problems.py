@@ -96,6 +96,8 @@ def _explain_error(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _format_fault(wrong: str, got: object, right: str) -> str:
+    if got is ...:
+        return f"{wrong}; {right}"
     shown = got if isinstance(got, str) and got.startswith("$") else format_value(got)
     return f"{wrong} (got {shown}); {right}"
 
@@ -110,9 +112,10 @@ def _suggest_key(path: KeyPath) -> str:
     near = find_closest(name, beside)
     if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
         near = SYNONYMS[name]
-    if near is None:
-        near = next(iter(find_key_elsewhere(name)), None)
-    return f"did you mean {near}?" if near else f"the keys {_describe_place(path)} are {', '.join(beside)}"
+    if near is not None:
+        return f"did you mean {near}?"
+    elsewhere = next((f"did you mean {other}? " for other in find_key_elsewhere(name)), "")
+    return f"{elsewhere}{'The' if elsewhere else 'the'} keys {_describe_place(path)} are {', '.join(beside)}"
 
 
 SYNONYMS = {

@@ -241,7 +241,8 @@ def _concerns(key: str, roles: Container[str]) -> bool:
 
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Return settings that are allowed but probably not intended: where, and why."""
-    return (*_check_diagnostics(settings), *_check_patterns(settings), *_check_choices(settings))
+    checks = (_check_diagnostics, _check_patterns, _check_choices, _check_judges)
+    return tuple(found for check in checks for found in check(settings))
 
 
 def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
@@ -254,13 +255,19 @@ def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
 
 
 def _check_workflow_runs(workflow: Workflow) -> None:
+    if not _is_judged_at_last(workflow):
+        raise UsageError(f"workflow {workflow.name!r} cannot run: {UNJUDGED}, in workflows.{workflow.name}.stages")
+
+
+UNJUDGED = (
+    "no stage judges what its last making stage made, and nothing lands that was not checked; "
+    "add check, validate or a role with duty judge after it"
+)
+
+
+def _is_judged_at_last(workflow: Workflow) -> bool:
     judged = workflow.find_next(workflow.find_making_stage(len(workflow.stages)))
-    if judged is None or judged.duty is not Duty.JUDGE:
-        raise UsageError(
-            f"workflow {workflow.name!r} cannot run: no stage judges what its last making stage made, and nothing "
-            f"lands that was not checked; add check, validate or a role with duty judge after it, in "
-            f"workflows.{workflow.name}.stages"
-        )
+    return judged is not None and judged.duty is Duty.JUDGE
 
 
 def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
@@ -299,6 +306,12 @@ def _check_choices(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.planning.workflows and settings.workflows[usual].barrier:
         place = ("planning", "workflows")
         yield place, f"has no effect in {usual}: its barrier leads all tasks through the same stages; use flow"
+
+
+def _check_judges(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in settings.workflows:
+        if not _is_judged_at_last(_build_workflow(settings, name)):
+            yield ("workflows", name, "stages"), f"it cannot be chosen: {UNJUDGED}"
 
 
 def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -339,6 +339,13 @@ def _format_reason(why: str) -> str:
     return f": {why}" if why else ""
 
 
+def _describe_verdict_briefly(event: happened.VerdictGiven) -> ShortLine:
+    passed = event.verdict.passed
+    judge = f" by {event.stage}" if event.attempt and event.stage else ""
+    words = f"{event.task} {'validated' if passed else 'not validated'}{judge}{_format_reason(event.verdict.notes)}"
+    return ShortLine(OK if passed else BAD, words)
+
+
 def _describe_move_briefly(event: happened.TaskMoved) -> ShortLine | None:
     if event.cause not in SHORT_MOVES:
         return None
@@ -412,11 +419,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.EnvironmentRecovered: lambda e: ShortLine(DOT, f"{e.act} is not hindered any more"),
     _H.AttemptEnded: lambda e: _describe_end_briefly(e.attempt, e.ended),
     _H.Checked: _describe_checked_briefly,
-    _H.VerdictGiven: lambda e: ShortLine(
-        OK if e.verdict.passed else BAD,
-        f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{f' by {e.stage}' if e.attempt and e.stage else ''}"
-        f"{_format_reason(e.verdict.notes)}",
-    ),
+    _H.VerdictGiven: _describe_verdict_briefly,
     _H.ChangesetsFormed: _describe_changesets_briefly,
     _H.ChangesetBuilt: lambda e: (
         ShortLine(NOTE, f"flaky, failed and then passed on the same tree: {', '.join(e.build.flaky)}")

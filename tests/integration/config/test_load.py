@@ -442,6 +442,7 @@ def test_every_glob_that_is_taken_can_be_matched_with(glob: str) -> None:
         ),
         ("escalate: [{}]", "escalate[0]: names neither a model nor a runtime"),
         ("escalate: [{modl: opus}]", "escalate[0].modl: unknown key; did you mean model?"),
+        ("escalate: [{role: qa}]", "escalate[0].role: unknown key; "),
         ("escalate: opus", 'escalate: must be a list (got "opus")'),
         ("retry_backoff_base_ms: -1", "retry_backoff_base_ms: is too small (got -1); write at least 0"),
     ],
@@ -450,3 +451,28 @@ def test_a_ladder_or_a_wait_that_cannot_be_is_refused_with_its_line(written: str
     text = f"{MINIMAL}workflows:\n  mine:\n    stages: [work, check]\n    {written}\n"
     line = text.splitlines().index(f"    {written}") + 1
     assert one_problem(text).startswith(f"blueflame.yaml:{line}: workflows.mine.{problem}")
+
+
+@pytest.mark.parametrize(
+    ("stages", "problem"),
+    [
+        ("[work, plan, check]", 'stages[1]: plans, but is not the first stage (got "plan"); put it first'),
+        ("[work, merge, check]", 'stages[1]: merges, but is not the last stage (got "merge"); put it last'),
+    ],
+)
+def test_a_stage_at_the_wrong_place_is_named(stages: str, problem: str) -> None:
+    text = f"{MINIMAL}workflows:\n  mine:\n    stages: {stages}\n"
+    line = text.splitlines().index(f"    stages: {stages}") + 1
+    assert one_problem(text).startswith(f"blueflame.yaml:{line}: workflows.mine.{problem}")
+
+
+def test_an_unknown_key_of_a_rung_is_answered_with_the_keys_that_it_has() -> None:
+    text = f"{MINIMAL}workflows:\n  mine:\n    stages: [work, check]\n    escalate: [{{role: qa}}]\n"
+    assert one_problem(text).endswith("keys under workflows.mine.escalate[0] are model, runtime")
+
+
+def test_a_workflow_that_cannot_be_chosen_is_reported_with_its_line() -> None:
+    text = f"{MINIMAL}workflows:\n  mine:\n    stages: [work, check, docs]\n"
+    line = text.splitlines().index("    stages: [work, check, docs]") + 1
+    (found,) = [each for each in parse_config(text, path=HERE).warnings if "mine" in str(each)]
+    assert str(found).startswith(f"blueflame.yaml:{line}: workflows.mine.stages: it cannot be chosen: no stage judges")

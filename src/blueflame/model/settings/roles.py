@@ -317,11 +317,11 @@ def _check_order(name: str, stages: Sequence[str], duties: Sequence[Duty]) -> It
             hint = "remove it: planning.triage decides when it is asked"
             yield InvalidValue("sizes, which is no stage", hint, at=place, got=stage)
         if duty is Duty.PLAN and n:
-            yield InvalidValue(
-                "plans, but is not the first stage", "put it first: the others work on its tasks", at=place
-            )
+            hint = "put it first: the others work on its tasks"
+            yield InvalidValue("plans, but is not the first stage", hint, at=place, got=stage)
         if duty is Duty.MERGE and n < len(stages) - 1:
-            yield InvalidValue("merges, but is not the last stage", "put it last: it lands what others made", at=place)
+            hint = "put it last: it lands what others made"
+            yield InvalidValue("merges, but is not the last stage", hint, at=place, got=stage)
         if duty is Duty.JUDGE and not begun:
             yield InvalidValue(
                 "judges, but nothing is made before it",
