@@ -33,7 +33,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("watch", WATCH, "watch:watch", "Show what each agent does now, and its cost."),
         ("sessions", WATCH, "sessions:sessions", "List the sessions of this repository."),
         ("status", WATCH, "status:status", "Show the gates, agents and tasks of a session."),
-        ("gates", WATCH, "gates:gates", "List the open gates."),
+        ("gates", WATCH, "answer:gates", "List the open gates."),
         ("answer", WATCH, "answer:answer", "Answer a gate from any terminal."),
         ("show", WATCH, "show:show", "Show a plan, task, attempt, changeset or gate in full."),
         ("diff", WATCH, "show:diff", "Show the diff of a changeset, task, attempt or edited plan."),
