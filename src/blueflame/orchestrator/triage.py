@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from blueflame.git.code_map import find_word, survey_code
+from blueflame.codebase.make import find_word, list_files
 from blueflame.memory.registry import build_memory
 from blueflame.model.errors import MemoryFailed, UsageError, WorldError
 from blueflame.model.event import RequestSized
@@ -76,7 +76,7 @@ def list_known_records(project: Project) -> tuple[MemoryRecord, ...]:
 def _size(project: Project, request: str, records: tuple[MemoryRecord, ...]) -> Sizing:
     repo, sha = project.repo, project.repo.base_sha
     try:
-        files = survey_code(repo, sha).files
+        files = list_files(repo, sha)
         symbols = {name: find_word(repo, sha, name) for name in list_symbols(request)}
     except WorldError as error:
         found = size_request(request, CodeMap(), {}, list_past_requests(records))

@@ -72,6 +72,11 @@ class StatePaths:
         return self.state / "memory.db"
 
     @property
+    def code_map(self) -> Path:
+        """What is known of contents and commits (codebase/cache.py)."""
+        return self.state / "code_map.db"
+
+    @property
     def dependencies(self) -> Path:
         """What setups installed, by lock files (git/dependencies.py)."""
         return self.state / "dependencies"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from secrets import token_hex
 
+from blueflame.codebase.draw import format_code_map
+from blueflame.codebase.make import survey_code
 from blueflame.documents.plans import list_ignored_keys, parse_tasks
-from blueflame.git.code_map import format_code_map, survey_code
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
@@ -59,7 +60,7 @@ def draw_code_map(context: SessionContext, base: str) -> str:
     """Optional: without it, an agent reads the repository itself."""
     budget = context.settings.memory.codebase_tokens
     try:
-        return format_code_map(survey_code(context.repo, base), budget) if budget else ""
+        return format_code_map(survey_code(context.repo, base, context.paths.code_map), budget) if budget else ""
     except WorldError as error:
         return f"(no map of the code base could be made: {shorten_line(str(error), 200)})"
 
