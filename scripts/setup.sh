@@ -49,6 +49,20 @@ check_sandbox() {
     [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null || need_packages bubblewrap
 }
 
+want_programs() {
+    # tests of optional parts need them, and are skipped without: a parser for code maps, a server for the Redis mirror
+    local missing=()
+    command -v ctags >/dev/null || missing+=(universal-ctags)
+    command -v redis-server >/dev/null || missing+=(redis-server)
+    [ ${#missing[@]} -eq 0 ] && return
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+        # no service is started: tests start their own
+        RUNLEVEL=1 need_packages "${missing[@]}" || say "tests that need ${missing[*]} are skipped"
+    else
+        say "tests that need ${missing[*]} are skipped; on Debian or Ubuntu:  sudo apt-get install ${missing[*]}"
+    fi
+}
+
 make_venv() {
     [ -x "$venv/bin/python" ] && new_enough "$venv/bin/python" && return
     rm -rf "$venv"
@@ -71,6 +85,7 @@ install() {
 
 check_git
 [ "$kind" = dev ] || check_sandbox
+[ "$kind" != test ] || want_programs
 python=$(find_python)
 make_venv
 case $kind in

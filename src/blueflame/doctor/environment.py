@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from blueflame.agents.runtime import InstalledRuntime, Runtime
+from blueflame.codebase.ctags import Ctags, find_ctags
 from blueflame.doctor.guards import GuardReport
 from blueflame.doctor.guards.findings import GuardState
 from blueflame.git.command import read_git_version
@@ -45,6 +47,7 @@ class DoctorFinding:
 def examine_machine() -> Iterator[DoctorFinding]:
     yield DoctorFinding("python", FindingState.OK, f"{platform.python_version()} at {sys.executable}")
     yield _examine_git()
+    yield _examine_parser()
     memory = psutil.virtual_memory()
     yield DoctorFinding(
         "free memory", FindingState.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB"
@@ -60,6 +63,14 @@ def _examine_git() -> DoctorFinding:
     if found < MIN_GIT_VERSION:
         return DoctorFinding("git", FindingState.BAD, f"{shown} is too old: {needed} or newer is needed")
     return DoctorFinding("git", FindingState.OK, shown)
+
+
+def _examine_parser() -> DoctorFinding:
+    """Optional: without it, the map of the code base has no symbols."""
+    found = find_ctags(os.environ)
+    if isinstance(found, Ctags):
+        return DoctorFinding("parser", FindingState.OK, f"Universal Ctags {found.version} at {found.program}")
+    return DoctorFinding("parser", FindingState.OK, f"none, so maps of code have no symbols: {found.reason}")
 
 
 def examine_project(
