@@ -26,6 +26,7 @@ BENCHMARKS = (
     "review",
     "landing",
     "large_repository",
+    "code_map",
 )
 RESULTS = Path(__file__).parent / "results"
 
