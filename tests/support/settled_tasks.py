@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from blueflame.model.task import TaskState
-from blueflame.session.changesets.settled_groups import MAY_MOVE
+from blueflame.session.scheduling.settled_groups import MAY_MOVE
 
 
 def find_settled_tasks(

@@ -30,9 +30,9 @@ from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.model.workflow import Stage, Workflow
-from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.next_try import choose_assignment
 from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.scheduling.stage_queue import StageQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from blueflame.model.errors import InternalError
 from blueflame.model.event import CycleStarted, Event, JournalEntry, OrchestratorStarted, SessionOpened, WaveStarted
 from blueflame.model.limits import Capacity
-from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.decide import next_events
 from blueflame.session.effects import effects_due
 from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.scheduling.stage_queue import StageQueue
 from blueflame.session.scheduling.verified_work import UnmergedWork
 from blueflame.session.state import Session

@@ -8,8 +8,8 @@ from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, TaskState
 from blueflame.session.changesets.groups import order_groups
-from blueflame.session.changesets.settled_groups import SettledGroups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
+from blueflame.session.scheduling.settled_groups import SettledGroups
 from blueflame.session.state import HookDue, Session, is_judged
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.task import TaskState
-from blueflame.session.changesets.settled_groups import SettledGroups
+from blueflame.session.scheduling.settled_groups import SettledGroups
 from support.settled_tasks import find_settled_tasks
 
 GROUPS = {f"{group}{n}": group for group in "abcd" for n in (1, 2)}
