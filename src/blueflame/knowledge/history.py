@@ -48,7 +48,7 @@ def _count(
 
 
 def _find_locked(path: str) -> str:
-    """The file or folder of a lock; a path that is none matches nothing."""
+    """The file or folder of a lock; what is not a path matches nothing."""
     try:
         return "/".join(parse_lock(path))
     except BadLock:
