@@ -149,11 +149,11 @@ def test_an_agent_of_unknown_status_keeps_its_slot(
     running.kill()
     (attempt,) = stage.look()[0].live
     outcome = stage.root / ".blueflame" / "attempts" / attempt / "outcome.json"
-    outcome.write_text("half of an ou")
+    outcome.mkdir()  # it cannot be read
     (asked,) = stage.resume({"environment": ["stop"]}).answers.asked
     assert "is unknown" in asked.evidence["reason"]
     assert list(stage.look()[0].live) == [attempt]
-    outcome.unlink()
+    outcome.rmdir()
     os.kill(int((outcome.parent / "lock").read_text().split()[0]), signal.SIGKILL)
     result = stage.resume()
     assert result.session.outcome == "completed"

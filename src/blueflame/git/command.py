@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
@@ -54,6 +55,33 @@ GIT_SETTINGS = (
 GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", setting))
 
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+REPAIR_GIT = "run 'git version' yourself, and repair or reinstall git"
+FIXES = (
+    (r"bad (config line|numeric config|boolean config)", "correct that setting or remove it"),
+    (r"dubious ownership|unsafe repository", "if you trust it, run 'git config --global --add safe.directory {repo}'"),
+    (r"loading shared libraries|cannot execute|not found in .*libexec|is not a git command", REPAIR_GIT),
+    (r"Expected git repo version|unknown repository extension", "upgrade git to the one that made the repository"),
+    (
+        r"index file (smaller|corrupt|open failed)|bad index file|bad signature 0x|index uses .* extension",
+        "the index is damaged: remove it and run 'git reset', which keeps your files",
+    ),
+    (r"No space left|Disk quota exceeded|File too large", "free some space"),
+    (r"Read-only file system|Permission denied|insufficient permission", "make it writable for yourself"),
+    (
+        r"Resource temporarily unavailable|cannot fork|unable to create thread",
+        "end other processes, or raise 'ulimit -u'",
+    ),
+    (r"Too many open files", "close other programs, or raise 'ulimit -n'"),
+    (r"Cannot allocate memory|[Oo]ut of memory", "free some memory"),
+    (r"Input/output error|Structure needs cleaning|Stale file handle", "check the disk"),
+    (
+        r"loose object .* is corrupt|bad object|missing (blob|tree|commit)|object file .* is empty|inflate:|"
+        r"unable to read (tree|sha1 file|[0-9a-f]{40})|packfile .* (cannot be|does not match)|[Cc]ould not read \w{40}",
+        "run 'git fsck', and fetch or restore the objects that it names",
+    ),
+)
+"""By git's own words, the first that fits. The words of a fix must not look like a cause (session/environment)."""
 
 AGENT_DOMAIN = "@agents.invalid"
 FALLBACK_NAME, FALLBACK_EMAIL = "Blue Flame", "blueflame@localhost"
@@ -129,10 +157,24 @@ def remember_answers(size: int) -> Callable[[Callable[_Asked, _Answer]], Callabl
 
 
 def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
-    reason = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a message"
-    if done.code < 0:
-        reason = f"it was killed by signal {-done.code}"
-    return GitFailed(f"git {' '.join(args)} in {repo}: {reason}")
+    said = done.err.strip() or done.out.strip()[-2000:]
+    reason = said if said and done.code >= 0 else _explain_exit(done.code)
+    fix = find_fix(said, repo)
+    return GitFailed(f"git {' '.join(args)} in {repo}: {reason}{f'; {fix}' if fix else ''}")
+
+
+def find_fix(message: str, repo: object) -> str:
+    """Return what to do about a failure that git describes; "" if git's own words must do."""
+    return next((fix.format(repo=repo) for words, fix in FIXES if re.search(words, message)), "")
+
+
+def _explain_exit(code: int) -> str:
+    """Explain a git that ended without a word, and name the fix."""
+    if -code == signal.SIGKILL:
+        return "it was killed by signal 9; see whether memory is short (journalctl -k), then try again"
+    if code < 0:
+        return f"it was killed by signal {-code}; {REPAIR_GIT}"
+    return f"exit code {code} without a message; {REPAIR_GIT}"
 
 
 def split_nul(out: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from blueflame.git.command import (
     AGENT_DOMAIN,
     OBJECT_ID,
     build_git_error,
+    find_fix,
     read_git_version,
     remember_answers,
     run_git,
@@ -200,6 +201,8 @@ def _find_folders(path: Path) -> dict[str, Path]:
         raise Refused(
             f"{path} is inside a .git folder; start in the work tree instead, e.g. in {Path(answers[2]).parent}"
         )
+    if done.code < 0 or (done.code and not done.err.strip()):
+        raise build_git_error(path, ("rev-parse",), done)
     if done.code:
         raise _explain_not_repository(path, done.err)
     if len(answers) != 6:  # five answers and the empty end; more if a path has a line break
@@ -215,17 +218,25 @@ def _explain_not_repository(path: Path, message: str) -> Refused:
             f"git does not trust {path}, because it belongs to another user; if you do, run\n"
             f"  git config --global --add safe.directory {path}"
         )
+    if "not a git repository" in message and (path / ".git").exists():
+        state = f"git does not accept {path / '.git'}: its HEAD, objects or refs are missing or damaged"
+        return Refused(f"{state}; restore them, or clone the repository again")
     if "not a git repository" in message:
         return Refused(
             f"{path} is not in a git repository; start in one, or make one with `git init` and a first commit"
         )
-    return Refused(f"git cannot use the repository at {path}: {message.strip()}")
+    fix = find_fix(message, path)
+    return Refused(f"git cannot use the repository at {path}: {message.strip()}{f'; {fix}' if fix else ''}")
 
 
 def _find_base(root: Path, base_branch: str) -> str:
     sha = _ask_branch_head(root, base_branch)
     if sha is not None:
         return sha
+    if _has_damaged_ref(root, base_branch):
+        where = f"logs/refs/heads/{base_branch} in its git folder lists the commits"
+        fix = f"set it again with 'git update-ref refs/heads/{base_branch} COMMIT'; {where}"
+        raise Refused(f"the base branch {base_branch} of {root} cannot be read: its ref is damaged; {fix}")
     branches = _list_branches(root, "refs/heads")
     if not branches and try_git(root, "rev-parse", "-q", "--verify", "HEAD^{commit}").code == 0:
         raise Refused(f"{root} has no branch: its HEAD is detached; make the base branch: git branch {base_branch}")
@@ -234,6 +245,12 @@ def _find_base(root: Path, base_branch: str) -> str:
     raise Refused(
         f"the base branch {base_branch} does not exist in {root}; {_suggest_branch(root, base_branch, branches)}"
     )
+
+
+def _has_damaged_ref(root: Path, branch: str) -> bool:
+    """Whether the branch has a file that git does not take for a ref: an empty one after a power cut."""
+    found = try_git(root, "rev-parse", "--path-format=absolute", "--git-path", f"refs/heads/{branch}")
+    return found.code == 0 and Path(found.out.removesuffix("\n")).is_file()
 
 
 def _suggest_branch(root: Path, wanted: str, branches: tuple[str, ...]) -> str:

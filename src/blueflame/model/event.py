@@ -405,7 +405,7 @@ class EnvironmentFailed:
     """An act of our own failed (git, disk, sandbox, a lock): no task's fault. It is held, and tried again later."""
 
     act: str  # "worker of task-001", "landing of cs-002"
-    cause: str  # disk | permission | lock | killed | sandbox | git | file
+    cause: str  # see session/environment.CAUSE_WORDS
     reason: str
     until: float = 0.0  # when it is tried again
     times: int = 1  # in a row

@@ -28,6 +28,14 @@ CAUSES = (
     ("lost", re.compile(r"^its attempts were lost")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
     ("disk", re.compile(r"no space left|out of disk|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
+    (
+        "limit",
+        re.compile(
+            r"resource temporarily unavailable|too many open files|cannot (fork|allocate memory)|start new thread",
+            re.IGNORECASE,
+        ),
+    ),
+    ("io", re.compile(r"input/output error|structure needs cleaning|stale file handle", re.IGNORECASE)),
     ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
         "permission",
@@ -45,6 +53,8 @@ CAUSE_WORDS = {
     "lost": "its attempts are lost again and again",
     "under_way": "a merge, rebase or the like is under way in your checkout",
     "disk": "the disk is full",
+    "limit": "a limit on processes, open files or memory is reached",
+    "io": "the disk or its connection fails",
     "lock": "a lock of git is held",
     "permission": "a file or folder cannot be used",
     "killed": "a process of ours was killed",

@@ -7,9 +7,11 @@ under a warden that is their subreaper.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,11 +209,30 @@ def start_process(
     except FileNotFoundError as e:
         if not cwd.is_dir():
             raise ProcessFailed(f"cannot run {argv[0]}: the folder {cwd} does not exist") from e
+        found = shutil.which(argv[0], path=given.get("PATH"))
+        if found is not None:
+            cause = f"{found} or the program in its first line does not exist"
+            raise ProcessFailed(f"cannot run {argv[0]}: {cause}; repair or reinstall it") from e
         raise ProcessFailed(f"cannot run {argv[0]}: no such program on PATH; install it or correct its name") from e
     except OSError as e:
-        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}") from e
+        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}; {_find_fix(argv[0], e)}") from e
     except ValueError as e:  # a NUL byte in an argument
         raise ProcessFailed(f"cannot run {argv[0]!r} in {cwd}: {e}") from e
+
+
+START_FIXES = {
+    errno.EACCES: "make it executable (chmod +x), or reinstall it; its folder must be readable, too",
+    errno.ENOEXEC: "it is damaged or for another kind of machine: reinstall it",
+    errno.EAGAIN: "the limit on processes is reached: end some, or raise 'ulimit -u'",
+    errno.EMFILE: "the limit on open files is reached: raise 'ulimit -n'",
+    errno.ENFILE: "the system's limit on open files is reached: close other programs",
+    errno.ENOMEM: "free some memory",
+    errno.E2BIG: "the environment or the arguments are too large: unset large variables",
+}
+
+
+def _find_fix(program: str, error: OSError) -> str:
+    return START_FIXES.get(error.errno or 0, f"run '{program}' yourself to see what is wrong")
 
 
 @contextmanager

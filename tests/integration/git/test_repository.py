@@ -12,7 +12,7 @@ import pytest
 from blueflame.git import command as commands
 from blueflame.git import repository
 from blueflame.git.batch import has_commit
-from blueflame.git.command import build_identity_environment, find_identity, try_git
+from blueflame.git.command import build_identity_environment, find_fix, find_identity, run_git, try_git
 from blueflame.git.repository import (
     Repository,
     exclude_from_status,
@@ -24,7 +24,7 @@ from blueflame.git.repository import (
     read_branch_head,
 )
 from blueflame.git.trees import list_tree_files
-from blueflame.model.errors import GitFailed, Refused
+from blueflame.model.errors import BlueFlameError, GitFailed, Refused
 
 Git = Callable[..., str]
 
@@ -49,6 +49,52 @@ def test_a_failure_names_the_command_the_place_and_the_reason(repo: Path) -> Non
         commands.run_git(repo, "rev-parse", "--verify", "no-such-thing")
     assert str(caught.value).startswith(f"git rev-parse --verify no-such-thing in {repo}: ")
     assert "Needed a single revision" in str(caught.value)
+
+
+BROKEN_GITS = {
+    "killed": ("#!/bin/sh\nkill -9 $$\n", r"killed by signal 9; see whether memory is short"),
+    "crashed": ("#!/bin/sh\nulimit -c 0; kill -SEGV $$\n", r"killed by signal 11; run 'git version' yourself"),
+    "silent": ("#!/bin/sh\nexit 127\n", r"exit code 127 without a message; run 'git version' yourself"),
+    "without a library": ("#!/bin/sh\necho 'loading shared libraries: x' >&2; exit 127\n", "repair or reinstall git"),
+    "for another machine": ("\x7fELF", r"Exec format error; it is damaged or for another kind of machine"),
+    "a script without its shell": ("#!/no/such/sh\n", r"the program in its first line does not exist; repair"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BROKEN_GITS.values(), ids=BROKEN_GITS)
+def test_a_git_that_fails_at_once_names_cause_and_fix(
+    text: str, words: str, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text(text)
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(BlueFlameError, match=words):
+        open_repository(repo, base_branch="main")
+
+
+def test_a_damaged_index_names_the_fix(repo: Path) -> None:
+    (repo / ".git" / "index").write_bytes(b"")
+    with pytest.raises(GitFailed, match="remove it and run 'git reset', which keeps your files"):
+        run_git(repo, "status")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("fatal: bad config line 3 in file /x", "correct that setting"),
+        ("error: unable to write file: No space left on device", "free some space"),
+        ("fatal: Unable to create temporary file: Read-only file system", "writable"),
+        ("fatal: fork: retry: Resource temporarily unavailable", "ulimit -u"),
+        ("fatal: Too many open files", "ulimit -n"),
+        ("error: object file .git/objects/00/11 is empty", "git fsck"),
+        ("fatal: not a valid object name: main", ""),
+    ],
+)
+def test_the_fix_follows_from_git_s_words(message: str, words: str) -> None:
+    found = find_fix(message, "/x")
+    assert words in found
+    assert bool(words) == bool(found)
 
 
 def test_hooks_of_the_repository_stay_silent(repo: Path, tmp_path: Path) -> None:
@@ -206,6 +252,18 @@ def test_a_line_break_in_the_path_is_refused(tmp_path: Path, git: Git) -> None:
     git(odd, "init", "-q", "-b", "main")
     git(odd, "commit", "-q", "--allow-empty", "-m", "begin")
     assert "line break" in refusal(odd)
+
+
+def test_a_git_folder_without_its_head_is_damaged_and_not_missing(repo: Path) -> None:
+    (repo / ".git" / "HEAD").unlink()
+    with pytest.raises(Refused, match=r"git does not accept .*\.git: its HEAD, objects or refs are missing or damaged"):
+        open_repository(repo, base_branch="main")
+
+
+def test_an_empty_ref_is_damaged_and_not_a_repository_without_commits(repo: Path) -> None:
+    (repo / ".git" / "refs" / "heads" / "main").write_text("")
+    with pytest.raises(Refused, match="its ref is damaged; set it again with 'git update-ref refs/heads/main COMMIT'"):
+        open_repository(repo, base_branch="main")
 
 
 def test_a_broken_repository_is_refused_in_git_s_words(repo: Path) -> None:

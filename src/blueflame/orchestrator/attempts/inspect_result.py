@@ -48,7 +48,7 @@ from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
 MAX_SHOWN_GAPS = 5
-OUR_CAUSES = frozenset({"disk", "lock", "killed"})
+OUR_CAUSES = frozenset({"disk", "limit", "io", "lock", "killed"})
 
 
 def inspect_commits(
