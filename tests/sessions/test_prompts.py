@@ -28,6 +28,7 @@ from blueflame.orchestrator.prompts import (
     MergerBrief,
     PlannerBrief,
     PromptBrief,
+    SharedKnowledge,
     TriagerBrief,
     ValidatorBrief,
     WorkerBrief,
@@ -221,6 +222,16 @@ def test_a_persona_is_filled_in_and_added_to_the_rules() -> None:
     prompt = build_system_prompt("poet", duty=Duty.JUDGE, persona=words)
     assert prompt.endswith("\n\n# Your role\n\nYou are poet. It costs $5.")
     assert "Change no file" in prompt
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=4))
+def test_what_all_agents_are_given_is_between_the_delimiters_of_the_session(lines: list[str]) -> None:
+    shared = SharedKnowledge(NONCE, tuple(lines))
+    prompt = build_system_prompt("poet", duty=Duty.JUDGE, shared=shared)
+    plain = build_system_prompt("poet", duty=Duty.JUDGE, shared=SharedKnowledge(NONCE, ("-",)))
+    assert outside(prompt) == outside(plain)
+    assert blocks(prompt)["project-knowledge"] == "\n".join(f"- {line}" for line in lines) + "\n"
+    assert prompt == build_system_prompt("poet", duty=Duty.JUDGE, shared=shared)
 
 
 def test_there_is_one_template_for_each_role() -> None:

@@ -1,0 +1,91 @@
+"""What sessions teach reaches the agents that work on the same files, and a resumed session gives the same again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from blueflame.model.event import JournalEntry, LessonsGiven
+from blueflame.model.memory import Lesson, Origin, Source
+from blueflame.orchestrator.wiring import open_memory
+from blueflame.session.state import Session
+from support.sessions import SessionRun, Stage, Watcher, task, writes
+
+TAUGHT = "The first line of this file is its checksum"
+WORKERS = {1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")}
+TEACHING = {1: [*WORKERS[1], {"say": json.dumps({"summary": ["done"], "learnings": [TAUGHT]})}], 2: WORKERS[2]}
+
+
+class Crash(Exception):
+    """The orchestrator dies."""
+
+
+@pytest.fixture
+def taught(stage: Stage) -> Stage:
+    """A repository in which one session taught something about src/1.txt."""
+    stage.reconfigure(limits={"kill_grace": "1s"}, memory={"control_every": 0})
+    stage.play(task(1), task(2), workers=TEACHING)
+    assert stage.run().session.outcome == "completed"
+    stage.play(task(1, title="Sort it"), task(2, title="Count it"), workers=WORKERS)
+    return stage
+
+
+def list_given(run: SessionRun, attempt: str) -> list[str]:
+    return [each.key for event in run.of(LessonsGiven) if event.attempt.endswith(attempt) for each in event.lessons]
+
+
+def test_what_one_session_taught_reaches_the_agents_on_those_files_and_no_other(taught: Stage) -> None:
+    run = taught.run(workflow="waves")
+    worker, validator = run.prompt("task-001"), run.prompt("task-001", "validator")
+    assert f"- KNOWN: {TAUGHT} (files: src/1.txt)\n" in worker[worker.index("prior-context\n") :]
+    assert TAUGHT in validator
+    assert TAUGHT not in run.prompt("task-002") + run.prompt("task-002", "validator")
+    (given,) = [event for event in run.of(LessonsGiven) if event.attempt.endswith("task-001.worker.1")]
+    assert [(each.files, each.left_out) for each in given.lessons] == [(("src/1.txt",), None)]
+    assert worker.index("task-description") < worker.index("prior-context")
+
+
+def test_an_attempt_that_is_prepared_again_after_a_crash_gets_the_same(taught: Stage) -> None:
+    def crash(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, LessonsGiven) and recorded.event.attempt.endswith("task-001.worker.1"):
+            raise Crash
+
+    with pytest.raises(Crash):
+        taught.run(observers=[Watcher(crash)])
+    memory = open_memory(taught.project())
+    late = Origin(session="ses-late", at=9e9, files=("src/1.txt",), source=Source.AGENT)
+    memory.remember([Lesson(key="late", origin=late, text="This came too late", about="insight")])
+    run = taught.resume()
+    assert run.session.outcome == "completed"
+    assert TAUGHT in run.prompt("task-001")
+    assert "This came too late" not in run.prompt("task-001")
+    assert len([event for event in run.of(LessonsGiven) if event.attempt.endswith("task-001.worker.1")]) == 1
+    assert len([event for event in run.of(LessonsGiven) if not event.attempt]) == 1
+
+
+def test_what_is_forgotten_after_it_was_chosen_is_not_given(taught: Stage) -> None:
+    def forget(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, LessonsGiven) and recorded.event.attempt.endswith("task-001.worker.1"):
+            open_memory(taught.project()).forget([each.key for each in recorded.event.lessons])
+
+    run = taught.run(observers=[Watcher(forget)])
+    assert TAUGHT not in run.prompt("task-001")
+
+
+def test_first_attempts_count_for_what_they_were_given(taught: Stage) -> None:
+    run = taught.run()
+    (key,) = list_given(run, "task-001.worker.1")
+    (lesson,) = [record for record in open_memory(taught.project()).list_records() if record.key == key]
+    assert (lesson.origin.used, lesson.origin.helped) == (1, 1)
+    effect = open_memory(taught.project()).store.list_effects()[key]
+    assert (effect.given, effect.tried, effect.passed) == (1, 1, 1)
+    assert "too few" in effect.describe()
+
+
+def test_without_a_budget_nothing_is_given_and_what_was_left_out_is_recorded(taught: Stage) -> None:
+    taught.reconfigure(memory={"lesson_tokens": 0, "control_every": 0})
+    run = taught.run()
+    assert TAUGHT not in run.prompt("task-001")
+    (given,) = [event for event in run.of(LessonsGiven) if event.attempt.endswith("task-001.worker.1")]
+    assert [each.left_out for each in given.lessons] == ["budget"]
