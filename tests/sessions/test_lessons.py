@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from blueflame.model.event import JournalEntry, LessonsGiven
 from blueflame.model.memory import Lesson, Origin, Source
-from blueflame.orchestrator.wiring import open_memory
+from blueflame.orchestrator.attempts.lessons import word_shared_lessons
+from blueflame.orchestrator.prompts import SharedKnowledge
+from blueflame.orchestrator.wiring import build_context, open_memory
 from blueflame.session.state import Session
-from support.sessions import SessionRun, Stage, Watcher, task, writes
+from support.command_line import here
+from support.sessions import SessionRun, Stage, Watcher, plan_of, task, writes
 
 TAUGHT = "The first line of this file is its checksum"
 WORKERS = {1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")}
@@ -89,3 +94,38 @@ def test_without_a_budget_nothing_is_given_and_what_was_left_out_is_recorded(tau
     assert TAUGHT not in run.prompt("task-001")
     (given,) = [event for event in run.of(LessonsGiven) if event.attempt.endswith("task-001.worker.1")]
     assert [each.left_out for each in given.lessons] == ["budget"]
+
+
+def test_a_person_sees_what_an_attempt_was_given_and_why(
+    taught: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = taught.run()
+    monkeypatch.chdir(taught.root)
+    shown = here(capsys, "memory", "why", "task-001").out
+    assert TAUGHT in shown
+    assert "about src/1.txt; " in shown
+    assert "1 given, 0 left out" in shown
+    assert "Nothing of earlier sessions is about its work." in here(capsys, "memory", "why", "task-002").out
+    reported = here(capsys, "memory", "why", f"{run.session.id}.task-001.worker.1", "--json").json
+    (row,) = reported["lessons"]
+    assert (row["headline"], row["files"], row["left_out"]) == (TAUGHT, ["src/1.txt"], None)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
+    known = page.partition("## memory list")[2].partition("\n## ")[0]
+    assert all(f"`{key}`" in known for key in (*reported, *row))
+    assert "(given once: too few)" in " ".join(here(capsys, "memory", "list").out.split())
+    open_memory(taught.project()).forget([row["key"]])
+    assert "(forgotten since)" in here(capsys, "memory", "why", "task-001").out
+
+
+def test_what_a_person_said_about_everything_is_the_same_text_for_every_agent(taught: Stage) -> None:
+    stage = taught
+    stage.play(planner=plan_of(task(1), task(2)), workers=WORKERS)
+    stage.run({"plan": ["replan: Keep every file sorted", "approve"]})
+    run = stage.run({"plan": ["approve"]})
+    (shared,) = [event for event in run.of(LessonsGiven) if not event.attempt]
+    (key,) = [each.key for each in shared.lessons]
+    assert key.startswith("wish:")
+    context = build_context(stage.project(), run.session, script=stage.script)
+    blocks = {word_shared_lessons(context, replace(run.session, base_sha=base)) for base in ("a", "b")}
+    assert blocks == {SharedKnowledge(shared.nonce, ("A PERSON'S WORD: said of a plan: Keep every file sorted",))}
+    assert all(key not in list_given(run, name) for name in ("plan.planner.1", "task-001.worker.1"))

@@ -80,7 +80,7 @@ def _format_cost(record: MemoryRecord) -> str:
 
 def _format_use(record: MemoryRecord) -> str:
     origin = record.origin
-    return f", given to {origin.used} planners, {origin.helped} times all landed" if origin.used else ""
+    return f", given to {origin.used} agents, {origin.helped} passed at once" if origin.used else ""
 
 
 def _format_day(at: float) -> str:

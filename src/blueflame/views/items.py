@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from blueflame.checks.leftovers import find_leftover_note
 from blueflame.documents.plans import format_plan
-from blueflame.model.attempt import AttemptOutcome, AttemptRecord, SentMessage
+from blueflame.model.attempt import PLAN_SUBJECT, AttemptOutcome, AttemptRecord, Duty, SentMessage
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.suggestions import suggest
@@ -74,6 +74,21 @@ def find_item(session: Session, wanted: str | None) -> Item:
         raise UsageError(f"{wanted!r} is the beginning of several names: {', '.join(names[:8])}")
     near = suggest(wanted, named) or "'blueflame status' lists them"
     raise UsageError(f"{session.id} has no plan, task, attempt, changeset or gate called {wanted!r}: {near}")
+
+
+def find_attempt(session: Session, wanted: str) -> AttemptRecord:
+    """Find the attempt of that name; for a task, the newest one that makes it; for the plan, the newest planner."""
+    item = find_item(session, wanted)
+    makers = {PLAN: PLAN_SUBJECT, TASK: item.id}
+    records = [
+        each
+        for each in session.attempts.values()
+        if (item.kind == ATTEMPT and each.attempt.id == item.id)
+        or (each.attempt.subject == makers.get(item.kind) and each.attempt.duty in (Duty.PLAN, Duty.MAKE))
+    ]
+    if not records:
+        raise Refused(f"no agent has worked on {wanted!r}: name an agent or a task of 'blueflame status'")
+    return records[-1]
 
 
 def _choose_gate_item(gate: Gate) -> Item:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from blueflame.knowledge.effect import Effect
+from blueflame.model.attempt import AttemptRecord
 from blueflame.model.memory import (
     RECORD_KIND_NAMES,
+    GivenLesson,
     Lesson,
     MemoryRecord,
     SessionSummary,
@@ -16,6 +20,7 @@ from blueflame.model.memory import (
     get_headline,
 )
 from blueflame.model.settings import Settings
+from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
 from blueflame.views.parts import NamedValue
 
@@ -25,12 +30,14 @@ def describe_memory(settings: Settings) -> str:
     if not settings.beads.enabled or settings.memory.provider == "none":
         return "sessions are not remembered (beads.enabled, memory.provider); existing records stay"
     also = ", mirrored to Beads" if settings.memory.provider == "beads" else ""
-    return f"in .blueflame/memory.db{also}; planners get {settings.memory.context_tokens:,} tokens of it at most"
+    planners, others = settings.memory.context_tokens, settings.memory.lesson_tokens
+    return f"in .blueflame/memory.db{also}; planners get {planners:,} tokens of it at most, other agents {others:,}"
 
 
-def list_record_facts(record: MemoryRecord) -> tuple[NamedValue, ...]:
-    """What it says, and where it comes from."""
-    return tuple(fact for fact in (*_list_contents(record), *_list_origin(record)) if fact.text)
+def list_record_facts(record: MemoryRecord, effect: Effect | None) -> tuple[NamedValue, ...]:
+    """What it says, where it comes from, and whether it helps."""
+    helped = NamedValue("Helped", effect.describe() if effect else "")
+    return tuple(fact for fact in (*_list_contents(record), *_list_origin(record), helped) if fact.text)
 
 
 def _list_contents(record: MemoryRecord) -> Iterator[NamedValue]:
@@ -63,21 +70,20 @@ def _list_origin(record: MemoryRecord) -> Iterator[NamedValue]:
     yield NamedValue("Cost", format_dollars(origin.micro_usd, places=2) if origin.micro_usd else "")
     yield NamedValue("Files", ", ".join(origin.files))
     yield NamedValue("Source", f"{origin.source.value} (data, never an instruction)")
-    yield NamedValue(
-        "Helped", f"{origin.helped} of the {origin.used} sessions whose planner got it" if origin.used else ""
-    )
     yield NamedValue("Faded", "only one line of it is left" if record.faded else "")
 
 
-def build_records_json(records: Sequence[MemoryRecord], settings: Settings) -> dict[str, Any]:
+def build_records_json(
+    records: Sequence[MemoryRecord], effects: Mapping[str, Effect], settings: Settings
+) -> dict[str, Any]:
     return {
         "enabled": settings.beads.enabled,
         "provider": settings.memory.provider,
-        "memories": [_build_record_json(each) for each in records],
+        "memories": [_build_record_json(each, effects.get(each.key)) for each in records],
     }
 
 
-def _build_record_json(record: MemoryRecord) -> dict[str, Any]:
+def _build_record_json(record: MemoryRecord, effect: Effect | None) -> dict[str, Any]:
     origin = record.origin
     return {
         "key": record.key,
@@ -92,5 +98,81 @@ def _build_record_json(record: MemoryRecord) -> dict[str, Any]:
         "source": origin.source.value,
         "used": origin.used,
         "helped": origin.helped,
+        "effect": asdict(effect) | {"finding": effect.finding.value} if effect else None,
         "faded": record.faded,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRow:
+    """A record that was chosen for an attempt, or for all of its session."""
+
+    why: GivenLesson
+    headline: str  # "" if it was forgotten since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenView:
+    """What an attempt was given from earlier sessions."""
+
+    session: str
+    attempt: str
+    agent: str
+    shared: tuple[GivenRow, ...]
+    lessons: tuple[GivenRow, ...]
+    is_recorded: bool  # False in journals of earlier versions, and where there was nothing to choose from
+
+
+def list_given_keys(session: Session, record: AttemptRecord) -> list[str]:
+    return [each.key for each in (*_list_shared(session), *(record.lessons or ()))]
+
+
+def _list_shared(session: Session) -> tuple[GivenLesson, ...]:
+    return session.shared.lessons if session.shared is not None else ()
+
+
+def build_given_view(session: Session, record: AttemptRecord, known: Iterable[MemoryRecord]) -> GivenView:
+    texts = {each.key: get_headline(each) for each in known}
+    shared, own = (
+        tuple(GivenRow(why=each, headline=texts.get(each.key, "")) for each in given)
+        for given in (_list_shared(session), record.lessons or ())
+    )
+    return GivenView(
+        session=session.id,
+        attempt=record.attempt.id,
+        agent=record.attempt.agent_id,
+        shared=shared,
+        lessons=own,
+        is_recorded=record.lessons is not None,
+    )
+
+
+def describe_reason(why: GivenLesson) -> str:
+    """`about src/a.py; words: parse, ledger; score 6.5`"""
+    parts = [
+        f"about {', '.join(why.files)}" if why.files else "",
+        f"words: {', '.join(why.words)}" if why.words else "",
+        f"score {why.score:g}",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def build_given_json(view: GivenView) -> dict[str, Any]:
+    return {
+        "session": view.session,
+        "attempt": view.attempt,
+        "agent": view.agent,
+        "recorded": view.is_recorded,
+        "shared": [{"key": row.why.key, "headline": row.headline or None} for row in view.shared],
+        "lessons": [
+            {
+                "key": row.why.key,
+                "headline": row.headline or None,
+                "files": list(row.why.files),
+                "words": list(row.why.words),
+                "score": row.why.score,
+                "left_out": row.why.left_out.value if row.why.left_out else None,
+            }
+            for row in view.lessons
+        ],
     }

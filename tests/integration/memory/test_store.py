@@ -5,13 +5,16 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blueflame.knowledge.effect import Finding, Trial
 from blueflame.knowledge.selection import Choice, Work
+from blueflame.memory import search
 from blueflame.memory.beads_file import read_jsonl, write_jsonl
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.codec import decode_record, encode_record
@@ -19,8 +22,8 @@ from blueflame.memory.provider import NO_MEMORY, JournalMark, RecallRequest
 from blueflame.memory.store import MemoryStore
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import MemoryFailed, UsageError
-from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
-from support.memory_records import failure, lesson, records, result, session_name, summary
+from blueflame.model.memory import Decay, Lesson, MemoryRecord, TaskFailure, TaskResult
+from support.memory_records import failure, lesson, origin, records, result, session_name, summary
 
 few = settings(max_examples=15)  # each makes a file
 ASKING = RecallRequest(work=Work(duty=Duty.PLAN, text="Fix the ledger", session="ses-now"), budget=8_000)
@@ -182,3 +185,78 @@ def test_no_memory_remembers_nothing() -> None:
     assert NO_MEMORY.list_records() == ()
     assert NO_MEMORY.list_marks() == ()
     assert NO_MEMORY.choose(ASKING) == Choice()
+
+
+MAKING = Work(duty=Duty.MAKE, text="Round the totals of an invoice", files=("src/billing/",))
+
+
+def learned(name: str, text: str, *files: str) -> Lesson:
+    return Lesson(key=name, origin=replace(origin(1), files=files), text=text, about="insight")
+
+
+LEARNED = (
+    learned("about files", "half a cent is lost here", "src/billing/round.py"),
+    learned("about words", "Rounding an invoice: totals come last", "docs/x.md"),
+    learned("by humps", "roundInvoiceTotals is slow", "docs/y.md"),
+    learned("elsewhere", "the colours are fixed", "docs/z.md"),
+)
+
+
+def test_what_is_about_the_files_or_the_words_of_some_work_is_found(tmp_path: Path) -> None:
+    memory = builtin(tmp_path)
+    memory.remember(LEARNED)
+    found = memory.store.find_records(MAKING)
+    assert [record.key for record in found.records] == ["about files", "about words", "by humps"]
+    assert found.relevance["about words"] == 1.0
+    chosen = memory.choose(RecallRequest(work=MAKING, budget=1_500))
+    assert [each.key for each in chosen.lessons] == ["about files", "about words", "by humps"]
+    memory.forget(["about words"])
+    memory.remember([learned("by humps", "another text", "docs/y.md")])
+    assert [record.key for record in memory.store.find_records(MAKING).records] == ["about files"]
+
+
+@pytest.mark.parametrize("text", ["fix: the bug", "task-001", "C++ don't -x", 'NEAR( foo(bar) "', "*", "", "\ud800 x"])
+def test_any_words_can_be_searched(tmp_path: Path, text: str) -> None:
+    memory = builtin(tmp_path)
+    memory.store.save_records([learned("it", text, f"src/{text}")])
+    assert memory.choose(RecallRequest(work=Work(duty=Duty.MAKE, text=text), budget=1_500)).note == ""
+
+
+def test_a_memory_of_an_earlier_version_is_searched_and_gets_its_index_when_it_is_written(tmp_path: Path) -> None:
+    memory = builtin(tmp_path)
+    memory.remember(LEARNED)
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        for name in ("full_text", "texts", "subjects", "trials", "effects"):
+            db.execute(f"DROP TABLE {name}")
+    before = memory.choose(RecallRequest(work=MAKING, budget=1_500))
+    assert [each.key for each in before.lessons] == ["about files", "about words", "by humps"]
+    assert memory.store.list_trials() == ()
+    memory.remember([lesson()])
+    assert memory.store.find_records(MAKING).relevance["about words"] == 1.0
+
+
+def test_without_full_text_search_words_are_compared_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = builtin(tmp_path)
+    memory.remember(LEARNED[:1])
+    monkeypatch.setattr(search, "has_full_text", lambda _db: False)
+    memory.remember(LEARNED)
+    chosen = memory.choose(RecallRequest(work=MAKING, budget=1_500))
+    assert [each.key for each in chosen.lessons] == ["about files", "about words", "by humps"]
+    monkeypatch.undo()
+    memory.remember([lesson()])
+    assert memory.store.find_records(MAKING).relevance["about words"] == 1.0
+
+
+def test_what_attempts_were_given_says_which_lessons_help(tmp_path: Path) -> None:
+    memory = builtin(tmp_path)
+    good = [Trial(attempt=f"a{n}", session="s", duty=Duty.MAKE, passed=True) for n in range(12)]
+    bad = [replace(each, attempt=f"b{n}", lessons=("about files",), passed=False) for n, each in enumerate(good)]
+    memory.remember(LEARNED, trials=[*good, *bad])
+    effect = memory.store.list_effects()["about files"]
+    assert (effect.given, effect.passed, effect.others_passed, effect.finding) == (12, 0, 12, Finding.HARMS)
+    more = learned("also about files", "cents are integers", "src/billing/far/away/round.py")
+    memory.remember([more], trials=bad)
+    chosen = memory.choose(RecallRequest(work=MAKING, budget=1_500))
+    assert chosen.lessons[-1].key == "about files", "what harms sinks"

@@ -1,4 +1,4 @@
-"""`blueflame memory`: list, show, forget, export, import."""
+"""`blueflame memory`: list, show, why, forget, export, import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
+from blueflame.cli.completers import complete_item
+from blueflame.cli.options import PATH, CommandGroup, config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from blueflame.model.memory import MemoryRecord
 
 memory_app = CommandGroup(
-    "memory", help="List, show, forget, export and import what is remembered of earlier sessions."
+    "memory", help="List, show, explain, forget, export and import what is remembered of earlier sessions."
 )
 
 key_argument = click.argument("key", help="Key of the record, or its beginning.")
@@ -43,13 +44,13 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
         hint = suggest(kind, RECORD_TYPES) or f"use one of {', '.join(RECORD_TYPES)}"
         raise UsageError(f"--kind: unknown kind {kind!r}: {hint}")
     project = open_project(config)
-    records = [
-        each for each in _sort_newest_first(open_memory(project).list_records()) if kind in (None, _get_kind(each))
-    ]
+    memory = open_memory(project)
+    records = [each for each in _sort_newest_first(memory.list_records()) if kind in (None, _get_kind(each))]
+    effects = memory.store.list_effects()
     if as_json:
-        print_json(build_records_json(records, project.settings))
+        print_json(build_records_json(records, effects, project.settings))
     else:
-        print_view(make_console(), render_records(records, project.settings))
+        print_view(make_console(), render_records(records, effects, project.settings))
     return 0
 
 
@@ -65,14 +66,44 @@ def show_(key: str, config: Path | None, as_json: bool) -> int:
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
 
-    records = open_memory(open_project(config)).list_records()
-    found = _find_records(records, key)
+    memory = open_memory(open_project(config))
+    found = _find_records(memory.list_records(), key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} records begin with {key!r}: {', '.join(each.key for each in found[:5])}")
     if as_json:
         print_json({"record": dump_record(found[0])})
     else:
-        print_view(make_console(), render_record(found[0]))
+        print_view(make_console(), render_record(found[0], memory.store.list_effects().get(found[0].key)))
+    return 0
+
+
+@memory_app.command()
+@click.argument("attempt", shell_complete=complete_item, help="Agent, attempt or task: see 'blueflame status'.")
+@session_option
+@config_option
+@json_option
+def why(attempt: str, session: str | None, config: Path | None, as_json: bool) -> int:
+    """Show what an attempt was given from earlier sessions and why, and what was left out."""
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.memory import render_given
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+    from blueflame.orchestrator.wiring import open_memory
+    from blueflame.views.items import find_attempt
+    from blueflame.views.memory import build_given_json, build_given_view, list_given_keys
+
+    project = open_project(config)
+    with open_journal(project) as journal:
+        names = journal.list_ids()
+        own = next((name for name in names if attempt.startswith(f"{name}.")), None)
+        found = load_session(journal, find_session(journal, session or own))
+    record = find_attempt(found, attempt)
+    known = open_memory(project).load(list_given_keys(found, record))
+    view = build_given_view(found, record, known.records)
+    if as_json:
+        print_json(build_given_json(view))
+    else:
+        print_view(make_console(), render_given(view))
     return 0
 
 

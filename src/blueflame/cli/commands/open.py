@@ -16,7 +16,6 @@ from blueflame.model.errors import Refused
 
 if TYPE_CHECKING:
     from blueflame.model.attempt import AttemptRecord
-    from blueflame.session.state import Session
 
 
 @click.command("open")
@@ -31,11 +30,12 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+    from blueflame.views.items import find_attempt
 
     project = open_project(config)
     with open_journal(project) as journal:
         found = load_session(journal, find_session(journal, session))
-    record = _find_attempt(found, attempt)
+    record = find_attempt(found, attempt)
     checkout = _find_checkout(record)
     if as_json:
         print_json({"attempt": record.attempt.id, "agent": record.attempt.agent_id, "checkout": str(checkout)})
@@ -46,22 +46,6 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
         return _run_editor(checkout)
     site = find_site(project.config, checkout, check=ensure_trust)
     return run_in_sandbox(site, [os.environ.get("SHELL") or "/bin/sh"])
-
-
-def _find_attempt(session: Session, wanted: str) -> AttemptRecord:
-    """Find the attempt of that name; for a task, its newest one."""
-    from blueflame.views.items import ATTEMPT, TASK, find_item
-
-    item = find_item(session, wanted)
-    records = [
-        each
-        for each in session.attempts.values()
-        if (item.kind == ATTEMPT and each.attempt.id == item.id)
-        or (item.kind == TASK and each.attempt.subject == item.id and each.attempt.branch is not None)
-    ]
-    if not records:
-        raise Refused(f"no agent has worked on {wanted!r}: name an agent or a task of 'blueflame status'")
-    return records[-1]
 
 
 def _find_checkout(record: AttemptRecord) -> Path:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
-from blueflame.model.memory import RECORD_KIND_NAMES, MemoryRecord, get_headline
+from blueflame.knowledge.effect import Effect
+from blueflame.model.memory import RECORD_KIND_NAMES, LeftOut, MemoryRecord, get_headline
 from blueflame.model.settings import Settings
 from blueflame.text.format import format_count
 from blueflame.text.sanitize import clean_text, shorten_line
-from blueflame.views.memory import describe_memory, list_record_facts
+from blueflame.views.memory import GivenRow, GivenView, describe_memory, describe_reason, list_record_facts
 
 MAX_ROWS = 60
+MAX_LISTED, MAX_HEADLINE = 60, 160
 
 
-def render_records(records: Sequence[MemoryRecord], settings: Settings) -> RenderableType:
+def render_records(
+    records: Sequence[MemoryRecord], effects: Mapping[str, Effect], settings: Settings
+) -> RenderableType:
     rows = [
         (
             Text(RECORD_KIND_NAMES[type(each)], "group"),
             Text(clean_text(each.key), "id"),
-            shorten_line(get_headline(each), 60),
+            Text.assemble(
+                shorten_line(get_headline(each), MAX_LISTED), (_format_effect(effects.get(each.key)), "quiet")
+            ),
         )
         for each in records[:MAX_ROWS]
     ]
@@ -35,7 +41,50 @@ def render_records(records: Sequence[MemoryRecord], settings: Settings) -> Rende
     )
 
 
-def render_record(record: MemoryRecord) -> RenderableType:
+def _format_effect(effect: Effect | None) -> str:
+    """`(given 12 times: harms)`; nothing for a record that no attempt was given."""
+    if effect is None or not effect.given:
+        return ""
+    times = "once" if effect.given == 1 else f"{effect.given} times"
+    return f" (given {times}: {effect.finding.value})"
+
+
+def render_record(record: MemoryRecord, effect: Effect | None) -> RenderableType:
     return Group(
-        Heading(RECORD_KIND_NAMES[type(record)], clean_text(record.key)), build_facts(list_record_facts(record))
+        Heading(RECORD_KIND_NAMES[type(record)], clean_text(record.key)), build_facts(list_record_facts(record, effect))
     )
+
+
+def render_given(view: GivenView) -> RenderableType:
+    given = [row for row in view.lessons if row.why.left_out is None]
+    counts = f"{len(given)} given, {len(view.lessons) - len(given)} left out"
+    parts = [
+        _render_rows("For every agent of the session", view.shared),
+        _render_rows("About its work, best first", given),
+        *(
+            _render_rows(words, [row for row in view.lessons if row.why.left_out is reason])
+            for reason, words in LEFT_OUT.items()
+        ),
+    ]
+    shown = [part for part in parts if part is not None]
+    return stack_parts(Heading("Lessons", clean_text(view.agent), counts), *(shown or [Text(NOTHING, "quiet")]))
+
+
+LEFT_OUT: Mapping[LeftOut, str] = {
+    LeftOut.BUDGET: "Left out: the tokens were used up (memory.lesson_tokens, for planners memory.context_tokens)",
+    LeftOut.CONTROL: "Left out to compare (memory.control_every)",
+}
+NOTHING = "Nothing of earlier sessions is about its work."
+
+
+def _render_rows(title: str, rows: Sequence[GivenRow]) -> RenderableType | None:
+    if not rows:
+        return None
+    drawn = [_render_row(row) for row in rows]
+    return Group(Text(title, "head"), *drawn)
+
+
+def _render_row(row: GivenRow) -> RenderableType:
+    text = shorten_line(row.headline, MAX_HEADLINE) if row.headline else "(forgotten since)"
+    why = f"\n    {clean_text(describe_reason(row.why))}" if row.why.score else ""
+    return Text.assemble("  ", (clean_text(row.why.key), "id"), f"\n    {text}", (why, "quiet"))
