@@ -22,6 +22,7 @@ BENCHMARKS = (
     "watcher",
     "sandbox",
     "secrets",
+    "recall",
     "gateway",
     "review",
     "landing",

@@ -89,7 +89,7 @@ def choose_for_attempt(
     ranked = [_Ranked(each, _explain(each, locks, words)) for each in fitting]
     if work.duty is not Duty.PLAN:
         ranked = [each for each in ranked if each.why.files or len(each.why.words) >= min(MIN_WORDS, len(words) or 1)]
-    ranked.sort(key=lambda each: (each.candidate.effect.harms, not each.why.files, -each.why.score, each.why.key))
+    ranked.sort(key=lambda each: (_is_doubtful(each.candidate), not each.why.files, -each.why.score, each.why.key))
     return _fill(_limit_counted(ranked), work, budget, control)
 
 
@@ -101,13 +101,13 @@ def choose_for_session(lessons: Iterable[Lesson], budget: int) -> tuple[Lesson, 
     fitting = [
         each
         for each in lessons
-        if not each.superseded_by
+        if _is_current(each)
         and not parse_subject(each.origin.files)
         and (each.confirmed or each.origin.source is Source.PERSON)
         and each.origin.source is not Source.IMPORT
         and each.about in SHARED_KINDS
     ]
-    fitting.sort(key=lambda each: (each.faded, SHARED_KINDS.index(each.about), -each.origin.at, each.key))
+    fitting.sort(key=lambda each: (each.stale, SHARED_KINDS.index(each.about), -each.origin.at, each.key))
     chosen, left = list[Lesson](), budget
     for each in fitting:
         cost = estimate_tokens(word_lesson(each))
@@ -119,12 +119,23 @@ def choose_for_session(lessons: Iterable[Lesson], budget: int) -> tuple[Lesson, 
 
 def _is_for(record: MemoryRecord, work: Work) -> bool:
     own = record.origin.session == work.session
+    if isinstance(record, Lesson) and not _is_current(record):
+        return False
     if work.duty is Duty.PLAN:
-        return not own and not (isinstance(record, Lesson) and record.superseded_by)
-    if not isinstance(record, Lesson) or record.superseded_by or (own and record.origin.task == work.subject):
+        return not own
+    if not isinstance(record, Lesson) or (own and record.origin.task == work.subject):
         return False
     about = record.about if record.about in LESSON_SCORES else "note"
     return about in DUTY_KINDS[work.duty] or (about == "pattern" and record.confirmed)
+
+
+def _is_current(lesson: Lesson) -> bool:
+    return lesson.is_active and not lesson.superseded_by
+
+
+def _is_doubtful(candidate: Candidate) -> bool:
+    """Whether it goes after all others: attempts with it fail more often, or its subject has changed since."""
+    return candidate.effect.harms or (isinstance(candidate.record, Lesson) and candidate.record.stale)
 
 
 def _explain(candidate: Candidate, locks: Sequence[LockPath], words: tuple[str, ...]) -> GivenLesson:

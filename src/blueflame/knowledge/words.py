@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from blueflame.model.memory import Lesson, MemoryRecord, get_headline
 from blueflame.session.sizing.similar import extract_words
 
 MAX_QUERY_WORDS = 24
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-ENDINGS = ("ings", "ing", "ied", "ies", "ed", "es", "s")
-MIN_STEM = 3
+ENDING = re.compile(r"(?<=\w{3})(?:ings?|ied|ies|ed|es|s)$")
 
 
 def split_humps(text: str) -> str:
@@ -26,12 +26,10 @@ def list_query_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in ordered if word in known)[:MAX_QUERY_WORDS]
 
 
+@lru_cache(maxsize=20_000)
 def stem_word(word: str) -> str:
     """Without a common English ending: only to tell which words two texts share."""
-    for ending in ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= MIN_STEM:
-            return word.removesuffix(ending)
-    return word
+    return ENDING.sub("", word)
 
 
 def find_shared_words(words: tuple[str, ...], record: MemoryRecord) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from blueflame.model.memory import RECORD_KIND_NAMES, Lesson, MemoryRecord
 from blueflame.paths.locks import LockPath
 
 HALF_LIFE = 200  # records that are newer, after which half of the relevance is left
-MAX_FOUND = 60
-MAX_ABOUT = 100  # lessons about one path
-RARE_PARTS, MIN_COMMON = 20, 50  # a word is common in more than one record of 20, and in 50 at least
+MAX_FOUND = 40
+MAX_ABOUT = 40  # lessons about one path
+RARE_PARTS, MIN_COMMON = 50, 50  # a word is common in more than one record of 50, and in 50 at least
+MIN_RARE = 3  # words that are searched however common they are
 TITLE_WEIGHT, BODY_WEIGHT = 5.0, 1.0
 TABLES = (
     "CREATE TABLE IF NOT EXISTS texts (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
@@ -115,10 +116,12 @@ def search_words(db: sqlite3.Connection, words: Sequence[str], *, lessons_only: 
 
 
 def _list_rare_words(db: sqlite3.Connection, words: Sequence[str], records: int) -> list[str]:
-    """Leave out words that occur almost everywhere: they tell nothing apart, and ranking by them takes long."""
+    """Leave out words that many records have, if enough others remain: they tell little apart and take long to rank."""
     limit = max(records // RARE_PARTS, MIN_COMMON)
     counting = "SELECT count(*) FROM (SELECT 1 FROM full_text WHERE full_text MATCH ? LIMIT ?)"
-    return [word for word in words if 0 < db.execute(counting, (f'"{word}"', limit)).fetchone()[0] < limit]
+    counts = {word: db.execute(counting, (f'"{word}"', limit)).fetchone()[0] for word in words}
+    known = sorted((word for word in words if counts[word]), key=lambda word: counts[word])
+    return known[: max(sum(counts[word] < limit for word in known), MIN_RARE)]
 
 
 def search_paths(db: sqlite3.Connection, locks: Iterable[LockPath]) -> list[str]:

@@ -148,12 +148,14 @@ def test_a_lesson_about_other_files_and_other_words_is_for_other_agents() -> Non
     assert choose([learned("it", "docs/api.md", text="parse the headings")], LEDGER) == Choice()
 
 
-def test_what_is_superseded_is_left_out_and_what_harms_goes_last() -> None:
+def test_what_is_superseded_or_archived_is_left_out_and_what_harms_or_is_stale_goes_last() -> None:
     harmful, plain = learned("bad", "src/ledger"), learned("plain", "src/ledger/far/below/it.py")
-    gone = learned("gone", "src/ledger", superseded_by="plain")
-    found = [Candidate(record=harmful, effect=HARMFUL), Candidate(record=plain), Candidate(record=gone)]
+    gone = [learned("gone", "src/ledger", superseded_by="plain"), learned("old", "src/ledger", archived="too old")]
+    stale = learned("stale", "src/ledger", stale=True)
+    found = [Candidate(record=harmful, effect=HARMFUL), *(Candidate(record=each) for each in (*gone, stale, plain))]
     choice = choose_for_attempt(found, LEDGER, budget=5_000)
-    assert [each.key for each in choice.records] == ["plain", "bad"]
+    assert [each.key for each in choice.records] == ["plain", "bad", "stale"]
+    assert choose_for_session([replace(each, confirmed=True, origin=origin(1)) for each in gone], 5_000) == ()
 
 
 def test_what_does_not_fit_is_named_with_its_reason() -> None:
