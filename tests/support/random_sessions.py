@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.edits import build_edit_payload
-from blueflame.session.state import ACTIVE_STATES, HookDue, Session, list_judged
+from blueflame.session.state import ACTIVE_STATES, POSTPONED, HookDue, Session, list_judged
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes, hash_to_fraction
 from blueflame.testing.simulation import Simulation, build_opening
 from support.settled_tasks import find_settled_tasks
@@ -482,6 +483,15 @@ def _gate_faults(session: Session) -> Iterator[str]:
         if passed:
             yield f"gate {gate.id} is asked before {passed}, which came first"
     active = [name for name, record in session.changesets.items() if record.state in ACTIVE_STATES]
+    for state, index in ((ChangesetState.CONFLICTED, session.conflicted), (ChangesetState.APPROVED, session.approved)):
+        there = sorted(name for name, record in session.changesets.items() if record.state is state)
+        if sorted(index) != there:
+            yield f"the index of {state} says {sorted(index)}, the records {there}"
+    put_off = Counter(
+        task for each in session.changesets.values() if each.state in POSTPONED for task in each.changeset.tasks
+    )
+    if +Counter(session.postponements) != put_off:
+        yield f"{session.postponements} are counted as postponed, not {put_off}"
     if active != list(session.merging):
         yield f"{active} are active, {list(session.merging)} are being merged"
     for name in active:

@@ -46,6 +46,7 @@ class Phase(StrEnum):
 ACTIVE_STATES = frozenset(
     {ChangesetState.FORMED, ChangesetState.CONFLICTED, ChangesetState.BUILT, ChangesetState.APPROVED}
 )
+POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,12 @@ class Session:
     to_continue: StageQueue = field(default_factory=StageQueue)  # made in part, and to be made further
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
-    merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
+    merging: dict[str, int] = field(
+        default_factory=dict
+    )  # changesets not yet judged and landed -> their place
+    conflicted: dict[str, None] = field(default_factory=dict)  # those of them that wait for a merger
+    approved: dict[str, None] = field(default_factory=dict)
+    postponements: dict[str, int] = field(default_factory=dict)  # task -> skipped or deferred changesets it was in
     changeset_of: dict[str, str] = field(default_factory=dict)
     landings: tuple[str, ...] = ()
     proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base

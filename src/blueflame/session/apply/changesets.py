@@ -24,20 +24,27 @@ from blueflame.model.event import (
 )
 from blueflame.session.apply.indexes import move_base, schedule_hook
 from blueflame.session.changesets.form import build_changeset_title
-from blueflame.session.state import ACTIVE_STATES, Session
+from blueflame.session.state import ACTIVE_STATES, POSTPONED, Session
 
 
 def _apply_changesets_formed(session: Session, event: ChangesetsFormed, at: float) -> None:
     for changeset in event.changesets:
         session.changesets[changeset.id] = ChangesetRecord(changeset=changeset, formed_at=at)
-        session.merging[changeset.id] = None
+        session.merging[changeset.id] = len(session.changesets)
         for task in changeset.tasks:
             session.changeset_of[task] = changeset.id
 
 
 def _put_changeset(session: Session, record: ChangesetRecord) -> None:
     name = record.changeset.id
+    more = (record.state in POSTPONED) - (session.changesets[name].state in POSTPONED)
+    for task in record.changeset.tasks if more else ():
+        session.postponements[task] = session.postponements.get(task, 0) + more
     session.changesets[name] = record
+    for state, index in ((ChangesetState.CONFLICTED, session.conflicted), (ChangesetState.APPROVED, session.approved)):
+        index.pop(name, None)
+        if record.state is state:
+            index[name] = None
     if record.state not in ACTIVE_STATES:
         session.merging.pop(name, None)
         for task in record.changeset.tasks:

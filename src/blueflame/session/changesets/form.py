@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 
-from blueflame.model.changeset import Changeset, ChangesetState
+from blueflame.model.changeset import Changeset
 from blueflame.model.task import FINISHED, TaskState
 from blueflame.session.cascade import find_reachable
 from blueflame.session.changesets.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 
-POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
-
 
 def form_changesets(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
     """Form the changesets of tasks that may land (see `find_landable_tasks`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
     edges = ((name, below) for name in tasks for below in _list_unlanded_foundations(session, name))
-    groups = order_groups(members, edges, _count_postponements(session, tasks))
+    groups = order_groups(members, edges, session.postponements)
     return tuple(
         _build_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1)
     )
-
-
-def _count_postponements(session: Session, tasks: Collection[str]) -> dict[str, int]:
-    """Count for each task the skipped or deferred changesets that it was in."""
-    postponed = (record.changeset for record in session.changesets.values() if record.state in POSTPONED)
-    counts = Counter(name for changeset in postponed for name in changeset.tasks)
-    return {name: counts[name] for name in tasks}
 
 
 def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:

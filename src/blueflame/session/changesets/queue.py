@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from blueflame.model.attempt import MERGER, Duty
-from blueflame.model.changeset import ChangesetRecord, ChangesetState, Conflict
+from blueflame.model.changeset import ChangesetRecord, Conflict
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Event
 from blueflame.model.gate import GateKind
 from blueflame.session.cascade import find_reachable
@@ -23,15 +23,13 @@ def find_next_changeset(session: Session) -> str | None:
 
     An approved one lands before another is built, and nothing is built while a person reviews one.
     """
-    for name in session.merging:
-        if session.changesets[name].state is ChangesetState.APPROVED or session.is_asking(GateKind.CHANGESET, name):
+    for name in session.merging if session.approved or session.is_asking(GateKind.CHANGESET) else ():
+        if name in session.approved or session.is_asking(GateKind.CHANGESET, name):
             return name
     waiting: set[str] = set()  # for a merger, or for a changeset that does
     for name in session.merging:
-        record = session.changesets[name]
-        if record.state is not ChangesetState.CONFLICTED and waiting.isdisjoint(
-            _list_changesets_below(session, record)
-        ):
+        below = _list_changesets_below(session, session.changesets[name])
+        if name not in session.conflicted and waiting.isdisjoint(below):
             return name
         waiting.add(name)
     return None
@@ -49,11 +47,9 @@ def _list_changesets_below(session: Session, record: ChangesetRecord) -> Iterato
 
 def list_unresolved(session: Session) -> Iterator[str]:
     """List the changesets in conflict for which no merger is running, nor waits for an answer."""
-    for name in session.merging:
-        conflicted = session.changesets[name].state is ChangesetState.CONFLICTED
-        if session.is_asking(GateKind.CLARIFICATION, name):
-            continue
-        if conflicted and session.find_live_attempt(name, Duty.MERGE) is None:
+    for name in sorted(session.conflicted, key=session.merging.__getitem__):
+        asks = session.is_asking(GateKind.CLARIFICATION, name)
+        if not asks and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name
 
 
