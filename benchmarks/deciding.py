@@ -33,8 +33,8 @@ FAILS, REFUSED, REVIEW = 0.05, 0.05, 0.15  # of the attempts, of the reviews, of
 def run() -> Report:
     figures = [
         *_build_figures("ready queue", {size: _measure_cost(size) for size in SIZES}),
-        *_build_figures("session with a barrier", {size: _measure_session(size, BARRIER) for size in SIZES}),
-        *_build_figures("session in flow", {size: _measure_session(size, FLOW) for size in SIZES}),
+        *_build_growth("session with a barrier", {size: _measure_session(size, BARRIER) for size in SIZES}),
+        *_build_growth("session in flow", {size: _measure_session(size, FLOW) for size in SIZES}),
         *_build_growth("pipeline default", {size: _measure_session(size, DEFAULT) for size in SIZES}),
     ]
     about = "processor time to apply an event and to decide and follow up what comes next"
