@@ -53,7 +53,7 @@ def _build_hand_off(
     texts: Mapping[str, Sequence[str]], confidence: float | None = None, problems: Sequence[str] = ()
 ) -> HandOff:
     cleaned = {name: clean_notes(found[:MAX_ENTRIES], MAX_ENTRY_CHARS) for name, found in texts.items()}
-    words = {name: tuple(filter(None, entries)) for name, entries in cleaned.items()}
+    words = {name: tuple(each for each in entries if not _is_empty(each)) for name, entries in cleaned.items()}
     return HandOff(
         summary=words.get("summary", ()),
         learnings=words.get("learnings", ()),
@@ -62,6 +62,11 @@ def _build_hand_off(
         confidence=None if confidence is None else float(confidence),
         problems=(*problems, *_list_cuts(texts)),
     )
+
+
+def _is_empty(entry: str) -> bool:
+    """Whether it says that there is nothing: a blocker called `None` would block its stage."""
+    return entry.strip().strip(".").casefold() in ("", "-", "none", "n/a", "nothing")
 
 
 def _list_cuts(texts: Mapping[str, Sequence[str]]) -> Iterator[str]:

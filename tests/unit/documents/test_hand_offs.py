@@ -80,3 +80,8 @@ def test_the_notes_of_a_reviewer_sum_its_verdict_up_and_its_issues_are_blockers(
         {"status": "fail", "notes": "No test.", "issues": ["src/a.py has none"], "confidence": 1}
     )
     assert words == HandOff(summary=("No test.",), blockers=("src/a.py has none",), confidence=1.0)
+
+
+def test_an_entry_that_says_that_there_is_nothing_is_left_out() -> None:
+    left = parse_hand_off({"summary": ["did it"], "blockers": ["None.", "n/a"], "learnings": "none"}, "")
+    assert (left.summary, left.blockers, left.learnings, left.problems) == (("did it",), (), (), ())

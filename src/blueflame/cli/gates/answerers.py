@@ -18,6 +18,7 @@ from blueflame.documents.decisions import DecisionsFile, find_used_entries
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.session.state import Session
+from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_text
 
 FindDiff = Callable[[Session, Gate], Callable[[], str] | None]
@@ -95,9 +96,7 @@ class WaitingAnswerer:
             self._console.print(Text(f"{clean_text(gate.title)} No terminal to {ask} at: stopping."), soft_wrap=True)
             return Answer(choice="stop", by="default")
         choices = "|".join(option.name for option in gate.options)
-        self._console.print(
-            Text(f"Waiting for an answer: {clean_text(gate.title)}\n  blueflame answer {gate.id} {choices}"),
-            soft_wrap=True,
-        )
+        asked = (clean_text(gate.title), *list_choices(gate), f"blueflame answer {gate.id} {choices}")
+        self._console.print(Text("Waiting for an answer: " + "\n  ".join(asked)), soft_wrap=True)
         await asyncio.get_running_loop().create_future()
         raise AssertionError("unreachable: this future is never completed")
