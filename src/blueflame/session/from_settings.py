@@ -121,7 +121,7 @@ def _build_task_workflow(settings: Settings, name: str, *, scripted: bool) -> Wo
     return replace(
         build_workflow(settings, name),
         review_threshold=own.review_threshold,
-        max_retries=own.max_retries,
+        max_retries=_find_max_retries(settings, own),
         retry_wait=(own.retry_backoff_base_ms or 0) / 1000,
         ladder=build_ladder(settings, name, scripted=scripted),
     )

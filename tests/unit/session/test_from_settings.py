@@ -257,6 +257,22 @@ def test_a_plan_may_choose_the_workflows_that_are_listed_where_there_is_no_barri
     assert build_session_limits(settings()).task_models == ()
 
 
+def test_a_workflow_that_a_plan_chooses_has_its_own_threshold_retries_wait_and_ladder() -> None:
+    climb = {"stages": ["work", "check"], "max_retries": 1, "retry_backoff_base_ms": 500, "escalate": [{"model": "x"}]}
+    found = settings(
+        limits={"max_retries": 4},
+        planning={"workflow": "usual", "workflows": ["climb", "plain"]},
+        workflows={
+            "usual": {"stages": ["plan", "work", "check"], "max_retries": 0, "barrier": False},
+            "climb": {**climb, "review_threshold": 0.7},
+            "plain": {"stages": ["work", "check"]},
+        },
+    )
+    flows = build_session_limits(found).task_workflows
+    chosen = {name: (f.review_threshold, f.max_retries, f.retry_wait, len(f.ladder)) for name, f in flows.items()}
+    assert chosen == {"climb": (0.7, 1, 0.5, 1), "plain": (None, 4, 0.0, 0)}, "what one leaves out is not the session's"
+
+
 def test_choices_that_a_barrier_forbids_are_doubtful() -> None:
     (doubt,) = [
         text for at, text in find_doubtful_settings(settings(planning={"workflows": ["flow"]})) if at[0] == "planning"
