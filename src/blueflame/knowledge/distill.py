@@ -154,7 +154,8 @@ def _list_mistakes(session: Session, work: WorkFiles) -> Iterator[Lesson]:
     for _name, record in sorted(session.tasks.items()):
         cured = record.state is TaskState.MERGED
         failed = [each for each in record.verdicts if not each.verdict.passed and (cured or each.verdict.by != CHECKS)]
-        for given in failed[-MAX_MISTAKES:]:
+        newest = {(each.stage, each.sha): each for each in failed}  # a commit may have been judged again
+        for given in list(newest.values())[-MAX_MISTAKES:]:
             yield _build_mistake(session, record, given, work)
 
 
@@ -173,7 +174,7 @@ def _build_mistake(session: Session, record: TaskRecord, given: StageVerdict, wo
         source=Source.MACHINE if by_check else Source.AGENT,
         files=work.get(name) or list_locks(session, [name]),
     )
-    key = f"mistake:{session.id}:{name}:{given.stage or 'review'}:{given.sha[:12]}"
+    key = f"mistake:{session.id}:{name}:{given.stage or 'review'}:{given.sha}"
     text = shorten_line(f"{parts}{_describe_cure(session, name, work)}", 2 * MAX_TEXT_CHARS)
     return Lesson(key=key, origin=origin, text=text, about="mistake")
 
