@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -76,9 +77,9 @@ def check_finished(stage: Stage, *, attempts: int) -> None:
 
 
 @contextmanager
-def mounted(place: Path, megabytes: int) -> Iterator[None]:
+def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[None]:
     place.mkdir(parents=True, exist_ok=True)
-    argv = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+    argv = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,nr_inodes={files}", "tmpfs", str(place)]
     if os.geteuid() or subprocess.run(argv, check=False, capture_output=True).returncode:
         pytest.skip("a small disk can be mounted by root only")
     try:
@@ -440,3 +441,39 @@ def test_an_unfinished_merge_of_the_person_costs_no_cycle(stage: Stage, operatio
     assert git(stage.root, "status", "--porcelain").startswith(("UU", "AA")), "nothing of the person's was touched"
     stage.git(operation, "--abort")
     check_finished(stage, attempts=1)
+
+
+def test_a_disk_without_room_for_more_files(stage: Stage) -> None:
+    """The bytes are there, but no more files can be made: an agent that fails by that is not blamed."""
+    stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": 0})
+    stage.play(planner=plan_of(task(1)))
+    with mounted(stage.root / ".trees", 16, files=800):
+        eaten = stage.root / ".trees" / "eaten"
+
+        def eat() -> None:
+            eaten.mkdir()
+            with pytest.raises(OSError, match="No space"):
+                for n in range(1000):
+                    (eaten / str(n)).touch()
+
+        result = stage.run(STOP, observers=[at(AttemptStarted, eat, nth=2)])
+        assert get_exit_code(result.session) is ExitCode.WORLD
+        assert Ending.FAILED not in [event.ended.ending for event in result.of(AttemptEnded)]
+        assert result.session.tasks["task-001"].retries == 0
+        shutil.rmtree(eaten)
+        assert stage.resume().states == {"task-001": "merged"}
+
+
+@pytest.mark.parametrize(("own", "ending"), [(False, Ending.LOST), (True, Ending.RESOURCES)])
+def test_an_agent_is_blamed_for_a_disk_only_if_it_filled_it(stage: Stage, own: bool, ending: Ending) -> None:
+    stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": 8}, limits={"max_retries": 0, "kill_grace": "1s"})
+    ballast = stage.root / ".trees" / "ballast"
+    fill = f"head -c 12m /dev/zero > {'src/1.txt' if own else shlex.quote(str(ballast))}; sleep 600"
+    stage.play(task(1), workers={1: {"1": [{"run": fill}], "*": writes("src/1.txt", "one")}})
+    with mounted(stage.root / ".trees", 16):
+        result = stage.run({**STOP, "escalation": ["abort"], "session": ["stop"]})
+        assert result.of(AttemptEnded)[0].ended.ending is ending
+        assert result.session.tasks["task-001"].state.value == ("failed" if own else "claimed")
+        if not own:
+            ballast.unlink()
+            assert stage.resume().states == {"task-001": "merged"}

@@ -27,7 +27,12 @@ CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
-    ("disk", re.compile(r"no space left|out of disk|quota|file too large|disk is (nearly )?full", re.IGNORECASE)),
+    (
+        "disk",
+        re.compile(
+            r"no space left|out of disk|couldn't write '|quota|file too large|disk is (nearly )?full", re.IGNORECASE
+        ),
+    ),
     (
         "limit",
         re.compile(

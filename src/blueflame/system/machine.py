@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import psutil
 from blueflame.model.errors import WorldError
 from blueflame.model.limits import Capacity
 from blueflame.model.settings import Settings
+from blueflame.system.disk import measure_free_disk
 
 UNLIMITED_AGENTS = 1_000
 MIN_MEMORY_MB = 2048  # of one agent; a machine with less starts fewer agents
@@ -63,7 +63,7 @@ def measure_free(folder: Path) -> FreeResources:
     machine = psutil.virtual_memory().available
     return FreeResources(
         memory=min(machine, measure_cgroup_memory(OWN_CGROUPS, CGROUP_MOUNT)),
-        disk=shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free,
+        disk=measure_free_disk(str(next(each for each in (folder, *folder.parents) if each.exists()))) or 0,
     )
 
 

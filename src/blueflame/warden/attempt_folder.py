@@ -109,15 +109,6 @@ def reserve_outcome(folder: str) -> None:
         pass
 
 
-def measure_free_disk(folder: str) -> int | None:
-    """Return the bytes that can still be written: when the outcome is read, there may be space again."""
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize
-
-
 def has_outcome(folder: str) -> bool:
     return os.path.exists(f"{folder}/outcome.json")
 

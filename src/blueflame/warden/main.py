@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 
+from blueflame.system.disk import measure_free_disk
 from blueflame.system.proc import read_boot_id
 from blueflame.warden import attempt_folder as record
 from blueflame.warden.attempt_folder import StatusFile
@@ -292,7 +293,7 @@ def _start_child(
 def _finish_attempt(
     attempt: SupervisedAttempt, stage: str, ending: ProcessEnding, clock: float, step: str = ""
 ) -> dict[str, Any]:
-    elapsed, free_disk = time.monotonic() - clock, record.measure_free_disk(attempt.folder)
+    elapsed, free_disk = time.monotonic() - clock, measure_free_disk(attempt.folder)
     if stage == "setup":
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:

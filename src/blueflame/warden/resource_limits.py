@@ -13,6 +13,7 @@ import resource
 import signal
 import time
 
+from blueflame.system.disk import measure_free_disk
 from blueflame.warden.process_tree import list_descendants, read_process
 
 TYPE_CHECKING = False
@@ -107,11 +108,8 @@ def explain_signal(number: int | None, limits: Mapping[int, int]) -> str:
 
 def read_free_mb(path: str) -> int | None:
     """Return what an ordinary user may still write there; None if unknown."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize // MB
+    free = measure_free_disk(path)
+    return None if free is None else free // MB
 
 
 def _measure_memfds(pids: set[int], *, enough: int) -> int:

@@ -61,6 +61,7 @@ from blueflame.session.environment import name_attempt_act
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.rate_limits import describe_account_fix
 from blueflame.session.state import Session
+from blueflame.system.disk import measure_folder
 from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
 
@@ -294,6 +295,8 @@ def _find_interference(context: SessionContext, session: Session, finished: Fini
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
+    if finished.outcome.reason is ExitReason.DISK and not _has_filled_disk(context, attempt):
+        return f"{finished.outcome.detail}; others have filled it"
     if ending not in SPOILT_BY_MACHINE:
         return ""
     if name_attempt_act(attempt) in session.problems or find_missing_commits(context.repo, (finished.base,)):
@@ -307,6 +310,14 @@ def _was_disk_full(context: SessionContext, outcome: ProcessOutcome) -> bool:
     return (then is not None and then < FULL_BELOW_BYTES) or (
         measure_free(context.paths.worktrees).disk < FULL_BELOW_BYTES
     )
+
+
+def _has_filled_disk(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether there would be enough room without what the agent wrote in its checkout and its folder."""
+    checkout, folder = context.paths.checkout(attempt.agent_id), context.engine.mirror(attempt.id)
+    wrote = measure_folder(str(checkout)) + measure_folder(str(folder))
+    free = measure_free(context.paths.worktrees).disk
+    return free + wrote >= context.settings.sandbox.min_free_disk_mb << 20
 
 
 def _describe_account_problem(context: SessionContext, attempt: Attempt, ended: AttemptOutcome, detail: str) -> str:
