@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from blueflame.memory.beads import BeadsClient
+from blueflame.memory.beads_mirror import BeadsMirror
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.mirrored import MirroredMemory
 from blueflame.memory.provider import NO_MEMORY, MemoryProvider
@@ -27,11 +28,14 @@ def build_beads(settings: Settings, places: ProjectPaths, environ: Mapping[str, 
     return BeadsClient(settings.memory.bd, places.beads, environ, timeout=settings.memory.bd_timeout)
 
 
+def build_mirrored(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> MemoryProvider:
+    first = build_builtin(settings, places)
+    return MirroredMemory(first, (BeadsMirror(build_beads(settings, places, environ), first.store),))
+
+
 PROVIDERS: Mapping[str, Callable[[Settings, ProjectPaths, Mapping[str, str]], MemoryProvider]] = {
     "builtin": lambda settings, places, _environ: build_builtin(settings, places),
-    "beads": lambda settings, places, environ: MirroredMemory(
-        build_builtin(settings, places), build_beads(settings, places, environ)
-    ),
+    "beads": build_mirrored,
     "none": lambda _settings, _places, _environ: NO_MEMORY,
 }
 

@@ -12,6 +12,7 @@ import pytest
 from blueflame.knowledge.selection import Work
 from blueflame.knowledge.wording import describe_for_planner
 from blueflame.memory.beads import BeadsClient, unwrap_envelope
+from blueflame.memory.beads_mirror import BeadsMirror
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.mirrored import MirroredMemory
 from blueflame.memory.provider import RecallRequest
@@ -42,7 +43,11 @@ def environ(bd: FakeBd) -> Mapping[str, str]:
 def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> MirroredMemory:
     state = bd.beads.parent.parent
     first = BuiltInMemory(state / name, state / "knowledge", Decay())
-    return MirroredMemory(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
+    return mirror(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
+
+
+def mirror(first: BuiltInMemory, client: BeadsClient) -> MirroredMemory:
+    return MirroredMemory(first, [BeadsMirror(client, first.store)])
 
 
 def recall(mirrored: MirroredMemory) -> tuple[str, ...]:
@@ -164,7 +169,7 @@ def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path) -> None:
 
 def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
-    mirrored = MirroredMemory(first, BeadsClient("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
+    mirrored = mirror(first, BeadsClient("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
     assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
     assert "there is no program" in mirrored.choose(ASKING).note
     assert any(isinstance(record, TaskFailure) for record in mirrored.list_records())
@@ -183,6 +188,6 @@ def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
     beads = BeadsClient("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
     assert beads.find_problem() == ""
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
-    assert MirroredMemory(first, beads).remember(ALL) == ""
-    other = MirroredMemory(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
+    assert mirror(first, beads).remember(ALL) == ""
+    other = mirror(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
     assert "FAILED BEFORE: Parse the ledger" in "\n".join(recall(other))
