@@ -20,9 +20,12 @@ class BeadsMirror:
         self._client = client
         self._store = store
 
-    def prepare(self) -> None:
+    def check(self) -> None:
         if problem := self._client.find_problem():
             raise MemoryFailed(problem)
+
+    def prepare(self) -> None:
+        self.check()
         self._client.prepare()
 
     def list_digests(self) -> Mapping[str, str]:

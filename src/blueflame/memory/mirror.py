@@ -20,6 +20,10 @@ class Mirror(Protocol):
         """For people; without an address, which may hold a password."""
         ...
 
+    def check(self) -> None:
+        """Try whether it can be used; change nothing."""
+        ...
+
     def prepare(self) -> None:
         """Make sure that it can be used. Idempotent."""
         ...

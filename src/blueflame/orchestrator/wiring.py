@@ -16,7 +16,15 @@ from blueflame.agents.registry import build_runtime
 from blueflame.agents.runtime import Runtime
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
-from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
+from blueflame.memory.mirrored import MirroredMemory
+from blueflame.memory.redis_mirror import RedisMirror
+from blueflame.memory.registry import (
+    build_builtin,
+    build_memory,
+    build_mirrored,
+    build_redis,
+    describe_memory_problem,
+)
 from blueflame.model.activity import HealthReport
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
@@ -161,7 +169,18 @@ def open_memory(project: Project) -> BuiltInMemory:
     return build_builtin(project.settings, project.paths)
 
 
-def find_memory_problem(project: Project) -> str:
-    """Why the configured memory cannot be used; "" when it can."""
+def open_mirrored_memory(project: Project) -> MirroredMemory:
+    """Open the built-in memory with its mirrors."""
     require_trust(project)
-    return describe_memory_problem(project.settings, project.paths, os.environ)
+    return build_mirrored(project.settings, project.paths, os.environ)
+
+
+def open_mirror(project: Project, address: str) -> RedisMirror:
+    """Open a mirror that a person named."""
+    return build_redis(address, "the server", project.settings, project.paths, os.environ)
+
+
+def find_memory_problem(project: Project, *, servers: bool = False) -> str:
+    """Why the configured memory cannot be used; "" when it can. `servers`: try them, too."""
+    require_trust(project)
+    return describe_memory_problem(project.settings, project.paths, os.environ, servers=servers)

@@ -60,6 +60,7 @@ OUTSIDE: Mapping[str, Reach] = {
     "validation.validator_diagnostics.commands": Reach.RUNS,
     "superpowers.plugin": Reach.OPENS,
     "memory.bd": Reach.RUNS,
+    "memory.mirrors": Reach.SENDS,
     "hooks.post_plan": Reach.RUNS,
     "hooks.pre_validation": Reach.RUNS,
     "hooks.post_merge": Reach.RUNS,
@@ -101,7 +102,8 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "superpowers": "enabled skills",
     "beads": "enabled archive_after_wave include_failure_notes memory_decay",
     "beads.decay_policy": "summarize_after_sessions preserve_failures_sessions",
-    "memory": "provider context_tokens lesson_tokens shared_tokens control_every codebase_tokens bd_timeout",
+    "memory": "provider context_tokens lesson_tokens shared_tokens control_every codebase_tokens sync_after_tasks"
+    " bd_timeout",
     "hooks": "timeout",
     "notifications.*": "kind on delay throttle timeout",
     "cleanup": "log_max_age stale_worktrees",

@@ -29,7 +29,9 @@ def describe_memory(settings: Settings) -> str:
     """Whether and where sessions are remembered."""
     if not settings.beads.enabled or settings.memory.provider == "none":
         return "sessions are not remembered (beads.enabled, memory.provider); existing records stay"
-    also = ", mirrored to Beads" if settings.memory.provider == "beads" else ""
+    names = ["Beads"] if settings.memory.provider == "beads" else []
+    names += [f"Redis ({len(settings.memory.mirrors)})"] if settings.memory.mirrors else []
+    also = f", mirrored to {' and '.join(names)}" if names else ""
     planners, others = settings.memory.context_tokens, settings.memory.lesson_tokens
     return f"in .blueflame/memory.db{also}; planners get {planners:,} tokens of it at most, other agents {others:,}"
 

@@ -67,6 +67,7 @@ def test_defaults_need_no_trust() -> None:
         ("permissions.allowed_tools", {"permissions": {"allowed_tools": ["WebSearch"], "blocked_tools": []}}),
         ("superpowers.plugin", {"superpowers": {"plugin": "~/.aws"}}),
         ("memory.bd", {"memory": {"bd": "./bd"}}),
+        ("memory.mirrors", {"memory": {"mirrors": ["redis://host"]}}),
         ("hooks.post_plan", {"hooks": {"post_plan": "./hook"}}),
         ("hooks.on_failure", {"hooks": {"on_failure": "./hook"}}),
         ("notifications.me.command", {"notifications": {"me": {"kind": "command", "command": ["./notify"]}}}),

@@ -116,7 +116,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
             DoctorFinding("credential", FindingState.WARNING, reason)
             for reason in runtime_set.find_missing_credentials(runtimes)
         )
-        problem = find_memory_problem(project)
+        problem = find_memory_problem(project, servers=True)
         yield DoctorFinding(
             "memory", FindingState.WARNING if problem else FindingState.OK, problem or describe_memory(project.settings)
         )

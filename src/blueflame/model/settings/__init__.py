@@ -30,6 +30,7 @@ from blueflame.model.settings.fields import (
     build_tuple_field,
 )
 from blueflame.model.settings.landing import CommitSettings, LandingSettings, MergingSettings
+from blueflame.model.settings.mirrors import MirrorUrl
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings, ValidationSettings
 from blueflame.model.settings.roles import (
@@ -288,6 +289,10 @@ class MemorySettings(Section):
     """One lesson in so many is left out of a prompt, to see whether it helps; 0 = never."""
     codebase_tokens: int = Field(default=3_000, ge=0, le=15_000)
     """Maximum size of the code map that a planner gets; 0 = none."""
+    mirrors: tuple[MirrorUrl, ...] = Field(default=(), strict=False, max_length=8)
+    """Redis servers that get a copy: redis://, rediss:// or unix://, or env:NAME for one in an environment variable."""
+    sync_after_tasks: int = Field(default=5, ge=0, le=1_000)
+    """Save and mirror after so many landed or failed tasks; 0 = only when a cycle, a session or the process ends."""
     bd: Text = "bd"
     """The program of Beads."""
     bd_timeout: Duration = 20.0

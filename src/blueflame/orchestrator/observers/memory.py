@@ -31,6 +31,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.memory import MemoryRecord, TaskFailure, TaskResult
 from blueflame.model.settings import Settings
+from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import SessionContext
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -57,10 +58,18 @@ class MemoryWriter:
         self._leaving, self._save_last = False, True
         self._files: dict[tuple[str, str], tuple[str, ...]] = {}
         self._saved = -1  # the last saved event
+        self._ended = _count_ended(session)  # tasks, when it was saved last
 
-    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (of the protocol)
-        if any(_is_saving_moment(each, self._context.settings) for each in recorded):
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
+        if any(_is_saving_moment(each, self._context.settings) for each in recorded) or self._has_many_ended(session):
             self._due.set()
+
+    def _has_many_ended(self, session: Session) -> bool:
+        most = self._context.settings.memory.sync_after_tasks
+        if not most or (ended := _count_ended(session)) - self._ended < most:
+            return False
+        self._ended = ended
+        return True
 
     async def keep_up(self) -> None:
         """Save until `leave`."""
@@ -162,6 +171,10 @@ def _collect_evidence(session: Session) -> Evidence:
         name: ((record.result.base, record.result.sha) if record.result else ("", ""), tuple(agents.get(name, ())))
         for name, record in session.tasks.items()
     }
+
+
+def _count_ended(session: Session) -> int:
+    return len(session.list_in_state(TaskState.MERGED, TaskState.FAILED))
 
 
 def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
