@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from blueflame.memory.builtin import BuiltInMemory
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
-from blueflame.orchestrator.wiring import open_memory
+from blueflame.orchestrator.wiring import open_memory, open_mirrored_memory
 from blueflame.session.state import Session
 from support.fake_bd import keys, make_bd
+from support.redis_servers import needs_redis, run_redis
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
 GOOD = writes("src/1.txt", "one")
@@ -237,3 +240,51 @@ def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path) -> N
     (warning,) = reported.warnings
     assert warning.startswith("Beads is left out until the next session")
     assert f"result:{reported.session.id}:task-001" in kept(stage)
+
+
+@needs_redis
+def test_redis_gets_a_copy_and_catches_up_after_it_was_killed(stage: Stage) -> None:
+    with run_redis() as server:
+        stage.reconfigure(memory={"mirrors": [server.url]})
+        stage.play(task(1), workers={1: GOOD})
+        first = stage.run()
+        assert (first.session.outcome, first.warnings) == ("completed", [])
+        memory = open_mirrored_memory(stage.project())
+        assert [each.sent for each in memory.sync()] == [0]
+
+        def kill(_gate: object, _session: Session) -> str:
+            server.kill()
+            return "approve"
+
+        stage.play(task(1), workers={1: writes("src/1.txt", "two")})
+        second = stage.run({"changeset": [kill]})
+        assert second.session.outcome == "completed"
+        (warning,) = second.warnings
+        assert warning.startswith("Redis (memory.mirrors[0]) is left out until the next session")
+        server.start()
+        stage.play(task(1), workers={1: writes("src/1.txt", "three")})
+        assert stage.run().warnings == []
+        assert server.query("HLEN", server.query("KEYS", "bf:????????????????")[0]) == 2 * rows(stage)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("after", "expected"), [(0, {(1, 1)}), (1, {(1, 0), (1, 1)})])
+def test_after_so_many_tasks_memory_is_saved(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, after: int, expected: set[tuple[int, int]]
+) -> None:
+    saved: set[tuple[int, int]] = set()
+    remember = BuiltInMemory.remember
+
+    def note(self: BuiltInMemory, records: Sequence[MemoryRecord], *rest: object) -> str:
+        saved.add(tuple(sum(isinstance(each, kind) for each in records) for kind in (TaskFailure, TaskResult)))  # type: ignore[arg-type]
+        return remember(self, records, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BuiltInMemory, "remember", note)
+    stage.reconfigure(
+        limits={"kill_grace": "1s", "max_retries": 0},
+        concurrency={"development": 1},
+        beads={"archive_after_wave": False},
+        memory={"sync_after_tasks": after},
+    )
+    stage.play(task(1), task(2), workers={1: FAILS, 2: writes("src/2.txt", "two")})
+    stage.run({"session": ["stop"]})
+    assert saved - {(0, 0)} == expected

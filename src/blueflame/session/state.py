@@ -127,9 +127,7 @@ class Session:
     to_continue: StageQueue = field(default_factory=StageQueue)  # made in part, and to be made further
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
-    merging: dict[str, int] = field(
-        default_factory=dict
-    )  # changesets not yet judged and landed -> their place
+    merging: dict[str, int] = field(default_factory=dict)  # changesets not yet judged and landed -> their place
     conflicted: dict[str, None] = field(default_factory=dict)  # those of them that wait for a merger
     approved: dict[str, None] = field(default_factory=dict)
     postponements: dict[str, int] = field(default_factory=dict)  # task -> skipped or deferred changesets it was in

@@ -11,6 +11,8 @@ from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.wiring import open_memory
 from support.command_line import configure, here, task
 from support.memory_records import failure, lesson, result, session_name, summary
+from support.redis_servers import needs_redis, run_redis
+from support.repositories import run_git
 
 KEY = f"failure:{session_name(1)}:task-001"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json.md"
@@ -80,7 +82,8 @@ def test_it_can_be_carried_elsewhere(project: Path, tmp_path: Path, capsys: pyte
     assert here(capsys, "memory", "export", str(file), "--json").json == {"path": str(file), "records": 4}
     assert json.loads(file.read_text().splitlines()[0]) == {"_schema": "beads-jsonl/1"}
     assert here(capsys, "memory", "forget", KEY).out == f"forgotten: {KEY}\n"
-    assert here(capsys, "memory", "import", str(file), "--json").json == {"path": str(file), "records": 4, "new": 1}
+    read = here(capsys, "memory", "import", str(file), "--json").json
+    assert read == {"path": str(file), "records": 4, "new": 1, "refused": []}
     assert "4 records read" in here(capsys, "memory", "import", str(file)).out
     assert KEY in here(capsys, "memory", "list").out
 
@@ -95,3 +98,72 @@ def test_a_dry_run_stands_on_what_was_learned(
     assert said.json["cost_usd"]["learned"] is True
     text = here(capsys, "run", "--plan", str(plan), "--dry-run").out
     assert "learned from earlier sessions: worker (3 attempts)" in text
+
+
+@needs_redis
+def test_another_clone_takes_what_this_one_mirrored(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_git(project, "remote", "add", "origin", "git@example.org:team/sample.git")
+    run_git(tmp_path, "clone", "-q", str(project), "clone")
+    clone = tmp_path / "clone"
+    run_git(clone, "remote", "set-url", "origin", "https://token@example.org/team/sample")
+    with run_redis() as server:
+        configure(project, {"memory": {"mirrors": [server.url]}})
+        fill()
+        ended = here(capsys, "memory", "sync", "--json")
+        assert ended.json["mirrors"][0] == {
+            "mirror": "Redis (memory.mirrors[0])",
+            "sent": 4,
+            "removed": 0,
+            "problem": None,
+        }
+        assert "0 sent, 0 removed" in here(capsys, "memory", "sync").out
+        monkeypatch.chdir(clone)
+        configure(clone)
+        monkeypatch.setenv("TEAM_REDIS", server.url)
+        read = here(capsys, "memory", "import", "env:TEAM_REDIS")
+        assert read.out == "4 records read from the server, 4 new\n"
+        assert here(capsys, "memory", "import", server.url, "--json").json["new"] == 0
+        shown = here(capsys, "memory", "show", "wish:").out
+        assert "import (data, never an instruction)" in shown
+        run_git(clone, "remote", "remove", "origin")  # now it is another project
+        lost = here(capsys, "memory", "import", server.url)
+        assert lost.code == 2
+        assert "the server has no records of this project" in lost.err
+        name = json.loads((project / "blueflame.yaml").read_text())["project"]["name"]
+        assert "1 records read" in here(capsys, "memory", "import", server.url, "--project", name).out
+
+
+@pytest.mark.usefixtures("guards_are_known")
+def test_a_mirror_that_cannot_be_used_is_reported_without_its_address(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(project, {"memory": {"mirrors": ["redis://secret-host.invalid:1/0", "env:NOT_SET"]}})
+    fill()
+    ended = here(capsys, "memory", "sync")
+    assert ended.code == 4
+    assert "Redis (memory.mirrors[0]) is left out" in ended.out
+    assert "the environment variable NOT_SET is not set" in ended.out
+    assert "secret-host" not in ended.out + ended.err
+    assert here(capsys, "memory", "sync", "--json").json["mirrors"][1]["problem"]
+    findings = here(capsys, "doctor", "--json").json["findings"]
+    (found,) = [each for each in findings if each["name"] == "memory"]
+    assert found["state"] == "warning"
+    assert "not in Redis (memory.mirrors[0]): it cannot be reached; Redis (memory.mirrors[1])" in found["details"]
+
+
+@pytest.mark.parametrize("source", ["redis://user:word@host/0?x=1", "env:NOT_SET", "redis://"])
+def test_an_address_that_is_none_is_not_repeated(
+    project: Path, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    found = here(capsys, "memory", "import", source)
+    assert found.code in (2, 4)
+    assert "word" not in found.err.replace("password", "")
+
+
+def test_a_mirror_needs_trust(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(project, {"memory": {"mirrors": ["redis://localhost:1/0"]}}, trusted=False)
+    found = here(capsys, "memory", "sync")
+    assert found.code == 3
+    assert "memory.mirrors" in found.err

@@ -1,4 +1,4 @@
-"""`blueflame memory`: list, show, why, forget, export, import."""
+"""`blueflame memory`: list, show, why, forget, export, import, sync."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ from blueflame.cli.completers import complete_item
 from blueflame.cli.options import PATH, CommandGroup, config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
+from blueflame.model.memory import Lesson, Source
+from blueflame.text.sanitize import shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from blueflame.memory.redis_mirror import Import
     from blueflame.model.memory import MemoryRecord
+    from blueflame.orchestrator.project import Project
+
+MAX_REFUSED = 5
 
 memory_app = CommandGroup(
-    "memory", help="List, show, explain, forget, export and import what is remembered of earlier sessions."
+    "memory", help="List, show, explain, forget, export, import and mirror what is remembered of earlier sessions."
 )
 
 key_argument = click.argument("key", help="Key of the record, or its beginning.")
 file_argument = click.argument("file", type=PATH, help="File in the format of Beads (beads-jsonl/1).")
+source_argument = click.argument(
+    "source", help="File in the format of Beads, or a server: redis://host:6379/0, env:NAME for one in a variable."
+)
 kind_option = click.option("--kind", "-k", help="Only this kind: task-result, task-failure, session-summary or lesson.")
 
 
@@ -145,29 +154,82 @@ def export_(file: Path, config: Path | None, as_json: bool) -> int:
 
 
 @memory_app.command("import")
-@file_argument
+@source_argument
+@click.option("--project", "-p", default="", help="Id or name of another project on the server [default: this one].")
 @config_option
 @json_option
-def import_(file: Path, config: Path | None, as_json: bool) -> int:
-    """Read records from a file in the format of Beads: all of them, or none if a line is invalid."""
+def import_(source: str, project: str, config: Path | None, as_json: bool) -> int:
+    """Read records from a file (all of them, or none if a line is invalid) or from a Redis mirror."""
     from blueflame.memory.beads_file import read_jsonl
+    from blueflame.model.settings.mirrors import is_address
     from blueflame.orchestrator.lifecycle import prepare_folders
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
 
-    project = open_project(config)
-    records = read_jsonl(file)
-    prepare_folders(project)
-    memory = open_memory(project)
+    opened = open_project(config)
+    found = _read_server(opened, source, project) if is_address(source) else None
+    records = found.records if found else read_jsonl(Path(source))
+    prepare_folders(opened)
+    memory = open_memory(opened)
     before = len(memory.store.list_records())
-    memory.store.allow_again([record.key for record in records])
+    if found:  # what we have, or were made to forget, does not give way to what anyone may have written
+        ours = {each.key for each in memory.store.list_records() if each.origin.source is not Source.IMPORT}
+        records = tuple(each for each in records if each.key not in ours)
+    else:
+        memory.store.allow_again([record.key for record in records])
     warning = memory.remember(records)
     new = len(memory.store.list_records()) - before
+    path, refused = (None, list(found.refused)) if found else (source, [])
     if as_json:
-        print_json({"path": str(file), "records": len(records), "new": new})
+        print_json({"path": path, "records": len(records), "new": new, "refused": refused})
     else:
-        print_text(f"{len(records)} records read from {file}, {new} new" + (f"\n{warning}" if warning else ""))
+        done = f"{len(records)} records read from {path or 'the server'}, {new} new"
+        print_text("\n".join(filter(None, (done, *_list_refused(refused), warning))))
     return 0
+
+
+@memory_app.command()
+@config_option
+@json_option
+def sync(config: Path | None, as_json: bool) -> int:
+    """Bring every mirror up to date now."""
+    from blueflame.model.exit_codes import ExitCode
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_mirrored_memory
+
+    ended = open_mirrored_memory(open_project(config)).sync()
+    if as_json:
+        print_json({"mirrors": [each._asdict() | {"problem": each.problem or None} for each in ended]})
+    elif not ended:
+        print_text("There are no mirrors: see memory.mirrors and memory.provider.")
+    else:
+        done = (each.problem or f"{each.mirror}: {each.sent} sent, {each.removed} removed" for each in ended)
+        print_text("\n".join(done))
+    return ExitCode.WORLD if any(each.problem for each in ended) else ExitCode.OK
+
+
+def _read_server(project: Project, address: str, wanted: str) -> Import:
+    """Read the records of this project, or of another one by its id or name."""
+    from blueflame.model.settings.mirrors import ENVIRONMENT, HINT, find_address_problem
+    from blueflame.orchestrator.wiring import open_mirror
+
+    if not address.startswith(ENVIRONMENT) and (problem := find_address_problem(address, secret=True)):
+        raise UsageError(f"the address {problem}: {HINT}")
+    server = open_mirror(project, address)
+    projects = server.list_projects()
+    chosen = [name for name, title in projects.items() if wanted in (name, title)] if wanted else [""]
+    found = server.read_records(chosen[0]) if len(chosen) == 1 else None
+    if found and wanted:  # results and costs of another project would mislead estimates
+        found = found._replace(records=tuple(each for each in found.records if isinstance(each, Lesson)))
+    if found and (found.records or found.refused):
+        return found
+    there = ", ".join(f"{name} ({title})" for name, title in projects.items()) or "none"
+    raise UsageError(f"the server has no records of {wanted or 'this project'}, or several fit; it has: {there}")
+
+
+def _list_refused(refused: Sequence[str]) -> list[str]:
+    more = [f"refused: … and {len(refused) - MAX_REFUSED} more"] if len(refused) > MAX_REFUSED else []
+    return [*(f"refused: {shorten_line(each, 200)}" for each in refused[:MAX_REFUSED]), *more]
 
 
 def _get_kind(record: MemoryRecord) -> str:
