@@ -72,17 +72,13 @@ def _name_new_seat(session: Session, role: str) -> str:
 
 
 def sum_seat_work(session: Session) -> tuple[Seat, ...]:
-    """Sum what each seat did in a session, in order of its first attempt. Attempts that prove nothing do not count."""
+    """Sum what each seat did in a session. Attempts that prove nothing do not count."""
     worked: dict[tuple[str, str], list[AttemptRecord]] = {}
     for record in session.attempts.values():
         if record.attempt.seat and record.ended is not None and not is_blameless(record.attempt, record.ended):
             worked.setdefault((record.attempt.seat, record.attempt.subject), []).append(record)
     tries = Counter((each.attempt.subject, each.attempt.label) for records in worked.values() for each in records)
-    found: dict[str, Seat] = {}
-    for (name, _task), records in worked.items():
-        work = _sum_task_work(session, records, tries)
-        found[name] = found[name].add(work) if name in found else work
-    return tuple(found.values())
+    return add_up_seats(_sum_task_work(session, records, tries) for records in worked.values())
 
 
 def _sum_task_work(session: Session, records: Sequence[AttemptRecord], tries: Counter[tuple[str, str]]) -> Seat:
@@ -104,12 +100,17 @@ def _sum_task_work(session: Session, records: Sequence[AttemptRecord], tries: Co
 
 
 def learn_seats(records: Iterable[MemoryRecord]) -> tuple[Seat, ...]:
-    """Add up what memory knows of each seat, by role and number. The first session sets its domain."""
+    """Add up what memory knows of each seat; the first session sets its domain."""
     summaries = [record for record in records if isinstance(record, SessionSummary)]
+    ordered = sorted(summaries, key=lambda each: (each.origin.at, each.key))
+    return add_up_seats(seat for summary in ordered for seat in summary.seats)
+
+
+def add_up_seats(works: Iterable[Seat]) -> tuple[Seat, ...]:
+    """Add up what each seat did at several times, given in order; sorted by role and number."""
     found: dict[str, Seat] = {}
-    for summary in sorted(summaries, key=lambda each: (each.origin.at, each.key)):
-        for seat in summary.seats:
-            found[seat.name] = found[seat.name].add(seat) if seat.name in found else seat
+    for seat in works:
+        found[seat.name] = found[seat.name].add(seat) if seat.name in found else seat
     return tuple(sorted(found.values(), key=lambda seat: (seat.role, _read_number(seat.name), seat.name)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from blueflame.text.hand_offs import describe_words
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.outcomes import describe_check, describe_checks
 from blueflame.text.sanitize import clean_line, shorten_line
+from blueflame.text.seats import describe_seat
 
 ORCHESTRATOR = "orchestrator"
 AGAIN = "→"
@@ -59,9 +60,36 @@ def describe_event_briefly(recorded: JournalEntry) -> ShortLine | None:
 
 
 def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """`[YYYY-MM-DDTHH:MM:SSZ] [AGENT_ID] [ACTION] details`, in UTC."""
-    lines = ((datetime.fromtimestamp(entry.at, UTC), describe_event(entry)) for entry in recorded)
+    """`[YYYY-MM-DDTHH:MM:SSZ] [AGENT_ID] [ACTION] details`, in UTC: a line for each event, and for what it implies."""
+    lines = ((datetime.fromtimestamp(entry.at, UTC), line) for entry in recorded for line in _list_lines(entry))
     return tuple(f"[{at:%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}" for at, line in lines)
+
+
+def _list_lines(recorded: JournalEntry) -> Iterator[EventLine]:
+    yield describe_event(recorded)
+    implied = IMPLIED.get(type(recorded.event))
+    for agent, action, details in implied(recorded.event) if implied else ():
+        yield EventLine(clean_line(agent), action, shorten_line(details, MAX_DETAIL_CHARS))
+
+
+def _list_seat_lines(event: happened.AttemptIntended) -> Iterator[EventLine]:
+    given = event.attempt.allocation
+    if given is not None and given.is_new:
+        yield EventLine(given.seat, "DOMAIN_SET", f"{given.domain}, by {event.attempt.subject}")
+
+
+def _list_learning_lines(event: happened.AttemptEnded) -> Iterator[EventLine]:
+    learnings = event.ended.hand_off.learnings if event.ended.hand_off else ()
+    if learnings:
+        count = format_count(len(learnings), "learning")
+        yield EventLine(_find_agent(event), "KNOWLEDGE_DISTILLED", f"{count}: {'; '.join(learnings)}")
+
+
+IMPLIED: Mapping[type, Callable[[Any], Iterator[EventLine]]] = {
+    happened.AttemptIntended: _list_seat_lines,
+    happened.AttemptEnded: _list_learning_lines,
+}
+"""Lines of the activity log about what an event implies."""
 
 
 def _join_parts(details: str, *more: str) -> str:
@@ -236,8 +264,9 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.FixRequested: lambda e: _join_parts(f"{e.task} fixes {name_fixed_work(e.work)}", e.wrong),
     _H.EditRefused: lambda e: _join_parts("the changed tasks file cannot be used", "; ".join(e.problems)),
     _H.EditDismissed: lambda e: f"the tasks stay as they were; {e.digest[:12]} is not used",
-    _H.AttemptIntended: lambda e: (
-        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {_format_maker(e.attempt)}"
+    _H.AttemptIntended: lambda e: _join_parts(
+        f"{e.attempt.role} for {e.attempt.subject}, attempt {e.attempt.n}, by {_format_maker(e.attempt)}",
+        describe_seat(e.attempt),
     ),
     _H.LessonsGiven: _describe_lessons,
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",

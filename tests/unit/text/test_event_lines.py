@@ -20,7 +20,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer
+from blueflame.model.hand_off import HandOff
 from blueflame.model.ids import build_agent_id, build_attempt_id
+from blueflame.model.seat import Allocation
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
@@ -51,12 +53,34 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
+def test_every_event_gives_harmless_lines(kind: type[Event], data: st.DataObject) -> None:
     recorded = JournalEntry(1, 1_770_388_222.0, data.draw(build_events(kind)))
-    (text,) = format_log_lines([recorded])
-    assert len(text.splitlines()) == 1
-    assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert text.startswith("[2026-02-06T14:30:22Z] [")
+    for text in format_log_lines([recorded]):
+        assert len(text.splitlines()) == 1
+        assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+        assert text.startswith("[2026-02-06T14:30:22Z] [")
+
+
+def test_the_log_has_who_was_chosen_and_why_the_domain_of_a_new_seat_and_what_an_agent_learned() -> None:
+    """DOM-05, DOM-06, LOG-05."""
+    allocation = Allocation(seat="worker-1", domain="billing", reason="new, for billing", is_new=True)
+    attempt = Attempt(
+        id=ATTEMPT, session="ses-20260206-143022", subject="task-001", role="worker", n=2, agent_id="worker-1a2b3c4d"
+    )
+    left = HandOff(learnings=("tests need a database", "prices are in cents"))
+    events: tuple[Event, ...] = (
+        AttemptIntended(attempt=replace(attempt, allocation=allocation)),
+        AttemptIntended(attempt=replace(attempt, allocation=replace(allocation, is_new=False, reason="it is free"))),
+        AttemptEnded(attempt=ATTEMPT, ended=AttemptOutcome(ending=Ending.PASSED, hand_off=left)),
+    )
+    lines = format_log_lines(JournalEntry(n, 0.0, event) for n, event in enumerate(events, start=1))
+    agent = build_agent_id("worker", ATTEMPT)
+    assert [line.removeprefix("[1970-01-01T00:00:00Z] ") for line in lines if "_ENDED" not in line] == [
+        "[worker-1a2b3c4d] [ATTEMPT_INTENDED] worker for task-001, attempt 2, by scripted: worker-1, new, for billing",
+        "[worker-1] [DOMAIN_SET] billing, by task-001",
+        "[worker-1a2b3c4d] [ATTEMPT_INTENDED] worker for task-001, attempt 2, by scripted: worker-1, it is free",
+        f"[{agent}] [KNOWLEDGE_DISTILLED] 2 learnings: tests need a database; prices are in cents",
+    ]
 
 
 def test_checks_are_shown_when_they_have_ended() -> None:
