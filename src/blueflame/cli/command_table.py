@@ -32,6 +32,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("demo", START, "demo:demo", "Run a whole session on a throw-away repository."),
         ("watch", WATCH, "watch:watch", "Show what each agent does now, and its cost."),
         ("sessions", WATCH, "sessions:sessions", "List the sessions of this repository."),
+        ("team", WATCH, "sessions:team", "List the seats of the team: their domains and their work."),
         ("status", WATCH, "status:status", "Show the gates, agents and tasks of a session."),
         ("gates", WATCH, "answer:gates", "List the open gates."),
         ("answer", WATCH, "answer:answer", "Answer a gate from any terminal."),

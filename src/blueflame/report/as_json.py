@@ -108,6 +108,7 @@ def _build_attempt_json(each: AttemptRow) -> dict[str, Any]:
     return {
         "id": each.id,
         "agent": each.agent,
+        "seat": each.seat,
         "role": each.role,
         "subject": each.subject,
         "n": each.n,

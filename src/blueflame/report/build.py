@@ -26,6 +26,7 @@ from blueflame.session.hand_offs import StageHandOff, list_hand_offs
 from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event
+from blueflame.text.seats import describe_seat
 from blueflame.views.cost import rank_totals
 
 MAX_INCIDENTS = 300
@@ -54,6 +55,7 @@ class TaskRow:
 class AttemptRow:
     id: str
     agent: str
+    seat: str  # and why it was chosen
     role: str
     subject: str
     n: int
@@ -228,6 +230,7 @@ def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: fl
         yield AttemptRow(
             id=attempt.id,
             agent=attempt.agent_id,
+            seat=describe_seat(attempt),
             role=attempt.role,
             subject=attempt.subject,
             n=attempt.n,

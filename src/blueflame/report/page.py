@@ -264,6 +264,7 @@ def _describe_attempt(each: AttemptRow) -> str:
         _name_attempt(each),
         f"{ending}, {format_duration(each.seconds)}, {format_dollars(each.spend.micro_usd)}",
         each.agent,
+        *([each.seat] if each.seat else []),
     ]
     if each.commits:
         facts.append(format_count(each.commits, "commit"))

@@ -93,6 +93,7 @@ def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float
         "session": attempt.session,
         "attempt": attempt.id,
         "agent": attempt.agent_id,
+        "seat": attempt.seat,
         "role": attempt.role,
         "runtime": attempt.runtime,
         "subject": attempt.subject,

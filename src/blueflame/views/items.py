@@ -21,6 +21,7 @@ from blueflame.session.state import Session
 from blueflame.text.fixed_work import name_fixed_work
 from blueflame.text.format import format_attempt, format_count, format_duration
 from blueflame.text.marks import BAD, DOT, NOTE, OK
+from blueflame.text.seats import describe_seat
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
 from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
@@ -235,6 +236,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
     facts = [
         NamedValue("Attempt", attempt.id),
         NamedValue("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
+        NamedValue("Seat", describe_seat(attempt)),
         NamedValue("Ladder", f"rung {attempt.rung}" if attempt.rung else ""),
         NamedValue("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
         NamedValue("Base", (record.base or "")[:12]),

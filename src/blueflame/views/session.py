@@ -26,6 +26,7 @@ from blueflame.text.outcomes import describe_checks, describe_landed_work, descr
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
 from blueflame.views.parts import MarkedLine, NamedValue
+from blueflame.views.team import build_allocation_json
 from blueflame.views.triage import build_triage_json
 
 UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
@@ -415,6 +416,7 @@ def build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str,
         "role": attempt.role,
         "subject": attempt.subject,
         "n": attempt.n,
+        **build_allocation_json(attempt),
         "runtime": attempt.runtime,
         "model": attempt.model,
         "rung": attempt.rung,

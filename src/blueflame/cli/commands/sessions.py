@@ -1,4 +1,4 @@
-"""`blueflame sessions`: list the sessions of this repository."""
+"""`blueflame sessions` and `blueflame team`: list the sessions of this repository, and who works in them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,31 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
     print_view(make_console(), _render_rows(rows))
     if len(rows) < len(known):
         print_text(f"  … and {format_count(len(known) - len(rows), 'older session')}: --last 0 lists all")
+    return 0
+
+
+@click.command()
+@config_option
+@json_option
+def team(config: Path | None, as_json: bool) -> int:
+    """List the seats of the team: domain, tasks, how many landed and passed the first time, and the last work."""
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
+    from blueflame.orchestrator.triage import list_known_records
+    from blueflame.system.clock import SystemClock
+    from blueflame.views.team import build_team, build_team_json
+
+    project = open_project(config)
+    with open_journal(project) as journal:
+        left = find_unfinished(journal)
+        rows = build_team(list_known_records(project), load_session(journal, left.id) if left else None)
+    if as_json:
+        print_json(build_team_json(rows))
+        return 0
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.team import render_team
+
+    print_view(make_console(), render_team(rows, now=SystemClock().now()))
     return 0
 
 

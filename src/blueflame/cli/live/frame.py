@@ -188,6 +188,7 @@ class Column(NamedTuple):
 BEFORE: tuple[Column, ...] = (
     Column(0, _format_name, "left"),
     Column(76, lambda record, _a, _v, _r: Text(record.attempt.agent_id, "id"), "left"),
+    Column(110, lambda record, _a, _v, _r: Text(record.attempt.seat, "quiet"), "left"),
     Column(44, _format_age),
 )
 AFTER: tuple[Column, ...] = (

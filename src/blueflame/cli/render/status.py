@@ -16,6 +16,7 @@ from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.text.format import format_clock, format_dollars, format_duration
 from blueflame.text.questions import list_choices
 from blueflame.text.sanitize import clean_line, clean_text, shorten_line
+from blueflame.text.seats import describe_seat
 from blueflame.views.activity import format_tokens
 from blueflame.views.session import AgentLine, HeldLock, StatusView
 
@@ -58,6 +59,8 @@ def _render_agents(agents: Sequence[AgentLine], now: float) -> RenderableType:
     lines = [Text("Running agents", "head"), _build_line(AGENT_HEAD, widths, ["quiet"] * len(AGENT_HEAD))]
     for row, each in zip(rows, agents, strict=True):
         lines.append(_build_line(row, widths, ["id", *[""] * 6, HEALTH.get(each.health.state, "warn")]))
+        if seat := describe_seat(each.record.attempt):
+            lines.append(Text(f"{GAP * 2}{seat}", "quiet"))
         if words := shorten_line(each.health.why or each.health.said, MAX_WORDS):
             lines.append(Text(f"{GAP * 2}{words}", "quiet"))
         if each.record.attempt.interactive:

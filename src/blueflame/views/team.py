@@ -1,0 +1,57 @@
+"""The team: each seat with its role, its domain and its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from blueflame.model.attempt import Attempt
+from blueflame.model.memory import MemoryRecord
+from blueflame.model.seat import Seat
+from blueflame.session.seats import add_up_seats, learn_seats, sum_seat_work
+from blueflame.session.state import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamRow:
+    seat: Seat
+    works_on: str = ""  # the task of its running attempt
+
+
+def build_team(records: Iterable[MemoryRecord], session: Session | None) -> tuple[TeamRow, ...]:
+    """Build a row for each seat. `session`: the one that has not ended; memory may not have all of it yet."""
+    if session is None:
+        return tuple(TeamRow(seat=seat) for seat in learn_seats(records))
+    earlier = learn_seats(record for record in records if record.origin.session != session.id)
+    begun = (Seat(name=seat.name, role=seat.role, domain=seat.domain) for seat in session.seats.values())
+    busy = {attempt.seat: attempt.subject for attempt in session.live.values()}
+    team = add_up_seats([*earlier, *sum_seat_work(session), *begun])
+    return tuple(TeamRow(seat=seat, works_on=busy.get(seat.name, "")) for seat in team)
+
+
+def build_team_json(rows: Iterable[TeamRow]) -> dict[str, Any]:
+    return {
+        "seats": [
+            {
+                "seat": row.seat.name,
+                "role": row.seat.role,
+                "domain": row.seat.domain,
+                "tasks": dict(row.seat.tasks),
+                "landed": row.seat.landed,
+                "first_time": row.seat.first_time,
+                "last_at": row.seat.last_at or None,
+                "works_on": row.works_on or None,
+            }
+            for row in rows
+        ]
+    }
+
+
+def build_allocation_json(attempt: Attempt) -> dict[str, Any]:
+    given = attempt.allocation
+    return {
+        "seat": given.seat if given else None,
+        "seat_reason": given.reason if given else None,
+        "domain": given.domain if given else None,
+    }
