@@ -20,7 +20,7 @@ class TeamRow:
 
 
 def build_team(records: Iterable[MemoryRecord], session: Session | None) -> tuple[TeamRow, ...]:
-    """Build a row for each seat. `session`: the one that has not ended; memory may not have all of it yet."""
+    """Build a row for each seat. `session`: the newest; memory may not have all of it yet."""
     if session is None:
         return tuple(TeamRow(seat=seat) for seat in learn_seats(records))
     earlier = learn_seats(record for record in records if record.origin.session != session.id)

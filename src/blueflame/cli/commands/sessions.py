@@ -59,15 +59,15 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
 def team(config: Path | None, as_json: bool) -> int:
     """List the seats of the team: domain, tasks, how many landed and passed the first time, and the last work."""
     from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
+    from blueflame.orchestrator.sessions import load_session, open_journal
     from blueflame.orchestrator.triage import list_known_records
     from blueflame.system.clock import SystemClock
     from blueflame.views.team import build_team, build_team_json
 
     project = open_project(config)
     with open_journal(project) as journal:
-        left = find_unfinished(journal)
-        rows = build_team(list_known_records(project), load_session(journal, left.id) if left else None)
+        newest = next(iter(journal.list_ids()), None)
+        rows = build_team(list_known_records(project), load_session(journal, newest) if newest else None)
     if as_json:
         print_json(build_team_json(rows))
         return 0
