@@ -13,7 +13,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted, JournalEntry, RequestSized
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
-from blueflame.model.seat import Seat, Team
+from blueflame.model.seat import ContextBudget, Seat, Team
 from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Assignment, Task, TaskRecord, TaskState
@@ -60,6 +60,11 @@ def plans(draw: st.DrawFn, most: int = 9) -> tuple[Task, ...]:
 units = st.sampled_from((Unit.TOKENS, Unit.TOKENS, Unit.USD))
 
 
+CONTEXT_BUDGETS = st.builds(
+    ContextBudget, tokens=st.integers(20, 120), tasks=st.integers(1, 3), seconds=st.sampled_from((5.0, 600.0))
+)
+
+
 @st.composite
 def bounds(draw: st.DrawFn) -> Limits:
     hooks = draw(st.sets(st.sampled_from(("post_plan", "pre_validation", "post_merge", "on_failure"))))
@@ -85,6 +90,7 @@ def bounds(draw: st.DrawFn) -> Limits:
         max_questions=draw(st.integers(0, 2)),
         question_wait=draw(st.sampled_from((1.0, 20.0))),
         hooks=tuple(sorted(hooks)),
+        context_budget=draw(st.none() | CONTEXT_BUDGETS),
         dependents=draw(st.sampled_from((PASSED, REVIEWED))),
         allowed_paths=("**",),
     )
@@ -167,6 +173,9 @@ class Dice(SimulatedOutcomes):
         if self.roll("fail", attempt.id) < odds:
             return FAILURES[int(self.roll("how", attempt.id) * len(FAILURES))]
         return Ending.PASSED
+
+    def pick_context(self, attempt: Attempt) -> int:
+        return int(100 * self.roll("context", attempt.id))
 
     def pick_spend(self, attempt: Attempt) -> Spend:
         """Spend at most the budget; all of it if the attempt ended for that reason."""
@@ -345,6 +354,8 @@ def _seat_faults(session: Session) -> Iterator[str]:
     at_work = [attempt.seat for attempt in about_tasks]
     if "" in at_work or len(set(at_work)) < len(at_work):
         yield f"not each attempt has a seat of its own: {sorted(at_work)}"
+    if sum(attempt.allocation is not None and attempt.allocation.is_budget_reset for attempt in about_tasks) > 1:
+        yield f"several seats begin without their conversations at once: {sorted(at_work)}"
     for attempt in about_tasks:
         if session.seats[attempt.seat].role != attempt.role:
             yield f"{attempt.seat} works as {attempt.role}"

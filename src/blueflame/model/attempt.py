@@ -156,6 +156,7 @@ class AttemptOutcome:
     cause: str = ""
     """Whose budget was used up: attempt, task, session, day. Or what failed: rate_limit, outage, network, or of the
     account login, credit, model."""
+    context_tokens: int = 0  # of its conversation; 0 if that cannot be continued
     hand_off: HandOff | None = None  # to the next stage; None for plans and merges, and in earlier journals
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from blueflame.model.seat import ContextBudget
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Assignment, Task
 from blueflame.model.workflow import Workflow
@@ -64,6 +65,7 @@ class Limits:
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()
+    context_budget: ContextBudget | None = None  # of a seat's conversation; None: each task begins without one
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # configured: name -> patterns of its paths
     blocked_paths: tuple[str, ...] = ()
     task_models: tuple[str, ...] | None = None  # what a plan may choose; None: any, as in earlier versions

@@ -27,7 +27,7 @@ CAPABILITIES: Mapping[str, str] = {
     "interactive": "a planner that talks with the person first",
     "skills": "skills and plugins for roles",
     "messages": "messages to a running agent: `blueflame say`",
-    "conversation": "a retry continues the conversation",
+    "conversation": "a retry, or the next task of a seat, continues the conversation",
     "questions": "a tool with which a running agent asks the person and waits",
 }
 """What a runtime can be asked for, in words for people."""

@@ -38,6 +38,19 @@ class Allocation:
     domain: str  # of the task
     reason: str
     is_new: bool = False  # the seat begins with this task, which sets its domain
+    continues: str = ""  # the attempt at another task whose conversation it continues
+    is_last: bool = False  # of the tasks that this conversation may have
+    reset: str = ""  # why the conversation that it could continue is not continued
+    is_budget_reset: bool = False  # because its budget is used up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBudget:
+    """How long a seat may continue one conversation."""
+
+    tokens: int
+    tasks: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

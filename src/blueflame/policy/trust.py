@@ -104,6 +104,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "beads.decay_policy": "summarize_after_sessions preserve_failures_sessions",
     "memory": "provider context_tokens lesson_tokens shared_tokens control_every codebase_tokens sync_after_tasks"
     " bd_timeout",
+    "seats": "conversation context_tokens tasks max_age",
     "hooks": "timeout",
     "notifications.*": "kind on delay throttle timeout",
     "cleanup": "log_max_age stale_worktrees",

@@ -26,7 +26,8 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.ids import build_agent_id, build_attempt_id, build_branch_name
 from blueflame.model.limits import Capacity
-from blueflame.model.task import Assignment, Cause, Task
+from blueflame.model.seat import Allocation
+from blueflame.model.task import Assignment, Cause, Task, TaskCommit
 from blueflame.model.workflow import Stage
 from blueflame.session.budget import (
     DAY,
@@ -43,6 +44,7 @@ from blueflame.session.budget import (
 from blueflame.session.cascade import block_dependants
 from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
+from blueflame.session.conversations import choose_conversation
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
 from blueflame.session.environment import count_taken_slots, is_attempt_wanted
 from blueflame.session.estimate import find_model
@@ -182,6 +184,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
     name = build_attempt_id(session.id, subject, key or role, n)
     makes = record if stage.duty is Duty.MAKE else None
     interactive = stage.duty is Duty.PLAN and limits.interactive_planning
+    built_on = find_start_foundations(session, makes) if makes else ()
     taken = {attempt.slot for attempt in session.live.values()}
     return Attempt(
         id=name,
@@ -193,7 +196,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         cycle=session.cycle,
         slot=next(slot for slot in range(len(taken) + 1) if slot not in taken),
         branch=build_branch_name(session.id, subject, n, key) if stage.duty in COMMITTING else None,
-        built_on=find_start_foundations(session, makes) if makes else (),
+        built_on=built_on,
         model=who.model,
         runtime=who.runtime,
         budget=granted.budget,
@@ -205,8 +208,18 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         stage=record.stage if record is not None else None,
         key=key,
         rung=find_rung(session.limits, makes) if makes and not makes.assigned else 0,
-        allocation=allocate_seat(session, role, stage.duty, subject),
+        allocation=_allocate_attempt(session, stage, subject, who, built_on) if record is not None else None,
     )
+
+
+def _allocate_attempt(
+    session: Session, stage: Stage, subject: str, who: Assignment, built_on: tuple[TaskCommit, ...]
+) -> Allocation:
+    """Choose the seat, and whether it continues its conversation: with a task that is made for the first time."""
+    given = allocate_seat(session, who.role, stage.duty, subject)
+    if stage.duty is not Duty.MAKE or session.find_next_try(subject, stage.key) > 1:
+        return given
+    return choose_conversation(session, given, who, subject, built_on)
 
 
 def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:

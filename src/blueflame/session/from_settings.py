@@ -11,7 +11,8 @@ from blueflame.model.attempt import Duty, find_usual_duty
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.runtime_support import RUNTIMES, Enforcement, find_enforcement
-from blueflame.model.settings import Settings
+from blueflame.model.seat import ContextBudget
+from blueflame.model.settings import SeatSettings, Settings
 from blueflame.model.settings.roles import RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
 from blueflame.model.suggestions import suggest
@@ -75,8 +76,15 @@ def build_session_limits(
         task_workflows=flows,
         allowed_paths=settings.permissions.allowed_paths,
         domains=dict(settings.domains),
+        context_budget=_build_context_budget(settings.seats),
         blocked_paths=settings.permissions.blocked_paths,
     )
+
+
+def _build_context_budget(seats: SeatSettings) -> ContextBudget | None:
+    if not seats.conversation:
+        return None
+    return ContextBudget(tokens=seats.context_tokens, tasks=seats.tasks, seconds=seats.max_age)
 
 
 def build_ladder(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> tuple[Assignment, ...]:

@@ -18,18 +18,13 @@ from blueflame.paths.domains import find_domain
 from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
 
-SEATED = frozenset({Duty.MAKE, Duty.JUDGE})
-"""Duties about tasks, whose files tell a domain. A plan or a conflict is about all of them."""
-
 
 def find_task_domain(session: Session, task: Task) -> str:
     return find_domain(task.file_locks, split=session.split_folders, configured=session.limits.domains)
 
 
-def allocate_seat(session: Session, role: str, duty: Duty, subject: str) -> Allocation | None:
-    """Choose the seat of the next attempt; None where the attempt is not about a task."""
-    if duty not in SEATED:
-        return None
+def allocate_seat(session: Session, role: str, duty: Duty, subject: str) -> Allocation:
+    """Choose the seat of the next attempt at a task."""
     domain = find_task_domain(session, session.tasks[subject].task)
     team = [seat for seat in session.seats.values() if seat.role == role]
     busy = {attempt.seat for attempt in session.live.values()}

@@ -115,6 +115,7 @@ class Session:
     seats: dict[str, Seat] = field(default_factory=dict)  # the team: those of earlier sessions, then new ones
     split_folders: frozenset[str] = frozenset()  # that hold several domains
     seat_of: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, role) -> who had it last
+    last_of_seat: dict[str, str] = field(default_factory=dict)  # seat -> its newest attempt that makes
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, stage or role) -> how many so far
     last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
     losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row

@@ -65,6 +65,10 @@ class SimulatedOutcomes:
         """Return what an agent leaves for the next stage."""
         return HandOff(summary=(f"{attempt.label} did its part",), confidence=self.pick_confidence(attempt))
 
+    def pick_context(self, _attempt: Attempt) -> int:
+        """Return the tokens of an agent's conversation; 0 if it cannot be continued."""
+        return 0
+
     def pick_spend(self, _attempt: Attempt) -> Spend:
         return NO_SPEND
 

@@ -249,6 +249,7 @@ class Simulation:
             base=base,
             spend=self.outcomes.pick_spend(attempt),
             cause=self.outcomes.pick_cause(attempt),
+            context_tokens=self.outcomes.pick_context(attempt) if attempt.duty is Duty.MAKE else 0,
             hand_off=self.outcomes.pick_hand_off(attempt) if attempt.stage is not None else None,
         )
         if ending is Ending.QUESTION:

@@ -76,6 +76,10 @@ def _list_seat_lines(event: happened.AttemptIntended) -> Iterator[EventLine]:
     given = event.attempt.allocation
     if given is not None and given.is_new:
         yield EventLine(given.seat, "DOMAIN_SET", f"{given.domain}, by {event.attempt.subject}")
+    if given is not None and given.reset:
+        yield EventLine(
+            given.seat, "CONTEXT_RESET", f"{event.attempt.subject} begins without its conversation: {given.reset}"
+        )
 
 
 def _list_learning_lines(event: happened.AttemptEnded) -> Iterator[EventLine]:

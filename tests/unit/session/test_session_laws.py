@@ -39,6 +39,7 @@ from blueflame.model.task import Cause, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
 from blueflame.session.consequences.session import ASKED_AGAIN
+from blueflame.session.conversations import list_conversation
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
@@ -408,6 +409,27 @@ def no_seat_changes_its_domain_and_none_is_added_while_one_of_that_domain_is_fre
     assert domains == {name: seat.domain for name, seat in world.session.seats.items()} | domains
 
 
+def a_conversation_goes_on_only_with_work_that_is_there(world: Simulation) -> None:
+    for session, event in walk(world):
+        given = event.attempt.allocation if isinstance(event, AttemptIntended) else None
+        if given is None or not given.continues:
+            continue
+        assert isinstance(event, AttemptIntended)
+        before, budget = session.attempts[given.continues], session.limits.context_budget
+        assert budget is not None and event.attempt.duty is Duty.MAKE and not given.reset
+        assert before.ended is not None and before.ended.ending is Ending.PASSED and not before.ended.violations
+        assert (before.attempt.seat, before.attempt.model, before.attempt.runtime) == (
+            given.seat,
+            event.attempt.model,
+            event.attempt.runtime,
+        )
+        there = {below.task for below in event.attempt.built_on} | set(session.list_in_state(TaskState.MERGED))
+        assert before.attempt.subject in there - {event.attempt.subject}
+        tasks = {record.attempt.subject for record in list_conversation(session, before)}
+        others = [attempt.allocation for attempt in session.live.values() if attempt.seat != given.seat]
+        assert len(tasks) < budget.tasks or any(other is not None and other.is_budget_reset for other in others)
+
+
 def the_work_of_all_seats_is_the_work_of_all_attempts(world: Simulation) -> None:
     done = sum_seat_work(world.session)
     merged = world.session.count_in_state(TaskState.MERGED)
@@ -439,6 +461,7 @@ OF_FINISHED_SESSIONS = (
     nothing_is_started_while_a_person_is_asked_for_money,
     what_was_spent_is_the_sum_of_all_endings,
     no_seat_changes_its_domain_and_none_is_added_while_one_of_that_domain_is_free,
+    a_conversation_goes_on_only_with_work_that_is_there,
     the_work_of_all_seats_is_the_work_of_all_attempts,
 )
 

@@ -299,6 +299,18 @@ class MemorySettings(Section):
     """Limit for each call of `bd`; if it takes longer, it is not used until the next session."""
 
 
+class SeatSettings(Section):
+    conversation: bool = True
+    """Whether a seat continues its conversation with its next task, where its runtime can: of the same domain and
+    session, and only if what it made is part of what the next task starts from."""
+    context_tokens: int = Field(default=40_000, ge=1, le=10**6)
+    """A longer conversation ends: the next task begins without it."""
+    tasks: int = Field(default=6, ge=1, le=1_000)
+    """Tasks of one conversation; with the last one the agent is asked what it has learned."""
+    max_age: Duration = 3600.0
+    """A conversation that began longer ago ends."""
+
+
 class HookSettings(Section):
     post_plan: HookCommand = ""
     """Command run after a plan is approved; empty = off. All hooks get JSON on stdin."""
@@ -353,6 +365,8 @@ class Settings(Section):
     """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
     planning: PlanningSettings = Field(default_factory=PlanningSettings)
     """How a request becomes tasks."""
+    seats: SeatSettings = Field(default_factory=SeatSettings)
+    """How long members of the team keep what they have in mind."""
     domains: Annotated[Mapping[Label, Globs], BeforeValidator(lambda given: {} if given is None else given)] = Field(
         default_factory=dict
     )

@@ -74,6 +74,8 @@ def _seat_attempt(session: Session, attempt: Attempt) -> None:
         known = known.add(replace(known, tasks={given.domain: 1}, landed=0, first_time=0))
     session.seats[given.seat] = known
     session.seat_of[attempt.subject, attempt.role] = given.seat
+    if attempt.duty is Duty.MAKE:
+        session.last_of_seat[given.seat] = attempt.id
 
 
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
