@@ -298,6 +298,35 @@ def test_a_retry_continues_the_conversation_of_the_attempt_before(
 
 
 @pytest.mark.real_claude
+def test_the_next_task_of_a_seat_continues_its_conversation_in_a_checkout_and_under_a_policy_of_its_own(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.tasks = [task(1), task(2, after=[1])]
+    outside = {"tool": {"write": "{{cwd}}/src/1.txt", "content": "changed\n"}}  # which its own policy does not allow
+    write, _commit, last = build_write_turns("src/2.txt", "two\n")
+    commit = {"tool": {"shell": "git add src/2.txt && git commit -q -m 'feat(task-002): write it'"}}
+    # the model is asked by the first message of the conversation, and answers with its next turn
+    turns = build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n"), outside, write, commit, last)
+    with LoopbackModel(build_model_script(turns)) as model:
+        serving(monkeypatch, model)
+        reported = stage.run()
+    session = reported.session
+    assert session.outcome == "completed", _what_happened(reported)
+    first, second = (record for record in session.attempts.values() if record.attempt.role == "worker")
+    assert first.attempt.seat == second.attempt.seat == "worker-1"
+    assert second.attempt.allocation is not None
+    assert second.attempt.allocation.continues == first.attempt.id
+    assert first.worktree != second.worktree
+    resumed = next(each.body for each in model.requests if "implement task-002" in str(each.body))
+    assert "I write it." in json.dumps(resumed["messages"]), "what it said for the first task"
+    assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
+    audit = stage.root / ".blueflame" / "logs" / f"{second.attempt.agent_id}.audit.jsonl"
+    refused = [line for line in map(json.loads, audit.read_text().splitlines()) if line["decision"] != "allow"]
+    assert [line for line in refused if "src/1.txt" in line["target"]], refused
+    assert _tokens(reported) == sum_served(model.served)
+
+
+@pytest.mark.real_claude
 def test_a_rate_limit_is_waited_out_with_one_notice_and_no_retry(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = build_write_turns("src/1.txt", "one\n")
     limited = {"status": 429, "headers": {"retry-after": "2"}, "times": 2, "then": first}

@@ -436,6 +436,14 @@ def test_the_prompt_of_a_worker_without_enforced_scope_has_none() -> None:
     assert "lie within" not in render_worker(replace(WORKER, enforce_scope=False), NONCE)
 
 
+def test_a_worker_that_continues_a_conversation_reads_what_is_new_and_with_the_last_task_what_to_leave() -> None:
+    again = replace(WORKER, conversation_of="task-001")
+    last = replace(again, is_last=True)
+    words = "This is another task, in a new clone", "This conversation ends with this task"
+    found = [[word in render_worker(brief, NONCE) for word in words] for brief in (WORKER, again, last)]
+    assert found == [[False, False], [True, False], [True, True]]
+
+
 def test_the_validator_hears_task_diff_checks_audit_and_five_criteria() -> None:
     prompt = PROMPTS["validator"]()
     reported = blocks(prompt)

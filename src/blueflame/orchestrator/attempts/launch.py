@@ -210,10 +210,15 @@ def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -
 def _find_conversation(
     context: SessionContext, session: Session, attempt: Attempt, base: str
 ) -> tuple[Mapping[str, Any], ...]:
-    """The conversation of the attempt before, when its work is continued and the same runtime can continue both."""
+    """The conversation of the attempt before, when its work is continued and the same runtime can continue both; or
+    that of its seat (session/conversations)."""
     before = session.attempts.get(build_attempt_id(session.id, attempt.subject, attempt.label, attempt.n - 1))
     runtime = context.runtimes[attempt.runtime]
-    if before is None or before.attempt.runtime != attempt.runtime or not isinstance(runtime, ResumingRuntime):
+    if not isinstance(runtime, ResumingRuntime):
+        return ()
+    if attempt.allocation is not None and attempt.allocation.continues:
+        return runtime.read_conversation(context.engine.mirror(attempt.allocation.continues))
+    if before is None or before.attempt.runtime != attempt.runtime:
         return ()
     asked = before.ended is not None and before.ended.ending is Ending.QUESTION  # perhaps before it changed anything
     if not asked and (attempt.continues is None or find_start(context.repo, attempt, base).tree == base):

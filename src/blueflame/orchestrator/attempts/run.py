@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from blueflame.agents.credentials import VENDORS
-from blueflame.agents.runtime import AgentOutput
+from blueflame.agents.runtime import AgentOutput, ResumingRuntime
 from blueflame.agents.structured_output import parse_object
 from blueflame.git.batch import find_missing_commits, find_ref
 from blueflame.git.checkouts import make_checkout
@@ -64,6 +65,7 @@ from blueflame.session.state import Session
 from blueflame.system.disk import measure_folder
 from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
+from blueflame.text.tokens import estimate_tokens
 
 RESULT_READERS = {
     Duty.SIZE: read_triager,
@@ -271,7 +273,8 @@ async def _collect_result(
     spend = await asyncio.to_thread(_settle_spend, context, attempt, gathered)
     cause = outcome.cause if ended.ending is Ending.BUDGET or ended.ending in UNAVAILABLE else ""
     ended = replace(ended, spend=spend, exit_code=outcome.exit_code, cause=cause)
-    ended = replace(ended, seconds=outcome.seconds, waited=outcome.waited)
+    tokens = await asyncio.to_thread(_measure_conversation, context, attempt)
+    ended = replace(ended, seconds=outcome.seconds, waited=outcome.waited, context_tokens=tokens)
     if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_was_disk_full, context, outcome):
         why = f"the disk is full under {context.paths.worktrees}: free some space"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
@@ -280,6 +283,15 @@ async def _collect_result(
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _measure_conversation(context: SessionContext, attempt: Attempt) -> int:
+    """Estimate the tokens of a maker's conversation; 0 if no other attempt can continue it."""
+    runtime = context.runtimes[attempt.runtime]
+    if attempt.duty is not Duty.MAKE or not isinstance(runtime, ResumingRuntime):
+        return 0
+    messages = runtime.read_conversation(context.engine.mirror(attempt.id))
+    return estimate_tokens(json.dumps(messages)) if messages else 0
 
 
 def _find_question(session: Session, attempt: Attempt, gathered: AgentOutput) -> Question | None:

@@ -112,12 +112,19 @@ def build_worker_prompt(
         role=attempt.role,
         stages=stages if len(stages) > 1 else (),
         made_before=read_diff(context.repo, begun.base, begun.sha, MAX_EARLIER_DIFF_BYTES) if begun else "",
+        conversation_of=_find_continued_task(session, attempt),
+        is_last=attempt.allocation is not None and attempt.allocation.is_last,
         fixes=read_fixed_work(context, session, attempt.subject),
         hand_offs=select_hand_offs(list_received(session, attempt)),
         ports=ports,
         minutes=round(attempt.timeout / 60) or None,
     )
     return render_worker(brief, token_hex(16))
+
+
+def _find_continued_task(session: Session, attempt: Attempt) -> str:
+    before = session.attempts.get(attempt.allocation.continues) if attempt.allocation else None
+    return before.attempt.subject if before else ""
 
 
 async def read_worker(

@@ -93,6 +93,8 @@ class WorkerBrief(PromptBrief):
     role: str = ""
     stages: tuple[str, ...] = ()  # that make the task, if there are several
     made_before: str = ""  # the difference that earlier stages made
+    conversation_of: str = ""  # the task whose conversation it continues
+    is_last: bool = False  # of the tasks of that conversation
     minutes: int | None = None
 
 
