@@ -62,6 +62,21 @@ def test_the_next_planner_gets_what_failed_what_worked_and_what_it_cost(stage: S
     assert data.count("FAILED BEFORE") == 1
 
 
+def test_the_next_session_knows_the_seats_of_the_one_before(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1), task(2, locks=["docs/2.md"])), workers={1: GOOD, 2: writes("docs/2.md", "two")})
+    first = stage.run().session
+    assert {seat.name: seat.domain for seat in first.seats.values()} == {"worker-1": "src", "worker-2": "docs"}
+    stage.play(planner=plan_of(task(1, locks=["docs/3.md"])), workers={1: writes("docs/3.md", "three")})
+    second = stage.run().session
+    (worker,) = (record.attempt for record in second.attempts.values() if record.attempt.role == "worker")
+    assert (worker.seat, worker.allocation and worker.allocation.reason) == ("worker-2", "its domain is docs")
+    assert second.seats["worker-1"].tasks == {"src": 1}
+    (one, two) = sorted(of(stage, SessionSummary), key=lambda record: record.origin.session)
+    assert isinstance(one, SessionSummary) and isinstance(two, SessionSummary)
+    assert [(seat.name, seat.landed, seat.first_time) for seat in one.seats] == [("worker-1", 1, 1), ("worker-2", 1, 1)]
+    assert [seat.name for seat in two.seats] == ["worker-2"]
+
+
 def test_a_plan_that_worked_and_a_persons_note_are_lessons(stage: Stage) -> None:
     stage.play(planner=TWO, workers={1: GOOD, 2: writes("src/2.txt", "two")})
     reported = stage.run({"plan": ["replan: Begin with the parser", "approve"]}, request="Read and print the ledger")

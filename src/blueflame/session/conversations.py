@@ -65,6 +65,16 @@ def _find_spent_budget(session: Session, last: AttemptRecord, budget: ContextBud
     return f"it is {age / 60:.0f} minutes old" if age >= budget.seconds else ""
 
 
+def measure_conversation(session: Session, seat: str) -> tuple[int, int]:
+    """Return the tasks and tokens of a seat's present conversation; zeros if it has none that can be continued."""
+    last = session.attempts.get(session.last_of_seat.get(seat, ""))
+    if session.ended or session.limits.context_budget is None or last is None:
+        return 0, 0
+    records = tuple(list_conversation(session, last))
+    tokens = next((each.ended.context_tokens for each in records if each.ended is not None), 0)
+    return (len({each.attempt.subject for each in records}), tokens) if tokens else (0, 0)
+
+
 def list_conversation(session: Session, newest: AttemptRecord) -> Iterator[AttemptRecord]:
     """List the attempts of a conversation, from the newest to the first."""
     record: AttemptRecord | None = newest

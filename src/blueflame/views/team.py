@@ -9,6 +9,7 @@ from typing import Any
 from blueflame.model.attempt import Attempt
 from blueflame.model.memory import MemoryRecord
 from blueflame.model.seat import Seat
+from blueflame.session.conversations import measure_conversation
 from blueflame.session.seats import add_up_seats, learn_seats, sum_seat_work
 from blueflame.session.state import Session
 
@@ -17,6 +18,8 @@ from blueflame.session.state import Session
 class TeamRow:
     seat: Seat
     works_on: str = ""  # the task of its running attempt
+    context_tasks: int = 0  # of its conversation, if its next task can continue it
+    context_tokens: int = 0
 
 
 def build_team(records: Iterable[MemoryRecord], session: Session | None) -> tuple[TeamRow, ...]:
@@ -27,7 +30,12 @@ def build_team(records: Iterable[MemoryRecord], session: Session | None) -> tupl
     begun = (Seat(name=seat.name, role=seat.role, domain=seat.domain) for seat in session.seats.values())
     busy = {attempt.seat: attempt.subject for attempt in session.live.values()}
     team = add_up_seats([*earlier, *sum_seat_work(session), *begun])
-    return tuple(TeamRow(seat=seat, works_on=busy.get(seat.name, "")) for seat in team)
+    return tuple(_build_row(session, seat, busy.get(seat.name, "")) for seat in team)
+
+
+def _build_row(session: Session, seat: Seat, works_on: str) -> TeamRow:
+    tasks, tokens = measure_conversation(session, seat.name)
+    return TeamRow(seat=seat, works_on=works_on, context_tasks=tasks, context_tokens=tokens)
 
 
 def build_team_json(rows: Iterable[TeamRow]) -> dict[str, Any]:
@@ -37,15 +45,21 @@ def build_team_json(rows: Iterable[TeamRow]) -> dict[str, Any]:
                 "seat": row.seat.name,
                 "role": row.seat.role,
                 "domain": row.seat.domain,
-                "tasks": dict(row.seat.tasks),
+                "tasks": sum(row.seat.tasks.values()),
+                "domains": [{"domain": name, "tasks": count} for name, count in row.seat.tasks.items()],
                 "landed": row.seat.landed,
                 "first_time": row.seat.first_time,
                 "last_at": row.seat.last_at or None,
                 "works_on": row.works_on or None,
+                "conversation": _build_conversation_json(row),
             }
             for row in rows
         ]
     }
+
+
+def _build_conversation_json(row: TeamRow) -> dict[str, int] | None:
+    return {"tasks": row.context_tasks, "tokens": row.context_tokens} if row.context_tasks else None
 
 
 def build_allocation_json(attempt: Attempt) -> dict[str, Any]:
@@ -54,4 +68,5 @@ def build_allocation_json(attempt: Attempt) -> dict[str, Any]:
         "seat": given.seat if given else None,
         "seat_reason": given.reason if given else None,
         "domain": given.domain if given else None,
+        "continues": (given.continues or None) if given else None,
     }

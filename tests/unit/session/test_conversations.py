@@ -3,9 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blueflame.model.attempt import Attempt, Ending
+from blueflame.model.event import AttemptEnded
 from blueflame.model.limits import Limits
 from blueflame.model.seat import Allocation, ContextBudget, Seat, Team
 from blueflame.model.task import Task
+from blueflame.session.conversations import measure_conversation
+from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
 from blueflame.text.event_lines import format_log_lines
@@ -114,6 +117,13 @@ def test_what_a_seat_did_in_an_earlier_session_is_no_conversation() -> None:
     opening = build_opening(workflow=FLOW, limits=ONE_WORKER, team=team)
     session = Simulation(Talking(*chain("web")), [opening]).run().session
     assert (given(session, 1).continues, given(session, 1).reset) == ("", "")
+
+
+def test_the_length_of_a_conversation_is_known_until_the_session_ends() -> None:
+    world = Simulation(Talking(*chain("web", "web")), [build_opening(workflow=FLOW, limits=ONE_WORKER)]).run()
+    ended = [n for n, entry in enumerate(world.journal, start=1) if isinstance(entry.event, AttemptEnded)]
+    assert measure_conversation(replay(world.journal[: ended[-1]]), "worker-1") == (2, 10)
+    assert measure_conversation(world.session, "worker-1") == (0, 0)
 
 
 def test_the_log_names_the_reset_and_what_is_continued() -> None:
