@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.registries import REGISTRIES
+from blueflame.model.settings.registries import REGISTRIES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.skeletons import SKELETONS, Skeleton

@@ -17,7 +17,7 @@ class Commands:
     tests: tuple[str, ...] = ()
     lints: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
-    registries: tuple[str, ...] = ()  # presets of model/registries
+    registries: tuple[str, ...] = ()  # presets of model/settings/registries
 
     @property
     def checks(self) -> tuple[str, ...]:

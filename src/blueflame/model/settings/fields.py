@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.functional_validators import AfterValidator
 
 from blueflame.model.ids import ROLE_NAME
-from blueflame.model.registries import REGISTRIES
+from blueflame.model.settings.registries import REGISTRIES
 
 
 class InvalidValue(ValueError):

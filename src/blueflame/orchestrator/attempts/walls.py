@@ -16,11 +16,11 @@ from blueflame.git.trees import list_tree_files
 from blueflame.git.untrusted.status import build_status_argv
 from blueflame.model.attempt import COMMITTING, Attempt, Duty
 from blueflame.model.policy import Policy
-from blueflame.model.registries import list_registry_hosts
 from blueflame.model.runtime_support import can_take_messages
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.model.settings import Settings
+from blueflame.model.settings.registries import list_registry_hosts
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
 from blueflame.orchestrator.commit_rules import find_author
