@@ -24,8 +24,8 @@ from blueflame.model.memory import (
 )
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
-from blueflame.session.seats import sum_seat_work
 from blueflame.session.state import Session
+from blueflame.session.team.seats import sum_seat_work
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 

@@ -65,8 +65,8 @@ from blueflame.session.estimate import learn_figures
 from blueflame.session.from_settings import build_session_limits, build_workflow
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.replay import replay
-from blueflame.session.seats import learn_seats
 from blueflame.session.state import Session
+from blueflame.session.team.seats import learn_seats
 from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock

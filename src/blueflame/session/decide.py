@@ -44,7 +44,6 @@ from blueflame.session.budget import (
 from blueflame.session.cascade import block_dependants
 from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
-from blueflame.session.conversations import choose_conversation
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
 from blueflame.session.environment import count_taken_slots, is_attempt_wanted
 from blueflame.session.estimate import find_model
@@ -58,9 +57,10 @@ from blueflame.session.gates.questions import (
 )
 from blueflame.session.next_try import find_rung
 from blueflame.session.retries import find_continuation
-from blueflame.session.seats import allocate_seat
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
+from blueflame.session.team.conversations import choose_conversation
+from blueflame.session.team.seats import allocate_seat
 
 MAX_PLAN_FAILURES = 2
 FIX = "fix"  # the origin of a plan with one task that a person ordered: it needs no approval

@@ -9,9 +9,9 @@ from typing import Any
 from blueflame.model.attempt import Attempt
 from blueflame.model.memory import MemoryRecord
 from blueflame.model.seat import Seat
-from blueflame.session.conversations import measure_conversation
-from blueflame.session.seats import add_up_seats, learn_seats, sum_seat_work
 from blueflame.session.state import Session
+from blueflame.session.team.conversations import measure_conversation
+from blueflame.session.team.seats import add_up_seats, learn_seats, sum_seat_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

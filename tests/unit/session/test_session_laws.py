@@ -39,7 +39,6 @@ from blueflame.model.task import Cause, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
 from blueflame.session.consequences.session import ASKED_AGAIN
-from blueflame.session.conversations import list_conversation
 from blueflame.session.decide import next_events
 from blueflame.session.effects import Effect, effects_due
 from blueflame.session.missing_work import list_needed_commits
@@ -51,9 +50,10 @@ from blueflame.session.requests.tasks import (
     find_retry_problem,
 )
 from blueflame.session.retries import retry_task
-from blueflame.session.seats import sum_seat_work
 from blueflame.session.stages import can_claim, list_claimable
 from blueflame.session.state import Session
+from blueflame.session.team.conversations import list_conversation
+from blueflame.session.team.seats import sum_seat_work
 from blueflame.testing.simulated_outcomes import SimulatedOutcomes
 from blueflame.testing.simulation import (
     SIMULATED_DAY,

@@ -211,7 +211,7 @@ def _find_conversation(
     context: SessionContext, session: Session, attempt: Attempt, base: str
 ) -> tuple[Mapping[str, Any], ...]:
     """The conversation of the attempt before, when its work is continued and the same runtime can continue both; or
-    that of its seat (session/conversations)."""
+    that of its seat (session/team/conversations)."""
     before = session.attempts.get(build_attempt_id(session.id, attempt.subject, attempt.label, attempt.n - 1))
     runtime = context.runtimes[attempt.runtime]
     if not isinstance(runtime, ResumingRuntime):

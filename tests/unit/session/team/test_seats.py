@@ -8,8 +8,8 @@ from blueflame.model.limits import Limits
 from blueflame.model.seat import Allocation, Seat, Team
 from blueflame.model.task import FixedWork, Task
 from blueflame.session.requests.tasks import complete_new_tasks
-from blueflame.session.seats import learn_seats, sum_seat_work
 from blueflame.session.state import Session
+from blueflame.session.team.seats import learn_seats, sum_seat_work
 from blueflame.testing.simulation import Simulation, build_opening
 from support.memory_records import summary
 from support.session_examples import FLOW, SINGLE, Outcomes, task

@@ -7,9 +7,9 @@ from blueflame.model.event import AttemptEnded
 from blueflame.model.limits import Limits
 from blueflame.model.seat import Allocation, ContextBudget, Seat, Team
 from blueflame.model.task import Task
-from blueflame.session.conversations import measure_conversation
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
+from blueflame.session.team.conversations import measure_conversation
 from blueflame.testing.simulation import Simulation, build_opening
 from blueflame.text.event_lines import format_log_lines
 from support.session_examples import FLOW, Outcomes, task
