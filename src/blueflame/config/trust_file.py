@@ -66,14 +66,14 @@ def _find_record(config: Path, environ: Mapping[str, str]) -> Path:
 def _read_own_file(path: Path) -> str:
     """Read the record; empty without one. Refuse one that another user could have written."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="utf-8") as file:  # noqa: PTH123 (of a descriptor)
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 (of a descriptor)
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
                 raise Refused(
                     f"{path} can be written by other users, so it trusts nothing: remove it, and decide again"
                 )
-            return file.read()
+            return file.read().decode("utf-8", "surrogateescape")  # a path may have any bytes
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise Refused(f"{path} cannot be read ({error}), so nothing is trusted: remove it, and decide again") from error

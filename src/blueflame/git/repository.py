@@ -209,6 +209,11 @@ def _find_folders(path: Path) -> dict[str, Path]:
         raise Refused(
             f"the path of the repository at {path} has a line break, which git cannot handle; rename the folder"
         )
+    try:
+        "".join(answers).encode()
+    except UnicodeEncodeError as e:
+        shown = os.fsencode(answers[4]).decode("utf-8", "backslashreplace")
+        raise Refused(f"the path of the repository, {shown}, is not UTF-8; rename the folder") from e
     return {"git_dir": Path(answers[2]), "common_dir": Path(answers[3]), "root": Path(answers[4])}
 
 

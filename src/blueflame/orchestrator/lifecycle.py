@@ -72,6 +72,7 @@ from blueflame.system import flock
 from blueflame.system.clock import SystemClock
 from blueflame.system.files import remove_drafts, rotate_log, write_atomically
 from blueflame.system.layout import STATE_FOLDER, make_folder
+from blueflame.system.threads import open_thread_pool
 
 
 @contextmanager
@@ -233,6 +234,7 @@ async def execute_session(
     stop: str = "",
 ) -> Session:
     """Run the session until it ends or is stopped. With `stop` (the reason) it is stopped at once."""
+    asyncio.get_running_loop().set_default_executor(open_thread_pool())
     missing, lost = ((), "") if stop else await _reconcile(context, journal, session)
     if lost:
         warn(f"{lost}; what they recorded is decided and done again")

@@ -36,7 +36,7 @@ CAUSES = (
     (
         "limit",
         re.compile(
-            r"resource temporarily unavailable|too many open files|cannot (fork|allocate memory)|start new thread",
+            r"resource temporarily unavailable|too many open files|cannot (fork|allocate memory)|limit on processes",
             re.IGNORECASE,
         ),
     ),

@@ -26,6 +26,7 @@ from typing import IO, NamedTuple, ParamSpec
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.environment import remove_model_keys
+from blueflame.system.threads import LIMIT_REACHED
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -266,7 +267,10 @@ def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[thre
 
     timer = threading.Timer(seconds, kill)
     timer.daemon = True
-    timer.start()
+    try:
+        timer.start()
+    except RuntimeError as e:
+        raise ProcessFailed(f"cannot start a thread ({e}): {LIMIT_REACHED}") from e
     try:
         yield timed_out
     finally:

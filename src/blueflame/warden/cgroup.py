@@ -199,6 +199,17 @@ def _read_members(path: str) -> list[int]:
         return []
 
 
+def count_outside_refusals() -> int:
+    """Count the processes that could not be started in the group we run in, of which others set the limit."""
+    try:
+        ours = parse_own_groups(_read_text("/proc/self/cgroup"))
+        there = parse_cgroup_mounts(_read_text("/proc/self/mountinfo"))
+    except OSError:
+        return 0
+    folders = {find_group_folder(there.get(name), ours.get(name)) for name in (PIDS, "")} - {""}
+    return sum(_read_counter(f"{folder}/pids.events", "max") for folder in folders)
+
+
 def find_parents(wanted: tuple[str, ...] = (MEMORY, PIDS)) -> list[CgroupParent]:
     """List where groups for these controllers can be created, as far as permissions show."""
     try:

@@ -16,6 +16,7 @@ from blueflame.system.disk import measure_free_disk
 from blueflame.system.proc import read_boot_id
 from blueflame.warden import attempt_folder as record
 from blueflame.warden.attempt_folder import StatusFile
+from blueflame.warden.cgroup import count_outside_refusals
 from blueflame.warden.entry_script import EXIT_CANARY_FAILED
 from blueflame.warden.launch_file import DEFAULT_GRACE_SECONDS, CannotStart, LaunchStep, read_launch
 from blueflame.warden.output import Spool, open_log
@@ -305,7 +306,8 @@ def _finish_attempt(
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)
-    return {**outcome, "cause": cause, "free_disk": free_disk, **guarded}
+    refused = count_outside_refusals() - attempt.refusals_before
+    return {**outcome, "cause": cause, "free_disk": free_disk, "refused_forks": refused, **guarded}
 
 
 def _find_cause(attempt: SupervisedAttempt) -> str:

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 
 from blueflame.warden.attempt_folder import read_json, read_json_or_empty, touch_file, write_json
+from blueflame.warden.cgroup import count_outside_refusals
 from blueflame.warden.process_tree import LINUX, list_descendants, signal_group, signal_groups, signal_processes
 
 TYPE_CHECKING = False
@@ -55,6 +56,7 @@ class SupervisedAttempt:
         self.monitor: ResourceMonitor | None = None
         self.gateway: GatewayProcess | None = None
         self.hook_server: HookServer | None = None
+        self.refusals_before = count_outside_refusals()
         self.refused_at: float | None = None  # when the gateway reported that it answers no further call
         self.warned = False  # that its time is nearly over
         self.messages = 0  # of a person, how many were taken from the folder

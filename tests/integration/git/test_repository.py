@@ -254,6 +254,14 @@ def test_a_line_break_in_the_path_is_refused(tmp_path: Path, git: Git) -> None:
     assert "line break" in refusal(odd)
 
 
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path, git: Git) -> None:
+    odd = tmp_path / os.fsdecode(b"odd \xff")
+    odd.mkdir()
+    git(odd, "init", "-q", "-b", "main")
+    git(odd, "commit", "-q", "--allow-empty", "-m", "begin")
+    assert "odd \\xff, is not UTF-8; rename the folder" in refusal(odd)
+
+
 def test_a_git_folder_without_its_head_is_damaged_and_not_missing(repo: Path) -> None:
     (repo / ".git" / "HEAD").unlink()
     with pytest.raises(Refused, match=r"git does not accept .*\.git: its HEAD, objects or refs are missing or damaged"):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,33 @@ def test_an_agent_over_its_cpu_time_has_reached_a_limit_and_was_not_killed_from_
     ended = run_warden(write_launch(folder, "sh", "-c", "while :; do :; done", limits={"cpu": 1}))
 
     assert (ended["reason"], ended["signal"]) == ("exited", signal.SIGXCPU)
+
+
+@pytest.fixture
+def narrow_group() -> Iterator[Path]:
+    """A control group of others, in which the number of processes can be limited."""
+    place = Path("/sys/fs/cgroup/pids") / f"blueflame-narrow-{os.getpid()}"
+    try:
+        place.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made here")
+    yield place
+    wait_until(lambda: not (place / "cgroup.procs").read_text(), "all have left the group")
+    place.rmdir()
+
+
+def test_processes_that_a_limit_of_others_refused_are_counted(folder: Path, narrow_group: Path) -> None:
+    agent = "echo $$ > up.draft; mv up.draft up; until test -e go; do :; done; sleep 9 & sleep 9 & wait"
+    with running_warden(write_launch(folder, "sh", "-c", agent)) as warden:
+        for pid in (warden.pid, read_pid(folder / "up")):
+            (narrow_group / "cgroup.procs").write_text(str(pid))
+        (narrow_group / "pids.max").write_text("2")
+        (folder / "go").touch()
+        assert warden.wait(20) == 0
+
+    ended = read_outcome(folder)
+    assert ended["reason"] == "exited"
+    assert ended["refused_forks"] >= 1
 
 
 def test_when_the_warden_is_killed_its_agent_ends(folder: Path) -> None:

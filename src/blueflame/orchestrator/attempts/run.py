@@ -65,6 +65,7 @@ from blueflame.session.state import Session
 from blueflame.system.disk import measure_folder
 from blueflame.system.machine import measure_free
 from blueflame.system.terminal_attach import has_requested_terminal
+from blueflame.system.threads import LIMIT_REACHED
 from blueflame.text.tokens import estimate_tokens
 
 RESULT_READERS = {
@@ -307,6 +308,9 @@ def _find_interference(context: SessionContext, session: Session, finished: Fini
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
+    refused = finished.outcome.refused_forks
+    if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
+        return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
     if finished.outcome.reason is ExitReason.DISK and not _has_filled_disk(context, attempt):
         return f"{finished.outcome.detail}; others have filled it"
     if ending not in SPOILT_BY_MACHINE:

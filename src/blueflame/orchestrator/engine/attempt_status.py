@@ -91,6 +91,7 @@ def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
         watch=found.get("watch", {}),
         free_disk=found.get("free_disk"),
         waited=found.get("waited", 0.0),
+        refused_forks=found.get("refused_forks", 0),
     )
 
 

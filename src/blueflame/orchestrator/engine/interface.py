@@ -90,6 +90,7 @@ class ProcessOutcome:
     setup_output: str = ""
     watch: Mapping[str, Any] = field(default_factory=dict)  # the report of the watcher; {}: no watcher ran
     free_disk: int | None = None  # bytes when it ended; None: not known, as from earlier wardens
+    refused_forks: int = 0  # processes that a limit of others kept from starting while it ran
 
 
 @dataclass(frozen=True, slots=True)

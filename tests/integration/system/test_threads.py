@@ -1,0 +1,44 @@
+"""Threads that are there from the start, and a limit on processes that leaves no room for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import wait
+
+from blueflame.system.threads import open_thread_pool
+
+LIMITED = """
+import threading
+from blueflame.model.errors import WorldError
+from blueflame.system import threads
+
+start, started = threading.Thread.start, []
+
+def refuse(thread):
+    if len(started) == 5:
+        raise RuntimeError("can't start new thread")
+    started.append(thread)
+    start(thread)
+
+threading.Thread.start = refuse
+try:
+    threads.open_thread_pool()
+except WorldError as e:
+    print(e)
+"""
+
+
+def test_all_threads_run_before_the_first_is_used() -> None:
+    before = threading.active_count()
+    with open_thread_pool() as pool:
+        there = threading.active_count() - before
+        wait([pool.submit(sum, (1, 2)) for _ in range(50)])
+        assert threading.active_count() - before <= there
+
+
+def test_a_limit_on_processes_is_named_and_nothing_hangs() -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=60, check=True)
+    assert "can't start new thread" in done.stdout
+    assert "raise 'ulimit -u'" in done.stdout
