@@ -20,6 +20,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """An error of one of our files has a filename; without one, standard output could not be written."""
 
 
+ROOM_FIX = "end other programs, or raise 'ulimit -u' and 'ulimit -v'; then run 'blueflame resume'"
 ENVIRONMENT_ERRNOS = frozenset({*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE})
 """What no code of ours can cause: the disk and its permissions."""
 
@@ -71,6 +72,9 @@ def run(argv: Sequence[str]) -> int:
             return ExitCode.WORLD
         if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRNOS and error.filename:
             _print_error(f"cannot use {error.filename}: {error.strerror}; fix that, then run 'blueflame resume'")
+            return ExitCode.WORLD
+        if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+            _print_error(f"the machine has no room: {str(error) or 'out of memory'}; {ROOM_FIX}")
             return ExitCode.WORLD
         if isinstance(error, OSError) and error.errno in CLOSED and error.filename is None:
             return ExitCode.WORLD  # the pipe or terminal is gone, and with it the place for a message

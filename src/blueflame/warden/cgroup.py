@@ -75,6 +75,10 @@ class Cgroup:
         """Count the processes and threads that could not be started because there were too many."""
         return _read_counter(f"{self._pids_path}/pids.events", "max") if self.has_process_limit else 0
 
+    def count_refusals_by_others(self, own_limit: int) -> int:
+        """Count those for which a group above us is narrower than our own limit; the kernel counts them here."""
+        return self.count_refused_forks() if _find_outer_limit(self._pids_path) < own_limit else 0
+
     def count_processes(self) -> int | None:
         """Count processes and threads; None if unreadable."""
         try:
@@ -197,6 +201,18 @@ def _read_members(path: str) -> list[int]:
         return [int(line) for line in _read_text(f"{path}/cgroup.procs").split()]
     except OSError:
         return []
+
+
+def _find_outer_limit(path: str) -> float:
+    """Return how many processes the groups above this one allow."""
+    limits = []
+    while path := os.path.dirname(path.rstrip("/")).rstrip("/"):
+        try:
+            found = _read_text(f"{path}/pids.max").strip()
+        except OSError:  # the root has no limit
+            break
+        limits += [int(found)] if found.isdecimal() else []
+    return min(limits, default=float("inf"))
 
 
 def count_outside_refusals() -> int:

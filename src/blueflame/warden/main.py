@@ -299,15 +299,21 @@ def _finish_attempt(
         ending.left = ending.left or end_processes(attempt, None, attempt.launch.grace)[1]
     else:
         ending.left = ending.left or end_leftovers(attempt)
-    cause = _find_cause(attempt)
+    cause, refused = _find_cause(attempt), _count_refused_forks(attempt)
     guarded = stop_services(attempt)
     if ending.reason == "exited" and attempt.hook_server is not None and attempt.hook_server.problem:
         ending.reason, ending.detail = "unwatched", attempt.hook_server.problem
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)
-    refused = count_outside_refusals() - attempt.refusals_before
     return {**outcome, "cause": cause, "free_disk": free_disk, "refused_forks": refused, **guarded}
+
+
+def _count_refused_forks(attempt: SupervisedAttempt) -> int:
+    """Count the processes that a limit of others kept from starting."""
+    group = attempt.monitor.group if attempt.monitor is not None else None
+    inside = group.count_refusals_by_others(attempt.launch.processes) if group is not None else 0
+    return inside + count_outside_refusals() - attempt.refusals_before
 
 
 def _find_cause(attempt: SupervisedAttempt) -> str:

@@ -42,6 +42,10 @@ def illegal() -> None:
     raise InternalError("a merged task cannot fail")
 
 @click.command()
+def greedy() -> None:
+    bytearray(1 << 60)
+
+@click.command()
 def interrupted() -> None:
     raise KeyboardInterrupt
 
@@ -60,7 +64,7 @@ def writing() -> None:
     writer = core_schema.plain_serializer_function_ser_schema(repr)
     SchemaSerializer(core_schema.any_schema(serialization=writer)).to_json(Interrupting())
 '''
-NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted", "building", "writing")
+NAMES = ("fine", "greedy", "refused", "misconfigured", "broken", "illegal", "interrupted", "building", "writing")
 
 
 @pytest.fixture
@@ -114,6 +118,11 @@ def test_an_error_is_one_message_on_stderr_with_its_exit_code(verbs: Path, capsy
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "blueflame: another orchestrator is at work (pid 4711) ␛[2Jон тут\n"
+
+
+def test_a_machine_without_room_is_no_bug(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["greedy"]) == ExitCode.WORLD
+    assert "the machine has no room: out of memory; end other programs" in capsys.readouterr().err
 
 
 def test_all_problems_are_shown(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
