@@ -41,11 +41,14 @@ CAUSES = (
         ),
     ),
     ("io", re.compile(r"input/output error|structure needs cleaning|stale file handle", re.IGNORECASE)),
-    ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     (
         "permission",
-        re.compile(r"permission denied|read-only file system|not permitted|insufficient perm", re.IGNORECASE),
+        re.compile(
+            r"permission denied|read-only file system|not permitted|insufficient perm|unable to create directory",
+            re.IGNORECASE,
+        ),
     ),
+    ("lock", re.compile(r"\.lock\b|unable to lock|cannot lock", re.IGNORECASE)),
     ("killed", re.compile(r"signal 9\b|was killed|killed by", re.IGNORECASE)),
     ("checks", re.compile(r"^checks fail on the base, too")),
     ("sandbox", re.compile(r"sandbox|bwrap|bubblewrap", re.IGNORECASE)),

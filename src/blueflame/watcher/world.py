@@ -28,6 +28,7 @@ NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: ex
 UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # targets of links in here depend on the process that reads them
 MAX_TEXT_BYTES = 1_000_000
 PARSE_TIMEOUT = 2.0
+MAX_PARSER_KILLS = 2
 MAX_TREE_BYTES = 16_000_000
 MAX_CACHED_TREES, MAX_CACHED_BYTES = 512, 4_000_000
 PIPE_BYTES = 65_536
@@ -108,10 +109,19 @@ class LocalWorld:
         if known is not None:
             self._trees.move_to_end(command)
             return known[0]
-        output = _run_shfmt(self._shfmt, command)
+        output = self._run_parser(command)
         tree = _parse_tree(output)
         self._cache_tree(command, tree, len(output))
         return tree
+
+    def _run_parser(self, command: str) -> bytes:
+        """Run the parser again when it was killed from outside: the command is not to blame for that."""
+        for _try in range(MAX_PARSER_KILLS):
+            try:
+                return _run_shfmt(self._shfmt, command)
+            except ParserKilled:
+                continue
+        return _run_shfmt(self._shfmt, command)
 
     def _cache_tree(self, command: str, tree: Mapping[str, Any], size: int) -> None:
         if size > MAX_CACHED_BYTES // 4:
@@ -120,6 +130,10 @@ class LocalWorld:
         self._cached += size
         while len(self._trees) > MAX_CACHED_TREES or self._cached > MAX_CACHED_BYTES:
             self._cached -= self._trees.popitem(last=False)[1][1]
+
+
+class ParserKilled(UnparsableCommand):
+    """The parser got a signal that we did not send."""
 
 
 def _is_uncertain(name: str) -> bool:
@@ -187,6 +201,8 @@ def _read_answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) 
         if not whole:
             os.kill(pid, signal.SIGKILL)  # not waited for yet, so the pid is still valid
         code = _wait_for(pid)
+    if code < 0:
+        raise ParserKilled(f"the parser was killed by signal {-code}: repeat the call")
     if code:
         raise UnparsableCommand(
             output[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"

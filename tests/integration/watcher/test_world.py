@@ -219,7 +219,7 @@ def fake_parser(tmp_path: Path, script: str) -> str:
         ("import time; time.sleep(60)", "seconds"),
         ("import sys, time; sys.stdin.close(); print('{}', flush=True); time.sleep(60)", "seconds"),
         ("import sys; sys.exit(3)", "no reason"),
-        ("import os; os.kill(os.getpid(), 9)", "no reason"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
         ("print('not JSON')", "not JSON"),
         ("print('[]')", "not a tree"),
         ("print('[' * 500000)", "nested"),
@@ -246,6 +246,17 @@ def test_a_parser_that_is_not_there_makes_a_command_unreadable(top: Path, tmp_pa
         with pytest.raises(UnparsableCommand, match="cannot be started"):
             LocalWorld(str(top), shfmt=path).parse("ls")
     assert open_handles() == before
+
+
+def test_a_parser_that_was_killed_is_asked_again(top: Path, tmp_path: Path) -> None:
+    parser, notes = counting_parser(tmp_path)
+    once = tmp_path / "once"
+    (tmp_path / "killed").mkdir()
+    first = f"not os.path.exists({str(once)!r})"
+    kills = f"import os, sys\nif {first}:\n    open({str(once)!r}, 'w')\n    os.kill(os.getpid(), 9)"
+    killed = fake_parser(tmp_path / "killed", f"{kills}\nos.execv({parser!r}, sys.argv)")
+    assert LocalWorld(str(top), shfmt=killed).parse("ls")["Type"] == "File"
+    assert notes.read_text() == "x"
 
 
 def open_handles() -> int:
