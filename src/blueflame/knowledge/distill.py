@@ -14,8 +14,10 @@ from blueflame.model.hand_off import HandOffStatus, TouchedFile
 from blueflame.model.memory import Lesson, Origin, Source
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import StageVerdict
+from blueflame.paths.domains import WHOLE
 from blueflame.session.clarifications import find_answer_text
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
+from blueflame.session.seats import find_task_domain
 from blueflame.session.state import Session
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
@@ -146,7 +148,8 @@ def _build_learned(session: Session, left: StageHandOff, number: int, words: str
         files=work.get(left.task) or list_locks(session, [left.task]),
     )
     key = f"learned:{session.id}:{left.task}:{left.sender}:{number}"
-    return Lesson(key=key, origin=origin, text=clean_note(words, MAX_TEXT_CHARS), about="insight")
+    domain = find_lesson_domain(session, left.task)
+    return Lesson(key=key, origin=origin, text=clean_note(words, MAX_TEXT_CHARS), about="insight", domain=domain)
 
 
 def _list_mistakes(session: Session, work: WorkFiles) -> Iterator[Lesson]:
@@ -212,6 +215,12 @@ def _collect_work_files(session: Session) -> WorkFiles:
 def _list_paths(stages: Iterable[Sequence[TouchedFile]]) -> tuple[str, ...]:
     found = dict.fromkeys(touched.path for files in stages for touched in files)
     return tuple(shorten_line(path, MAX_TITLE_CHARS) for path in found)[:MAX_FILES]
+
+
+def find_lesson_domain(session: Session, name: str) -> str:
+    """The domain of a task; "" if that is the whole repository, and for anything else than a task."""
+    found = find_task_domain(session, session.tasks[name].task) if name in session.tasks else WHOLE
+    return "" if found == WHOLE else shorten_line(found, MAX_TITLE_CHARS)
 
 
 def list_locks(session: Session, names: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from blueflame.knowledge.effect import UNKNOWN_EFFECT, Effect
-from blueflame.knowledge.subjects import find_overlap, parse_subject
+from blueflame.knowledge.subjects import find_overlap, find_own_domain, parse_subject
 from blueflame.knowledge.wording import COST_TOKENS, describe_record, word_lesson
 from blueflame.knowledge.words import find_shared_words, list_query_words
 from blueflame.model.attempt import Duty
@@ -50,6 +50,7 @@ class Work:
     duty: Duty
     text: str
     files: tuple[str, ...] = ()  # its locks; none: it is about no file in particular
+    domain: str = ""
     session: str = ""
     subject: str = ""
     attempt: str = ""
@@ -78,6 +79,10 @@ class _Ranked(NamedTuple):
     candidate: Candidate
     why: GivenLesson
 
+    @property
+    def is_about_work(self) -> bool:
+        return bool(self.why.files or self.why.domain)
+
 
 def choose_for_attempt(
     candidates: Iterable[Candidate], work: Work, *, budget: int, without: frozenset[str] = frozenset(), control: int = 0
@@ -86,10 +91,11 @@ def choose_for_attempt(
     locks, words = parse_subject(work.files), work.words
     known = {each.record.key: each for each in candidates if each.record.key not in without}
     fitting = [each for each in known.values() if _is_for(each.record, work)]
-    ranked = [_Ranked(each, _explain(each, locks, words)) for each in fitting]
+    ranked = [_Ranked(each, _explain(each, work.domain, locks, words)) for each in fitting]
     if work.duty is not Duty.PLAN:
-        ranked = [each for each in ranked if each.why.files or len(each.why.words) >= min(MIN_WORDS, len(words) or 1)]
-    ranked.sort(key=lambda each: (_is_doubtful(each.candidate), not each.why.files, -each.why.score, each.why.key))
+        enough = min(MIN_WORDS, len(words) or 1)
+        ranked = [each for each in ranked if each.is_about_work or len(each.why.words) >= enough]
+    ranked.sort(key=lambda each: (_is_doubtful(each.candidate), not each.is_about_work, -each.why.score, each.why.key))
     return _fill(_limit_counted(ranked), work, budget, control)
 
 
@@ -102,6 +108,7 @@ def choose_for_session(lessons: Iterable[Lesson], budget: int) -> tuple[Lesson, 
         each
         for each in lessons
         if _is_current(each)
+        and not each.domain
         and not parse_subject(each.origin.files)
         and (each.confirmed or each.origin.source is Source.PERSON)
         and each.origin.source is not Source.IMPORT
@@ -138,8 +145,9 @@ def _is_doubtful(candidate: Candidate) -> bool:
     return candidate.effect.harms or (isinstance(candidate.record, Lesson) and candidate.record.stale)
 
 
-def _explain(candidate: Candidate, locks: Sequence[LockPath], words: tuple[str, ...]) -> GivenLesson:
+def _explain(candidate: Candidate, domain: str, locks: Sequence[LockPath], words: tuple[str, ...]) -> GivenLesson:
     record = candidate.record
+    same = domain if isinstance(record, Lesson) and domain and find_own_domain(record) == domain else ""
     shared = find_shared_words(words, record)
     near = find_overlap(record.origin.files, locks)
     files = tuple(sorted(near, key=lambda file: (-near[file], file)))
@@ -152,7 +160,9 @@ def _explain(candidate: Candidate, locks: Sequence[LockPath], words: tuple[str, 
         + candidate.effect.gain
         - (0.5 if record.faded else 0.0)
     )
-    return GivenLesson(key=record.key, files=files[:MAX_NAMED], words=shared[:MAX_NAMED], score=round(score, 2))
+    return GivenLesson(
+        key=record.key, files=files[:MAX_NAMED], domain=same, words=shared[:MAX_NAMED], score=round(score, 2)
+    )
 
 
 def _score_lesson(record: Lesson) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from blueflame.model.memory import Lesson
 from blueflame.paths.locks import BadLock, LockPath, covers, fold_path, parse_lock
 
 
@@ -21,6 +22,11 @@ def find_overlap(files: Sequence[str], subject: Sequence[LockPath]) -> dict[str,
         if near:
             found[file] = max(near)
     return found
+
+
+def find_own_domain(lesson: Lesson) -> str:
+    """The domain that a lesson is about as a whole; "" if it names files: then those decide."""
+    return "" if parse_subject(lesson.origin.files) else lesson.domain
 
 
 def _do_meet(one: LockPath, other: LockPath) -> bool:

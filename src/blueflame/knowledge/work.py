@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blueflame.knowledge.distill import find_lesson_domain
 from blueflame.knowledge.selection import Work
 from blueflame.model.attempt import Attempt, Duty
 from blueflame.session.state import Session
@@ -10,7 +11,13 @@ from blueflame.session.state import Session
 def build_work(session: Session, attempt: Attempt) -> Work:
     text, files = _find_content(session, attempt)
     return Work(
-        duty=attempt.duty, text=text, files=files, session=session.id, subject=attempt.subject, attempt=attempt.id
+        duty=attempt.duty,
+        text=text,
+        files=files,
+        domain=find_lesson_domain(session, attempt.subject),
+        session=session.id,
+        subject=attempt.subject,
+        attempt=attempt.id,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from blueflame.knowledge.subjects import parse_subject
+from blueflame.knowledge.subjects import find_own_domain, parse_subject
 from blueflame.knowledge.words import split_humps, split_record
 from blueflame.model.memory import RECORD_KIND_NAMES, Lesson, MemoryRecord
 from blueflame.paths.locks import LockPath
@@ -84,6 +84,7 @@ def index_record(db: sqlite3.Connection, record: MemoryRecord) -> None:
     db.execute("DELETE FROM subjects WHERE key = ?", (record.key,))
     if isinstance(record, Lesson):
         paths = {_make_storable("/".join(path)) for path in parse_subject(record.origin.files)}
+        paths |= {_format_domain(domain) for domain in (find_own_domain(record),) if domain}
         db.executemany("INSERT INTO subjects VALUES (?, ?)", [(path, record.key) for path in paths])
 
 
@@ -122,6 +123,15 @@ def _list_rare_words(db: sqlite3.Connection, words: Sequence[str], records: int)
     counts = {word: db.execute(counting, (f'"{word}"', limit)).fetchone()[0] for word in words}
     known = sorted((word for word in words if counts[word]), key=lambda word: counts[word])
     return known[: max(sum(counts[word] < limit for word in known), MIN_RARE)]
+
+
+def search_domain(db: sqlite3.Connection, domain: str) -> list[str]:
+    """Return the keys of the newest lessons about a domain as a whole."""
+    return _list_about(db, "path = ?", [_format_domain(domain)]) if domain else []
+
+
+def _format_domain(domain: str) -> str:
+    return _make_storable(f"/{domain}")  # no path of a subject begins so
 
 
 def search_paths(db: sqlite3.Connection, locks: Iterable[LockPath]) -> list[str]:

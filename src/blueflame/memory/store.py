@@ -21,6 +21,7 @@ from blueflame.memory.search import (
     has_table,
     index_record,
     prepare_index,
+    search_domain,
     search_paths,
     search_words,
 )
@@ -141,7 +142,8 @@ class MemoryStore:
             plans, relevance = work.duty is Duty.PLAN, dict[str, float]()
             if has_index(db):
                 relevance = search_words(db, work.words, lessons_only=not plans)
-                keys = [*search_paths(db, parse_subject(work.files)), *relevance]
+                about = search_paths(db, parse_subject(work.files))
+                keys = [*about, *search_domain(db, work.domain), *relevance]
                 rows = _select_records(db, dict.fromkeys([*keys, *(_list_newest(db) if plans else ())]))
             else:
                 rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall()

@@ -206,6 +206,7 @@ class GivenLesson:
 
     key: str
     files: tuple[str, ...] = ()  # of its subject, that the work touches
+    domain: str = ""  # that both are about; only for what names no files
     words: tuple[str, ...] = ()  # that it has in common with the work
     score: float = 0.0
     left_out: LeftOut | None = None

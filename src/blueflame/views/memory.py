@@ -153,6 +153,7 @@ def describe_reason(why: GivenLesson) -> str:
     """`about src/a.py; words: parse, ledger; score 6.5`"""
     parts = [
         f"about {', '.join(why.files)}" if why.files else "",
+        f"about the domain {why.domain}" if why.domain else "",
         f"words: {', '.join(why.words)}" if why.words else "",
         f"score {why.score:g}",
     ]
@@ -171,6 +172,7 @@ def build_given_json(view: GivenView) -> dict[str, Any]:
                 "key": row.why.key,
                 "headline": row.headline or None,
                 "files": list(row.why.files),
+                "domain": row.why.domain or None,
                 "words": list(row.why.words),
                 "score": row.why.score,
                 "left_out": row.why.left_out.value if row.why.left_out else None,

@@ -210,6 +210,9 @@ def test_what_is_about_the_files_or_the_words_of_some_work_is_found(tmp_path: Pa
     assert found.relevance["about words"] == 1.0
     chosen = memory.choose(RecallRequest(work=MAKING, budget=1_500))
     assert [each.key for each in chosen.lessons] == ["about files", "about words", "by humps"]
+    whole = replace(learned("whole", "amounts are in cents"), domain="billing")
+    memory.remember([whole])
+    assert whole in memory.store.find_records(replace(MAKING, domain="billing")).records
     memory.forget(["about words"])
     memory.remember([learned("by humps", "another text", "docs/y.md")])
     assert [record.key for record in memory.store.find_records(MAKING).records] == ["about files"]

@@ -148,6 +148,16 @@ def test_a_lesson_about_other_files_and_other_words_is_for_other_agents() -> Non
     assert choose([learned("it", "docs/api.md", text="parse the headings")], LEDGER) == Choice()
 
 
+def test_a_lesson_about_a_domain_is_for_its_agents_only_and_files_decide_where_there_are_some() -> None:
+    whole = learned("whole", domain="billing", confirmed=True)
+    with_files = learned("files", "src/billing/tax.py", domain="billing", confirmed=True)
+    work = replace(LEDGER, files=("src/billing/round.py",), domain="billing")
+    choice = choose([whole, with_files], work)
+    assert [(each.key, each.domain) for each in choice.lessons] == [("whole", "billing")]
+    assert choose([whole], replace(work, domain="web")) == Choice()
+    assert choose_for_session([whole], 5_000) == ()
+
+
 def test_what_is_superseded_or_archived_is_left_out_and_what_harms_or_is_stale_goes_last() -> None:
     harmful, plain = learned("bad", "src/ledger"), learned("plain", "src/ledger/far/below/it.py")
     gone = [learned("gone", "src/ledger", superseded_by="plain"), learned("old", "src/ledger", archived="too old")]
