@@ -16,6 +16,7 @@ from blueflame.codebase.ctags import Ctags, Source, SymbolReader, find_ctags
 from blueflame.codebase.history import count_changes, read_history
 from blueflame.codebase.survey import CodeFile, CodeSurvey, Coverage, Symbol
 from blueflame.git.batch import read_objects
+from blueflame.git.blobs import split_batches
 from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_test_file
 from blueflame.git.repository import Repository
@@ -23,7 +24,7 @@ from blueflame.model.errors import ProcessFailed
 
 MAX_FILES = 200_000
 MAX_PARSED_BYTES = 500_000  # larger ones are generated
-BATCH_FILES, BATCH_BYTES = 1000, 1_000_000
+BATCH_BYTES, FILE_BYTES = 1_000_000, 1000  # of one batch, and what a file counts beside its content
 SAVED_FILES = 5000  # in one transaction
 LEADING_FILES = 200  # whose symbols a survey has
 PARSE_SECONDS = 7.0  # the rest is parsed the next time
@@ -160,7 +161,7 @@ def _parse_missing(
     found: list[tuple[Content, tuple[Symbol, ...] | None]] = []
     try:
         with SymbolReader(ctags) as reader:
-            for batch in _split(missing, contents):
+            for batch in split_batches(missing, lambda each: contents[each] + FILE_BYTES, BATCH_BYTES):
                 if give_up is not None and monotonic() > give_up:
                     break
                 found += _parse_batch(repo, ctags, reader, batch)
@@ -172,19 +173,6 @@ def _parse_missing(
     finally:
         cache.save_outlines(found)
     return ""
-
-
-def _split(contents: Iterable[Content], sizes: Mapping[Content, int]) -> Iterator[list[Content]]:
-    batch: list[Content] = []
-    size = 0
-    for content in contents:
-        if batch and (len(batch) >= BATCH_FILES or size + sizes[content] > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(content)
-        size += sizes[content]
-    if batch:
-        yield batch
 
 
 def _parse_batch(

@@ -78,12 +78,14 @@ def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def split_batches(items: Iterable[_Item], measure: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+def split_batches(
+    items: Iterable[_Item], measure: Callable[[_Item], int], most: int = MAX_BATCH_BYTES
+) -> Iterator[list[_Item]]:
     """Yield the items in lists whose contents can be held in memory at once."""
     batch: list[_Item] = []
     size = 0
     for item in items:
-        if batch and size >= MAX_BATCH_BYTES:
+        if batch and size >= most:
             yield batch
             batch, size = [], 0
         batch.append(item)

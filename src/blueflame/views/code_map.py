@@ -9,6 +9,7 @@ from typing import Any
 from blueflame.codebase.draw import describe_gap
 from blueflame.codebase.facts import FOLDER_DEPTH, Folder, MapFacts, compute_facts, list_folders
 from blueflame.codebase.survey import CodeFile, CodeSurvey, Coverage, Symbol
+from blueflame.text.sanitize import clean_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +65,20 @@ def build_code_map_json(view: CodeMapView) -> dict[str, Any]:
             "missing": describe_gap(coverage) or None,
         },
     }
+
+
+def build_definitions_json(found: Mapping[str, Mapping[str, tuple[Symbol, ...]]]) -> dict[str, Any]:
+    return {
+        name: [{"path": path, **each._asdict()} for path, symbols in files.items() for each in symbols]
+        for name, files in found.items()
+    }
+
+
+def list_definition_lines(found: Mapping[str, Mapping[str, tuple[Symbol, ...]]]) -> list[str]:
+    """As compilers print places, so that editors can jump there."""
+    return [
+        clean_line(f"{path}:{each.line}: {each.kind} {f'{each.scope}.{each.name}'.strip('.')}")
+        for files in found.values()
+        for path, symbols in files.items()
+        for each in symbols
+    ]

@@ -40,6 +40,13 @@ def test_symbols_have_their_lines(project: Path, capsys: pytest.CaptureFixture[s
         pytest.skip(found["parser"]["missing"])
     assert found["symbols"]["src/app.py"] == [{"kind": "function", "name": "answer", "line": 1, "scope": ""}]
     assert "answer" in here(capsys, "map", "src/app.py").out
+    assert here(capsys, "map", "--symbol", "answer").out == "src/app.py:1: function answer\n"
+    where = here(capsys, "map", "--symbol", "Open", "--json").json
+    assert set(where) <= section("map")
+    assert where["definitions"]["Open"][0]["path"] == "src/store.go"
+    gone = here(capsys, "map", "src/app.py", "-s", "Open")
+    assert gone.code == 2
+    assert "no definition of 'Open'" in gone.err
 
 
 def test_a_place_that_is_not_there_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from blueflame.codebase.survey import CodeSurvey
+    from collections.abc import Mapping
+
+    from blueflame.codebase.survey import CodeSurvey, Symbol
 
 
 @click.command("map")
 @click.argument("path", required=False, default="", help="Folder or file, from the top [default: all].")
+@click.option("--symbol", "-s", multiple=True, metavar="NAME", help="Only say where this is defined; repeatable.")
 @config_option
 @json_option
-def map_(path: str, config: Path | None, as_json: bool) -> int:
+def map_(path: str, symbol: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Show the map of the code base at the base commit: languages, folders, symbols, what changes together, by whom."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.code_map import render_code_map
-    from blueflame.codebase.make import read_outlines, select_files, survey_code
+    from blueflame.codebase.make import find_definitions, read_outlines, select_files, survey_code
     from blueflame.orchestrator.lifecycle import prepare_folders
     from blueflame.orchestrator.project import open_project
     from blueflame.views.code_map import build_code_map_json, build_code_map_view
@@ -34,11 +38,26 @@ def map_(path: str, config: Path | None, as_json: bool) -> int:
     survey = survey_code(project.repo, project.repo.base_sha, cache, seconds=None)
     files = select_files(survey.files, place)
     _check_place(survey, place, bool(files))
+    if symbol:
+        return _show_definitions(find_definitions(replace(survey, files=files), cache, symbol), as_json=as_json)
     view = build_code_map_view(survey, files, read_outlines(cache, files), place)
     if as_json:
         print_json({"commit": project.repo.base_sha} | build_code_map_json(view))
     else:
         print_view(make_console(), render_code_map(view))
+    return 0
+
+
+def _show_definitions(found: Mapping[str, Mapping[str, tuple[Symbol, ...]]], *, as_json: bool) -> int:
+    """Say where each is defined; a name that is not found is an error, so that scripts notice."""
+    from blueflame.views.code_map import build_definitions_json, list_definition_lines
+
+    if as_json:
+        print_json({"definitions": build_definitions_json(found)})
+    elif lines := list_definition_lines(found):
+        print_text("\n".join(lines))
+    if missing := [name for name, files in found.items() if not files]:
+        raise UsageError(f"no definition of {', '.join(map(repr, missing))} in the files that could be parsed")
     return 0
 
 
