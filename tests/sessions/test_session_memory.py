@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.model.event import AttemptEnded, JournalEntry
-from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import Lesson, MemoryRecord, Origin, SessionSummary, TaskFailure, TaskResult
 from blueflame.orchestrator.wiring import open_memory, open_mirrored_memory
 from blueflame.session.state import Session
+from support.command_line import here, write
 from support.fake_bd import keys, make_bd
 from support.redis_servers import needs_redis, run_redis
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
@@ -303,3 +305,28 @@ def test_after_so_many_tasks_memory_is_saved(
     stage.play(task(1), task(2), workers={1: FAILS, 2: writes("src/2.txt", "two")})
     stage.run({"session": ["stop"]})
     assert saved - {(0, 0)} == expected
+
+
+def test_confirmed_lessons_become_instructions_only_at_a_gate(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.commit("AGENTS.md", "Be kind.\n")
+    wish = Lesson(key="wish:1", origin=Origin(session="ses-1"), text="Run {task} with make", confirmed=True)
+    open_memory(stage.project()).remember([wish, replace(wish, key="note:2", text="Not confirmed", confirmed=False)])
+    monkeypatch.chdir(stage.root)
+    assert "wish:1; from ses-1" in here(capsys, "memory", "propose", "--dry-run").out
+    no = write(
+        tmp_path / "no.yaml",
+        {"plan": ["approve"], "changeset": [{"choose": "reject", "note": "not yet"}], "session": ["stop"]},
+    )
+    first = here(capsys, "memory", "propose", "--decisions-file", str(no), "--json")
+    assert (first.code, first.json["outcome"]) == (1, "stopped"), first
+    assert stage.git("show", "main:AGENTS.md") == "Be kind.\n"
+    yes = write(tmp_path / "yes.yaml", {"plan": ["approve"], "changeset": ["approve"]})
+    said = here(capsys, "memory", "propose", "wish:1", "--decisions-file", str(yes), "--json")
+    assert said.json["outcome"] == "completed", said
+    landed = stage.git("show", "main:AGENTS.md")
+    assert landed.startswith("Be kind.\n\n## Lessons\n")
+    assert landed.endswith("-->\n- Run {task} with make\n")
+    assert "nothing to propose" in here(capsys, "memory", "propose", "wish:1", "note:").err
+    assert "is not a file of instructions" in here(capsys, "memory", "propose", "--file", "src/app.py").err

@@ -1,4 +1,4 @@
-"""`blueflame memory`: list, show, why, forget, export, import, sync."""
+"""`blueflame memory`: list, show, why, forget, export, import, sync, propose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.options import PATH, CommandGroup, config_option, json_option, session_option
+from blueflame.cli.options import PATH, CommandGroup, config_option, foreground_options, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 from blueflame.model.memory import Lesson, Source
@@ -17,6 +17,7 @@ from blueflame.text.sanitize import shorten_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from blueflame.cli.foreground import RunOptions
     from blueflame.memory.redis_mirror import Import
     from blueflame.model.memory import MemoryRecord
     from blueflame.orchestrator.project import Project
@@ -206,6 +207,40 @@ def sync(config: Path | None, as_json: bool) -> int:
         done = (each.problem or f"{each.mirror}: {each.sent} sent, {each.removed} removed" for each in ended)
         print_text("\n".join(done))
     return ExitCode.WORLD if any(each.problem for each in ended) else ExitCode.OK
+
+
+@memory_app.command()
+@click.argument("keys", nargs=-1, help="Keys of lessons, or their beginnings [default: all that a person confirmed].")
+@click.option("--file", "-f", "name", default="AGENTS.md", show_default=True, help="File of instructions to add to.")
+@click.option("--dry-run", is_flag=True, help="Print the lines and their evidence; start nothing.")
+@foreground_options
+def propose(*, keys: tuple[str, ...], name: str, dry_run: bool, options: RunOptions) -> int:
+    """Propose confirmed lessons for AGENTS.md or CLAUDE.md: a changeset with evidence, which you approve or not."""
+    from blueflame.cli.proposal import run_proposal
+    from blueflame.cli.trust import open_trusted_project
+    from blueflame.git.blobs import read_files_at
+    from blueflame.knowledge.proposals import add_lessons, choose_proposed, describe_evidence
+    from blueflame.orchestrator.wiring import open_memory
+    from blueflame.text.format import format_count
+
+    project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+    names = project.settings.instructions.files
+    if name not in names:
+        raise UsageError(f"--file: {name!r} is not a file of instructions: instructions.files has {', '.join(names)}")
+    text = read_files_at(project.repo, project.repo.base_sha, (name,)).get(name, b"").decode("utf-8", "surrogateescape")
+    lessons = [each for each in open_memory(project).list_records() if isinstance(each, Lesson)]
+    chosen = choose_proposed((each for each in lessons if not keys or each.key.startswith(keys)), text)
+    if not chosen:
+        raise UsageError(f"nothing to propose: no confirmed lesson is missing in {name}; see 'blueflame memory list'")
+    evidence = describe_evidence(chosen)
+    if dry_run:
+        if options.as_json:
+            print_json({"file": name, "lessons": [each.key for each in chosen]})
+        else:
+            print_text(evidence)
+        return 0
+    title = f"Add {format_count(len(chosen), 'confirmed lesson')} to {name}"
+    return run_proposal(project, options, path=name, text=add_lessons(text, chosen), title=title, evidence=evidence)
 
 
 def _read_server(project: Project, address: str, wanted: str) -> Import:
