@@ -7,7 +7,7 @@ from itertools import chain, islice
 from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
-from blueflame.session.changesets.form import find_landable_tasks
+from blueflame.session.changesets.form import find_landable_tasks, list_fixes_to_land
 from blueflame.session.state import Session, list_stages_ahead
 
 OVER = -1
@@ -73,9 +73,11 @@ def is_quiet(session: Session) -> bool:
 
 
 def list_tasks_to_land(session: Session) -> tuple[str, ...]:
-    """Return the tasks of the next changesets; none while earlier changesets are still landing."""
-    if not session.is_merge_open() or session.merging or not session.states[TaskState.VALIDATED]:
+    """Return the tasks of the next changesets; only fixes while earlier changesets are still landing."""
+    if not session.is_merge_open() or not session.states[TaskState.VALIDATED]:
         return ()
+    if session.merging:
+        return list_fixes_to_land(session) if session.fixes and not session.workflow.barrier else ()
     return find_landable_tasks(session, settled=session.workflow.barrier or is_quiet(session))
 
 

@@ -101,7 +101,8 @@ class Session:
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
     fixes: dict[str, FixRequested] = field(default_factory=dict)  # urgent tasks -> what they fix
-    task_ranks: dict[str, tuple[int]] = field(default_factory=dict)  # for reviews: after what they depend on
+    task_ranks: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    """For reviews: fixes first, each task after what it depends on."""
     queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
     unmerged: UnmergedWork = field(default_factory=UnmergedWork)  # verified work that has not landed, by its locks
     built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit

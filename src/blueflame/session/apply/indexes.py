@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from blueflame.model.attempt import Duty
 from blueflame.model.gate import GateKind
@@ -10,6 +11,7 @@ from blueflame.model.task import VERIFIED_NOT_LANDED, TaskCommit, TaskRecord, Ta
 from blueflame.session.changesets.groups import order_groups
 from blueflame.session.scheduling.ready_queue import DEPENDENCY_STATES, ReadyQueue
 from blueflame.session.scheduling.settled_groups import SettledGroups
+from blueflame.session.scheduling.stage_queue import QueueRank
 from blueflame.session.state import HookDue, Session, is_judged
 
 
@@ -20,7 +22,7 @@ def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     session.tasks, session.queue = {}, ReadyQueue(tasks, enough=enough, urgent=session.fixes)
     session.states, session.unbuildable, session.waiting = {state: {} for state in TaskState}, {}, {}
     order = (name for group in order_groups(tasks, ()) for name in group.tasks)
-    session.task_ranks = {name: (n,) for n, name in enumerate(order)}
+    session.task_ranks = {name: (name not in session.fixes, n) for n, name in enumerate(order)}
     session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
     session.settled = SettledGroups({task.id: task.cohesion_group for task in tasks})
     session.groups = _group_pairs((task.cohesion_group, task.id) for task in tasks)
@@ -107,9 +109,16 @@ def update_stage_queues(session: Session, record: TaskRecord) -> None:
             if session.find_stage(name).role:
                 session.to_review.add(name, record.stage, session.task_ranks[name])
         else:
-            # without a barrier in order of completion: a later task must not overtake one whose checks are running
-            rank = session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
+            rank = session.task_ranks[name] if session.workflow.barrier else rank_check(session, name)
             session.to_check.add(name, record.stage, rank)
+
+
+def rank_check(session: Session, name: str) -> QueueRank:
+    """Rank by completion: a later task must not overtake one whose checks are running. A fix is next after those."""
+    most = session.limits.validators if name in session.fixes else 0
+    running = list(islice(session.to_check.list_ranks(), most))
+    after = running[-1] if most and len(running) == most else ()
+    return (*after, session.seq, name)
 
 
 def _is_under_review(session: Session, record: TaskRecord) -> bool:

@@ -9,14 +9,18 @@ from blueflame.model.task import FINISHED, TaskState
 from blueflame.session.cascade import find_reachable
 from blueflame.session.changesets.groups import LandingGroup, order_groups
 from blueflame.session.scheduling.graph import reverse_edges
+from blueflame.session.scheduling.settled_groups import MAY_MOVE
 from blueflame.session.state import Session
+
+URGENT = 1_000_000  # more than any priority
 
 
 def form_changesets(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
     """Form the changesets of tasks that may land (see `find_landable_tasks`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
     edges = ((name, below) for name in tasks for below in _list_unlanded_foundations(session, name))
-    groups = order_groups(members, edges, session.postponements)
+    urgent = dict.fromkeys(session.fixes, URGENT)
+    groups = order_groups(members, edges, {**session.postponements, **urgent} if urgent else session.postponements)
     return tuple(
         _build_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1)
     )
@@ -31,6 +35,19 @@ def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
     if settled:
         return _drop_unfounded(session, session.states[TaskState.VALIDATED])
     return session.settled.list_tasks()
+
+
+def list_fixes_to_land(session: Session) -> tuple[str, ...]:
+    """Return the validated fixes that need nothing of the changesets which are landing, with all of their groups."""
+    fixes = [name for name in session.fixes if name in session.states[TaskState.VALIDATED]]
+    found = {session.tasks[name].task.cohesion_group for name in fixes if name not in session.changeset_of}
+    groups = [
+        [name for name in session.groups[group] if session.tasks[name].state is TaskState.VALIDATED]
+        for group in sorted(found)
+        if not any(session.tasks[name].state in MAY_MOVE for name in session.groups[group])
+    ]
+    free = [name for names in groups if session.changeset_of.keys().isdisjoint(names) for name in names]
+    return _drop_unfounded(session, free)
 
 
 def _drop_unfounded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:

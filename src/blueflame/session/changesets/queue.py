@@ -1,12 +1,12 @@
 """The merge queue: which changeset is next, and what happens to one that conflicts or whose checks fail.
 
-Changesets are handled in the order in which they were formed. While one waits for a merger agent, later ones that do
-not build on it continue; as soon as it can be built it has its old place again.
+Changesets are handled in the order in which they were formed, those with a fix first. While one waits for a merger
+agent, later ones that do not build on it continue; as soon as it can be built it has its old place again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from blueflame.model.attempt import MERGER, Duty
 from blueflame.model.changeset import ChangesetRecord, Conflict
@@ -27,12 +27,23 @@ def find_next_changeset(session: Session) -> str | None:
         if name in session.approved or session.is_asking(GateKind.CHANGESET, name):
             return name
     waiting: set[str] = set()  # for a merger, or for a changeset that does
-    for name in session.merging:
+    for name in _list_in_order(session, session.merging):
         below = _list_changesets_below(session, session.changesets[name])
         if name not in session.conflicted and waiting.isdisjoint(below):
             return name
         waiting.add(name)
     return None
+
+
+def _list_in_order(session: Session, formed: Iterable[str]) -> Iterable[str]:
+    """List changesets as they were formed; those with a fix first, unless they build on one that waits."""
+    return sorted(formed, key=lambda name: not _is_urgent(session, name)) if session.fixes else formed
+
+
+def _is_urgent(session: Session, name: str) -> bool:
+    record = session.changesets[name]
+    fixes = any(task in session.fixes for task in record.changeset.tasks)
+    return fixes and session.merging.keys().isdisjoint(_list_changesets_below(session, record))
 
 
 def _list_changesets_below(session: Session, record: ChangesetRecord) -> Iterator[str]:
@@ -47,7 +58,8 @@ def _list_changesets_below(session: Session, record: ChangesetRecord) -> Iterato
 
 def list_unresolved(session: Session) -> Iterator[str]:
     """List the changesets in conflict for which no merger is running, nor waits for an answer."""
-    for name in sorted(session.conflicted, key=session.merging.__getitem__):
+    formed = sorted(session.conflicted, key=session.merging.__getitem__)
+    for name in _list_in_order(session, formed):
         asks = session.is_asking(GateKind.CLARIFICATION, name)
         if not asks and session.find_live_attempt(name, Duty.MERGE) is None:
             yield name

@@ -32,6 +32,9 @@ class StageQueue:
     def list_all(self) -> Iterator[str]:
         return (task for _, task in merge(*self._stages.values()))
 
+    def list_ranks(self) -> Iterator[QueueRank]:
+        return (rank for rank, _ in merge(*self._stages.values()))
+
     def has_any_at(self, stage: int) -> bool:
         return bool(self._stages.get(stage))
 

@@ -14,13 +14,15 @@ from blueflame.memory.records import build_records
 from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptIntended, Event, FixRequested
+from blueflame.model.event import AttemptIntended, Event, FixRequested, GateAnswered, Landed
+from blueflame.model.gate import Answer
 from blueflame.model.hand_off import HandOff
 from blueflame.model.limits import Limits
 from blueflame.model.memory import Lesson
 from blueflame.model.task import FixedWork, Task, TaskState
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.inbox import decide_message
+from blueflame.session.apply.indexes import rank_check
 from blueflame.session.decide import FIX, next_events
 from blueflame.session.gates.answers import build_proposal
 from blueflame.session.gates.edits import build_edit_payload
@@ -70,6 +72,60 @@ def test_a_fix_goes_before_every_task_that_waits_whatever_their_priority(workflo
     assert started(world) == ["task-001", "task-005", "task-002", "task-003", "task-004"]
     assert world.session.outcome == "completed"
     assert world.session.tasks["task-005"].state is TaskState.MERGED
+
+
+def approve(session: Session) -> Sequence[Event]:
+    return [GateAnswered(gate=name, answer=Answer(choice="approve")) for name in session.open_gates]
+
+
+def test_a_fix_is_reviewed_before_what_waits_longer() -> None:
+    tasks = [task(n, group=f"g{n}", priority=1) for n in range(1, 5)]
+    long = {"task-001.validator.1": 60.0}
+    world = begun(Outcomes(*tasks, minutes=long), FLOW, Limits(allowed_paths=("src/**",), workers=5, validators=1))
+    world.send(ask([], lambda _session: order(LANDED, locks=("src/cart.py",))), at=9.0)
+    world.run()
+    reviewed = [event.attempt.subject for event in events(world, AttemptIntended) if event.attempt.role == "validator"]
+    assert reviewed == ["task-001", "task-005", "task-002", "task-003", "task-004"]
+    assert world.session.outcome == "completed"
+
+
+def test_a_fix_lands_before_the_changesets_that_wait_for_a_person() -> None:
+    tasks = [task(n, group=f"g{n}", priority=1) for n in range(1, 5)]
+    unanswered = {"changeset-cs-001": None, "changeset-cs-002": None}
+    world = begun(Outcomes(*tasks, answers=unanswered), FLOW, Limits(allowed_paths=("src/**",), workers=5))
+    world.send(approve, at=40.0)
+    world.send(ask([], lambda _session: order(LANDED, locks=("src/cart.py",))), at=50.0)
+    world.send(approve, at=80.0)
+    world.run()
+    landed = [world.session.changesets[event.changeset].changeset.tasks[0] for event in events(world, Landed)]
+    assert landed == ["task-001", "task-002", "task-005", "task-003", "task-004"], "after the question that was open"
+    assert world.session.outcome == "completed"
+
+
+def test_a_fix_that_builds_on_what_is_landing_waits_for_it() -> None:
+    def about(session: Session) -> dict[str, object]:
+        work = find_work(session, "task-001")
+        assert work is not None
+        return order(work, of=session)
+
+    outcomes = Outcomes(*(task(n, group=f"g{n}") for n in range(1, 4)), answers={"changeset-cs-001": None})
+    world = begun(outcomes, FLOW, Limits(allowed_paths=("src/**",), workers=5))
+    world.send(ask([], about), at=9.0)
+    world.send(approve, at=40.0)
+    world.run()
+    landed = [set(world.session.changesets[event.changeset].changeset.tasks) for event in events(world, Landed)]
+    assert landed[:2] == [{"task-001"}, {"task-004"}]
+    assert world.session.outcome == "completed"
+
+
+def test_a_fix_is_checked_next_after_the_checks_that_run() -> None:
+    limits = Limits(allowed_paths=("src/**",), workers=9, validators=2)
+    session = begun(Outcomes(), FLOW, limits).session
+    session.fixes["task-004"] = FixRequested(task="task-004", work=LANDED, wrong=WRONG, by="ann")
+    for n, name in enumerate(("task-001", "task-002", "task-003", "task-004"), start=1):
+        session.seq = n
+        session.to_check.add(name, 0, rank_check(session, name))
+    assert list(session.to_check.list_all()) == ["task-001", "task-002", "task-004", "task-003"]
 
 
 def test_a_fix_that_waits_for_a_lock_is_not_passed_over() -> None:
