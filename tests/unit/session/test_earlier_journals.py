@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from blueflame.journal.codec import decode_event
 from blueflame.model.attempt import Attempt, Duty, Ending
 from blueflame.model.event import JournalEntry, PlanProposed
+from blueflame.model.task import Task, TaskState
 from blueflame.session.effects import DiagnoseTask
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -33,8 +35,12 @@ ENDINGS = {
 class SameOutcomes(SimulatedOutcomes):
     """What happened in the recorded sessions: failures, a refused review, red checks, a conflict."""
 
+    def __init__(self, plan: tuple[Task, ...], endings: Mapping[str, Ending]) -> None:
+        super().__init__(plan)
+        self.endings = endings
+
     def pick_ending(self, attempt: Attempt) -> Ending:
-        return ENDINGS.get(attempt.id.partition(".")[2], Ending.PASSED)
+        return self.endings.get(attempt.id.partition(".")[2], Ending.PASSED)
 
     def approves(self, attempt: Attempt) -> bool:
         return not attempt.id.endswith("task-001.validator.1")
@@ -67,12 +73,18 @@ def test_a_journal_of_an_earlier_version_is_replayed_to_the_same_end(path: Path)
     assert summarize(replay(journal)) == known["end"]
 
 
+def build_outcomes(known: dict[str, Any], journal: list[JournalEntry]) -> SameOutcomes:
+    """`endings` of the file, where it has some of its own."""
+    plan = next((entry.event.tasks for entry in journal if isinstance(entry.event, PlanProposed)), ())
+    own = known.get("endings")
+    return SameOutcomes(plan, ENDINGS if own is None else {name: Ending(ending) for name, ending in own.items()})
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_session_that_an_earlier_version_left_at_any_point_comes_to_the_same_end(path: Path) -> None:
     known, journal = load(path)
-    plan = next((entry.event.tasks for entry in journal if isinstance(entry.event, PlanProposed)), ())
     for length in known["transactions"]:
-        resumed = Simulation(SameOutcomes(plan), journal[:length], agents=4).run()
+        resumed = Simulation(build_outcomes(known, journal), journal[:length], agents=4).run()
         assert summarize(resumed.session) == known["end"], f"resumed after event {length}"
 
 
@@ -91,8 +103,22 @@ def test_attempts_of_earlier_versions_have_no_seat_and_those_of_a_resumed_sessio
     known, journal = load(next(path for path in FILES if path.stem == "before-stages-flow"))
     assert not replay(journal).seats
     half = known["transactions"][len(known["transactions"]) // 2]
-    plan = next(entry.event.tasks for entry in journal if isinstance(entry.event, PlanProposed))
-    resumed = Simulation(SameOutcomes(plan), journal[:half], agents=4)
+    resumed = Simulation(build_outcomes(known, journal), journal[:half], agents=4)
     before = set(resumed.session.attempts)
     seats = {name: record.attempt.seat for name, record in resumed.run().session.attempts.items()}
     assert all(bool(seat) == (name not in before) for name, seat in seats.items() if ".task-" in name)
+
+
+def test_a_model_that_a_plan_chose_before_there_was_a_list_is_kept() -> None:
+    known, journal = load(next(path for path in FILES if path.stem == "before-choices-pipeline"))
+    for length in known["transactions"]:
+        resumed = Simulation(build_outcomes(known, journal), journal[:length], agents=4).run()
+        made = [each.attempt for each in resumed.session.attempts.values() if each.attempt.duty is Duty.MAKE]
+        assert {each.subject for each in made if each.model == "opus"} == {"task-001"}, f"resumed after event {length}"
+
+
+def test_a_stage_without_commits_that_an_earlier_version_handed_over_is_shown_as_it_was_recorded() -> None:
+    session = replay(load(next(path for path in FILES if path.stem == "before-idle-pipeline"))[1])
+    endings = {name.partition(".")[2]: each.ended.ending for name, each in session.attempts.items() if each.ended}
+    assert endings["task-001.backend.1"] is Ending.NO_COMMITS
+    assert session.tasks["task-001"].state is TaskState.MERGED
