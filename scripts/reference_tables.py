@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.model.exit_codes import EXIT_CODE_MEANINGS, EXIT_CODES_BY_OUTCOME
-from blueflame.model.gate import OPTIONS, WHEN_OPENED, GateKind, Option
+from blueflame.model.gate import FORMS, GateKind, Option
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-from blueflame.session.gates.questions import SAFE_ANSWERS
 
 MADE = "made from the code by `make docs-write`; do not edit by hand."
 
@@ -53,10 +52,11 @@ def build_gates_reference() -> str:
 
 
 def _format_gate(kind: GateKind) -> Iterator[str]:
-    yield from ("", f"## {kind.value}", "", WHEN_OPENED[kind], "")
+    yield from ("", f"## {kind.value}", "", FORMS[kind].when, "")
     yield from ("| choice | key | meaning | needs a note | in a decisions file |", "|---|---|---|---|---|")
-    yield from (_format_choice(kind, option) for option in OPTIONS[kind])
-    yield from ("", f"Safe answer: `{SAFE_ANSWERS[kind]}`.")
+    yield from (_format_choice(kind, option) for option in FORMS[kind].options)
+    alone = "" if FORMS[kind].is_foreseen else " It is taken where a decisions file has no entry."
+    yield from ("", f"Safe answer: `{FORMS[kind].safe}`.{alone}")
 
 
 def _format_choice(kind: GateKind, option: Option) -> str:

@@ -16,16 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from blueflame.documents.plans import read_plan
 from blueflame.documents.yaml import KeyPath, YamlProblem, read_document
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind, Option
 from blueflame.model.suggestions import suggest
 from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
-
-UNWRITTEN_ANSWERS = {
-    GateKind.ENVIRONMENT: "stop",  # it waits for a repair, not for a decision
-    GateKind.CLARIFICATION: "guess",  # what an agent will ask cannot be known
-    GateKind.ESCALATION: "abort",  # its attempts are used up: it has failed, as with `gates.on_exhausted: fail`
-}
-"""The answers to gates that a file need not foresee."""
 
 UsedEntries = frozenset[tuple[str, int]]
 
@@ -62,8 +55,8 @@ class DecisionsFile:
         names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
         entry = entry or next((e for e in fitting if not e.subject), None)
-        if entry is None and gate.kind in UNWRITTEN_ANSWERS:
-            return Answer(choice=UNWRITTEN_ANSWERS[gate.kind], by="default")
+        if entry is None and not FORMS[gate.kind].is_foreseen:
+            return Answer(choice=FORMS[gate.kind].safe, by="default")
         if entry is None:
             raise NoAnswer(_format_exhausted(gate, self.path))
         if gate.find_option(entry.choose) is None:
@@ -175,7 +168,9 @@ class _DecisionsReader:
             if name not in set(GateKind):
                 self._report((name,), f"unknown kind of gate {name!r}{_hint(name, [kind.value for kind in GateKind])}")
             elif not isinstance(items, list):
-                self._report((name,), f"'{name}' must be a list, as in '{name}: [{OPTIONS[GateKind(name)][0].name}]'")
+                self._report(
+                    (name,), f"'{name}' must be a list, as in '{name}: [{FORMS[GateKind(name)].options[0].name}]'"
+                )
             else:
                 yield from self._read_kind(GateKind(name), items)
 
@@ -193,7 +188,7 @@ class _DecisionsReader:
             yield entry
 
     def _read_entry(self, kind: GateKind, index: int, item: object) -> DecisionEntry | None:
-        at, choices = f"{kind}[{index}]", [option.name for option in OPTIONS[kind]]
+        at, choices = f"{kind}[{index}]", [option.name for option in FORMS[kind].options]
         if not isinstance(item, str | Mapping):
             self._report((kind, index), f"{at} must be a choice or a mapping with 'choose', not {item!r}")
             return None
@@ -211,7 +206,7 @@ class _DecisionsReader:
                 self._report((kind, index, key), text)
             return None
         name = raw.choose.strip().lower().replace("-", "")  # the prompt says re-plan, the option is replan
-        option = next((option for option in OPTIONS[kind] if option.name == name), None)
+        option = next((option for option in FORMS[kind].options if option.name == name), None)
         if option is None:
             text = f"{at}: there is no choice {raw.choose!r}{_hint(raw.choose, choices)}"
             self._report((kind, index, "choose"), text)

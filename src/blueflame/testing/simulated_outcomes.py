@@ -114,7 +114,7 @@ class SimulatedOutcomes:
 
     def answer(self, gate: Gate, _session: Session) -> Answer | None:
         """Answer a gate; None leaves it open."""
-        return APPROVING_ANSWERS[gate.kind]
+        return APPROVING_ANSWERS.get(gate.kind, Answer(choice=gate.default))
 
 
 def hash_to_fraction(*about: object) -> float:

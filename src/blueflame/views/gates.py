@@ -25,7 +25,7 @@ GateView = PlanView | ChangesetView | CycleView | DetailsView
 
 
 def build_gate_view(session: Session, gate: Gate) -> GateView:
-    return BUILDERS[gate.kind](session, gate)
+    return BUILDERS.get(gate.kind, _build_plain)(session, gate)
 
 
 def find_gate_tasks(session: Session, gate: Gate) -> tuple[Task, ...]:
@@ -158,6 +158,17 @@ def _build_overlap(session: Session, gate: Gate) -> DetailsView:
 
 def _build_list(title: str, session: Session, points: Sequence[object]) -> DetailsView:
     return DetailsView(title=title, aside=(session.id,), points=tuple(str(point) for point in points))
+
+
+def _build_plain(_session: Session, gate: Gate) -> DetailsView:
+    """Build the view of a kind without one of its own: what is asked, and all that is known."""
+    facts = (NamedValue(name.replace("_", " ").capitalize(), _join(value)) for name, value in gate.evidence.items())
+    title = gate.kind.value.replace("_", " ").capitalize()
+    return DetailsView(title=title, aside=(gate.subject,), facts=tuple(facts), points=(gate.title,))
+
+
+def _join(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
 
 
 def _build_resume(session: Session, _gate: Gate) -> DetailsView:

@@ -21,7 +21,7 @@ from blueflame.cli.gates.prompt import GateContext, GatePrompt, find_choice, for
 from blueflame.documents.decisions import load_decisions
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import GateAnswered
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.session.gates.edits import parse_edit_payload
 from blueflame.session.gates.questions import open_budget_gate
 from blueflame.system.terminal import Keyboard, TerminalGone
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 
 def gate(kind: GateKind, subject: str = "it") -> Gate:
-    return Gate(id="g-1", kind=kind, subject=subject, title="Что делать?", options=OPTIONS[kind], default="quit")
+    return Gate(id="g-1", kind=kind, subject=subject, title="Что делать?", options=FORMS[kind].options, default="quit")
 
 
 class Typist:
@@ -139,7 +139,7 @@ def test_an_unknown_choice_gets_the_list_of_choices() -> None:
 
 def test_help_explains_every_choice() -> None:
     _, screen = converse(GateKind.DRIFT, [("? ", "?"), ("blueflame resume", ""), ("(s)top? ", "k")])
-    for option in OPTIONS[GateKind.DRIFT]:
+    for option in FORMS[GateKind.DRIFT].options:
         assert option.label in screen
 
 

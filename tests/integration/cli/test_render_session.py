@@ -11,12 +11,11 @@ from blueflame.cli.render.status import render_commands, render_gates, render_st
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.session.consequences import consequences_of
 from blueflame.session.estimate import estimate_cost
-from blueflame.views.gates import BUILDERS
 from blueflame.views.session import build_status_view, build_summary_view
 from support.recorded_session import Story
 
@@ -175,7 +174,7 @@ def test_every_kind_of_gate_has_a_view(kind: GateKind) -> None:
         kind=kind,
         subject=subject.get(kind, kind.value),
         title="?",
-        options=OPTIONS[kind],
+        options=FORMS[kind].options,
         default="",
         evidence={"notes": "плохо\n\x1b[31m" * 30, "issues": ["no tests"], "reason": "crashed", "changes": ["workers"]}
         | {
@@ -186,10 +185,21 @@ def test_every_kind_of_gate_has_a_view(kind: GateKind) -> None:
             "options": ["8080", "9090"],
         },
     )
-    assert set(BUILDERS) == set(GateKind)
     text = render_text(build_gate_context(story.session, gate).view)
     assert text.strip()
     assert "\x1b" not in text
+
+
+def test_a_kind_of_gate_without_a_view_of_its_own_shows_all_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blueflame.views.gates.BUILDERS", {})
+    evidence = {"paths": ["a.py", "b\x1b[31m.py"], "cost_usd": 3}
+    form = FORMS[GateKind.OVERLAP]
+    gate = Gate(
+        id="g", kind=GateKind.OVERLAP, subject="x", title="Why?", options=form.options, default="", evidence=evidence
+    )
+    text = render_text(build_gate_context(Story().session, gate).view)
+    for words in ("Overlap", "Why?", "Paths:", "a.py, b␛[31m.py", "Cost usd:", "3"):
+        assert words in text
 
 
 def test_a_failed_validation_shows_the_verdict_and_what_was_tried_before() -> None:
@@ -199,7 +209,7 @@ def test_a_failed_validation_shows_the_verdict_and_what_was_tried_before() -> No
         kind=GateKind.VALIDATION,
         subject="task-003",
         title="?",
-        options=OPTIONS[GateKind.VALIDATION],
+        options=FORMS[GateKind.VALIDATION].options,
         default="requeue",
         evidence={"notes": "The examples\ndo not run.", "issues": ["docs/a.md: broken"], "by": "validator-1a2b3c4d"},
     )

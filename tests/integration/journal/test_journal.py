@@ -28,7 +28,7 @@ from blueflame.model.event import (
     SessionOpened,
     TaskEdited,
 )
-from blueflame.model.gate import OPTIONS, Gate, GateKind
+from blueflame.model.gate import FORMS, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
@@ -94,7 +94,7 @@ def test_append_returns_what_a_replay_will_see(journal: Journal) -> None:
         kind=GateKind.PLAN,
         subject="plan",
         title="t",
-        options=OPTIONS[GateKind.PLAN],
+        options=FORMS[GateKind.PLAN].options,
         default="quit",
         evidence={"tasks": ("task-1", "task-2")},  # a tuple: JSON makes a list of it
     )

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from blueflame.documents.decisions import DecisionEntry, DecisionsFile, find_used_entries, load_decisions
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.session.gates.edits import parse_edit_payload
 
 
 def gate(
     kind: GateKind, subject: str = "plan", *, group: str = "", without: str = "", tasks: Sequence[str] = ()
 ) -> Gate:
-    options = tuple(option for option in OPTIONS[kind] if option.name != without)
+    options = tuple(option for option in FORMS[kind].options if option.name != without)
     return Gate(
         id=f"{kind}-{subject}",
         kind=kind,

@@ -16,7 +16,7 @@ from blueflame.model.event import (
     OverlapSeen,
     RuntimeParked,
 )
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, build_gate_id
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind, build_gate_id
 from blueflame.model.limits import Capacity
 from blueflame.model.question import Question
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
@@ -41,26 +41,6 @@ from blueflame.session.state import Session
 
 MAX_TITLE_CHARS = 200  # of a question; the evidence has all of it
 
-SAFE_ANSWERS: Mapping[GateKind, str] = {
-    GateKind.PLAN: "quit",
-    GateKind.CHANGESET: "skip",
-    GateKind.SESSION: "stop",
-    GateKind.VALIDATION: "requeue",
-    GateKind.VALIDATOR: "skip",
-    GateKind.ESCALATION: "abort",
-    GateKind.BUDGET: "stop",
-    GateKind.RATE_LIMIT: "wait",
-    GateKind.ENVIRONMENT: "stop",
-    GateKind.DRIFT: "stop",
-    GateKind.STALL: "wait",
-    GateKind.CLARIFICATION: "guess",
-    GateKind.OVERLAP: "ignore",
-    GateKind.TASKS: "stop",
-    GateKind.BASE: "stop",
-    GateKind.RESUME: "quit",
-    GateKind.STALE: "keep",
-}
-
 
 def _open_gate(
     session: Session,
@@ -73,7 +53,7 @@ def _open_gate(
     evidence: Mapping[str, Any] | None = None,
 ) -> GateOpened:
     """Build a gate; one about a task gets the task's group."""
-    times = session.gate_counts.get((kind, subject), 0) + 1
+    times, form = session.gate_counts.get((kind, subject), 0) + 1, FORMS[kind]
     if subject in session.tasks:
         group = session.tasks[subject].task.cohesion_group
     return GateOpened(
@@ -82,8 +62,8 @@ def _open_gate(
             kind=kind,
             subject=subject,
             title=title,
-            options=tuple(option for option in OPTIONS[kind] if option.name not in without),
-            default=SAFE_ANSWERS[kind] if SAFE_ANSWERS[kind] not in without else "stop",
+            options=tuple(option for option in form.options if option.name not in without),
+            default=form.safe if form.safe not in without else "stop",
             group=group,
             evidence=evidence or {},
         )
@@ -332,10 +312,8 @@ def build_resume_gate(session: Session) -> Gate:
 
 def build_stale_gate(title: str) -> Gate:
     """Build the question about stale checkouts; it is asked before a session begins, and not journalled."""
-    kind = GateKind.STALE
-    return Gate(
-        id=kind.value, kind=kind, subject=kind.value, title=title, options=OPTIONS[kind], default=SAFE_ANSWERS[kind]
-    )
+    kind, form = GateKind.STALE, FORMS[GateKind.STALE]
+    return Gate(id=kind.value, kind=kind, subject=kind.value, title=title, options=form.options, default=form.safe)
 
 
 def answer_error(session: Session, gate_id: str, answer: Answer) -> str:

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from blueflame.model.event import ConfigDrifted, PlanFailed
-from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.gate import FORMS, Answer, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.session.gates.answers import HANDLERS
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.gates.questions import (
-    SAFE_ANSWERS,
     answer_error,
     open_drift_gate,
     open_plan_gate,
@@ -34,8 +33,8 @@ def offered(gate: Gate) -> list[str]:
 
 @pytest.mark.parametrize("kind", GateKind)
 def test_every_safe_default_is_an_option_and_keys_differ(kind: GateKind) -> None:
-    assert SAFE_ANSWERS[kind] in {option.name for option in OPTIONS[kind]}
-    keys = [option.key for option in OPTIONS[kind]]
+    assert FORMS[kind].safe in {option.name for option in FORMS[kind].options}
+    keys = [option.key for option in FORMS[kind].options]
     assert len(set(keys)) == len(keys)
 
 
@@ -44,7 +43,9 @@ BEFORE = (GateKind.RESUME, GateKind.STALE)  # asked before there is a session
 
 def test_every_option_that_can_be_chosen_leads_somewhere() -> None:
     before_a_session = {GateKind.RESUME, GateKind.STALE}
-    options = {(kind, option.name) for kind in GateKind for option in OPTIONS[kind] if kind not in before_a_session}
+    options = {
+        (kind, option.name) for kind in GateKind for option in FORMS[kind].options if kind not in before_a_session
+    }
     assert set(HANDLERS) == options
 
 
