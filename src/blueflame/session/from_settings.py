@@ -304,7 +304,8 @@ def _check_diagnostics(settings: Settings) -> Iterator[tuple[tuple[str, ...], st
     diagnostics = settings.validation.validator_diagnostics
     if diagnostics.enabled and not diagnostics.commands:
         place = ("validation", "validator_diagnostics", "commands")
-        yield place, "there are no diagnostic commands: nothing will be tested before a person is asked"
+        fix = "name your test command, or have agents build each result: planning.tier_2: single_verified"
+        yield place, f"there are no diagnostic commands: nothing will be tested before a person is asked; {fix}"
     if not settings.permissions.allowed_paths:
         yield ("permissions", "allowed_paths"), "the list is empty: agents may not write anything"
 
