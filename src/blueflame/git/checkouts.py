@@ -285,15 +285,16 @@ def read_record(path: Path) -> CheckoutRecord | None:
 
 
 def write_record(path: Path, record: CheckoutRecord) -> None:
-    """Write it through a draft of fixed name: the next write replaces what a crash left."""
+    """Write it through a draft of fixed name: the next write replaces what a crash left.
+
+    Without a sync, which would wait until the disk has all that others wrote: after a power cut the record is there
+    before its checkout, because file systems keep the order of names; an empty one counts as not complete.
+    """
     place = get_record_path(path)
     draft = _get_draft_path(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        draft.write_text(json.dumps(asdict(record)) + "\n", "utf-8")
         draft.replace(place)
     except OSError as e:
         raise build_file_error("write", place, e) from e

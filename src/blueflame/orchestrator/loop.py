@@ -33,7 +33,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.attempts.check_commit import release_left_scratch, release_unneeded, run_diagnostics
-from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared
+from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared, wait_before_clearing
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
@@ -114,6 +114,7 @@ class Removal(NamedTuple):
 
     remove: Callable[[], None]
     effect: Effect | None = None
+    wait: Callable[[], Awaitable[None]] | None = None  # until others need the disk no longer
 
 
 class SessionLoop:
@@ -329,7 +330,8 @@ class SessionLoop:
                 self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
 
     def _plan_clearing(self, attempt: Attempt) -> Removal:
-        return Removal(partial(clear_attempt, self.context, attempt))
+        wait = partial(wait_before_clearing, self.context, self.session, attempt)
+        return Removal(partial(clear_attempt, self.context, attempt), wait=wait)
 
     def _clear_unneeded(self, group: asyncio.TaskGroup) -> None:
         """Remove the checkouts of attempts and checks whose end is recorded."""
@@ -341,6 +343,8 @@ class SessionLoop:
 
     async def _clear(self, removal: Removal) -> None:
         """What cannot be removed is left to the next orchestrator or `blueflame cleanup`."""
+        if removal.wait is not None:
+            await removal.wait()
         for _try in range(MAX_CLEAR_TRIES):
             try:
                 await asyncio.to_thread(removal.remove)

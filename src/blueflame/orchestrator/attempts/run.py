@@ -34,7 +34,7 @@ from blueflame.model.question import Question
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies
-from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref
+from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
@@ -168,6 +168,7 @@ async def _start_attempt(context: SessionContext, session: Session, attempt: Att
         await asyncio.to_thread(_check_room, context)
         if attempt.duty in COMMITTING:
             await install_dependencies(context, session)
+        await wait_for_spare(context, session)
         base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
         await give_lessons(context, session, attempt, emit)
         await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))

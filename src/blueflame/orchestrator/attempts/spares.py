@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from blueflame.git.checkouts import (
 from blueflame.git.repository import measure_tree
 from blueflame.git.spares.store import MIN_FILES
 from blueflame.git.trees import list_tree_files
+from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.orchestrator.preflight import CHECKOUT_GROWTH
 from blueflame.session.state import Session
 from blueflame.system.machine import measure_free
+
+MAX_POLLS, POLL_SECONDS = 60, 0.05
 
 
 def release_checkout(context: SessionContext, path: Path, ran: Iterable[str]) -> None:
@@ -51,8 +54,21 @@ def _read_object(context: SessionContext, name: str, file: str) -> dict[str, Any
 
 
 def _count_wanted(context: SessionContext) -> int:
-    """One for each worker, and one for checks."""
-    return context.settings.concurrency.development + 1
+    """One for each worker, and when one has ended one for its checks and one for the next worker."""
+    return context.settings.concurrency.development + 2
+
+
+def is_large(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether the checkout of an attempt has thousands of files."""
+    return get_index_path(context.paths.checkout(attempt.agent_id)).exists()
+
+
+async def let_others_start(sleep: Callable[[float], Awaitable[None]], session: Session) -> None:
+    """Wait until no attempt is starting, though not for ever: thousands of files keep cores and disk busy."""
+    for _poll in range(MAX_POLLS):
+        if all(session.attempts[name].started_at is not None for name in session.live):
+            return
+        await sleep(POLL_SECONDS)
 
 
 async def prepare_spares(context: SessionContext, session: Session) -> None:
@@ -64,6 +80,7 @@ async def prepare_spares(context: SessionContext, session: Session) -> None:
         return
     with suppress(WorldError):  # then attempts make their own, and report what is wrong
         while await asyncio.to_thread(_is_spare_wanted, context, session):
+            await let_others_start(context.clock.sleep, session)
             await asyncio.to_thread(prepare_spare, context.repo, worktrees, session.base_sha)
 
 
