@@ -17,8 +17,8 @@ from blueflame.model.verdict import StageVerdict
 from blueflame.paths.domains import WHOLE
 from blueflame.session.clarifications import find_answer_text
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
-from blueflame.session.seats import find_task_domain
 from blueflame.session.state import Session
+from blueflame.session.team.seats import find_task_domain
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
