@@ -99,10 +99,10 @@ def choose_agent(wanted: str | None, running: Sequence[Attempt], open_ones: Sequ
 
 
 def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
-    """Find agents by id, else by the beginning of the id or by task."""
+    """Find agents by id or seat, else by the beginning of the id or by task."""
     if wanted is None:
         return running
-    return [each for each in running if wanted in (each.agent_id, each.id)] or [
+    return [each for each in running if wanted in (each.agent_id, each.seat, each.id)] or [
         each for each in running if each.agent_id.startswith(wanted) or each.subject == wanted
     ]
 

@@ -45,7 +45,7 @@ def proceed(kill: bool, config: Path | None, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("agent", shell_complete=complete_agent, help="Agent or task: see 'blueflame status'.")
+@click.argument("agent", shell_complete=complete_agent, help="Agent, seat or task: see 'blueflame status'.")
 @click.option("--reason", "-m", default="", help="Reason, passed on to the next attempt.")
 @config_option
 @json_option
@@ -55,7 +55,7 @@ def kill(agent: str, reason: str, config: Path | None, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("agent", shell_complete=complete_agent, help="Agent or task: see 'blueflame status'.")
+@click.argument("agent", shell_complete=complete_agent, help="Agent, seat or task: see 'blueflame status'.")
 @click.argument("message", help="What to tell it, at most 2,000 characters.")
 @config_option
 @json_option

@@ -21,7 +21,9 @@ session_argument = click.argument(
 
 @click.command()
 @session_argument
-@click.option("--agent", "-a", shell_complete=complete_agent, help="Show one agent or task: messages, calls and usage.")
+@click.option(
+    "--agent", "-a", shell_complete=complete_agent, help="Show one agent, seat or task: messages, calls and usage."
+)
 @click.option("--once", is_flag=True, help="Print the current state and exit.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and change.")

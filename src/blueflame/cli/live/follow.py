@@ -193,11 +193,11 @@ class ActivityJsonLines(EventLines):
 
 
 def find_agent(session: Session, wanted: str) -> AttemptRecord:
-    """Find an agent by its id, the beginning of its id, or its task; of several the newest."""
+    """Find an agent by its id, its seat, its task, or the beginning of its id; of several the newest."""
     records = sorted(session.attempts.values(), key=lambda record: (record.live, record.intended_at))
     for fits in (
         lambda a: wanted in (a.agent_id, a.id),
-        lambda a: a.subject == wanted,
+        lambda a: bool(wanted) and wanted in (a.seat, a.subject),
         lambda a: bool(wanted) and a.agent_id.startswith(wanted),
     ):
         if found := [record for record in records if fits(record.attempt)]:

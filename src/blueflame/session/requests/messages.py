@@ -14,12 +14,14 @@ WHAT_TO_DO = "(Your call was held back only to give you this message. Follow it,
 
 
 def list_live_attempts(session: Session, wanted: str) -> tuple[Attempt, ...]:
-    """List the running attempts with this name: an agent's, an attempt's with or without its session, or a task's."""
-    return tuple(
-        attempt
-        for attempt in session.live.values()
-        if wanted in (attempt.agent_id, attempt.id, attempt.id.removeprefix(f"{session.id}."), attempt.subject)
-    )
+    """List the running attempts with this name: an agent's, a seat's, an attempt's with or without its session, or a
+    task's."""
+    return tuple(attempt for attempt in session.live.values() if wanted and wanted in _list_names(session, attempt))
+
+
+def _list_names(session: Session, attempt: Attempt) -> tuple[str, ...]:
+    short = attempt.id.removeprefix(f"{session.id}.")
+    return attempt.agent_id, attempt.seat, attempt.id, short, attempt.subject
 
 
 def find_message_problems(attempts: tuple[Attempt, ...], text: str, kinds: Mapping[str, str]) -> Iterator[str]:

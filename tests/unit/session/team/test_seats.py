@@ -7,6 +7,7 @@ from blueflame.model.event import FixRequested, TasksImported
 from blueflame.model.limits import Limits
 from blueflame.model.seat import Allocation, Seat, Team
 from blueflame.model.task import FixedWork, Task
+from blueflame.session.requests.messages import list_live_attempts
 from blueflame.session.requests.tasks import complete_new_tasks
 from blueflame.session.state import Session
 from blueflame.session.team.seats import learn_seats, sum_seat_work
@@ -134,3 +135,18 @@ def test_memory_adds_up_the_sessions_of_a_seat_and_the_first_sets_its_domain() -
     assert learned[0] == Seat(
         name="worker-2", role="worker", domain="web", tasks={"api": 1, "web": 3}, landed=3, first_time=1, last_at=9.0
     )
+
+
+def test_a_running_agent_is_found_by_its_seat_and_one_without_a_seat_by_no_empty_name() -> None:
+    world = Simulation(Outcomes(in_domain(1, "web")), [build_opening(workflow=FLOW)])
+    found: list[list[str]] = []
+
+    def look(session: Session) -> tuple[()]:
+        names = "worker-1", "planner-1", ""
+        found.append([attempt.role for name in names for attempt in list_live_attempts(session, name)])
+        return ()
+
+    world.send(look, at=0.5)  # while it is planned
+    world.send(look, at=1.5)
+    world.run()
+    assert found == [[], ["worker"]]
