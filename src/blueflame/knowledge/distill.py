@@ -5,6 +5,7 @@ A lesson depends on nothing but the session, and its key on its subject: reading
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -28,6 +29,7 @@ MAX_FILES = 30
 MAX_NAMED_FILES = 5
 MAX_PATTERN_TASKS = 12
 MAX_MISTAKES = 3  # of one task
+DOMAIN_NAME = re.compile(r"\w[\w.-]{0,59}")
 REJECTIONS: Mapping[tuple[GateKind, str], str] = {
     (GateKind.PLAN, "replan"): "of a plan",
     (GateKind.SESSION, "replan"): "between two cycles",
@@ -218,9 +220,9 @@ def _list_paths(stages: Iterable[Sequence[TouchedFile]]) -> tuple[str, ...]:
 
 
 def find_lesson_domain(session: Session, name: str) -> str:
-    """The domain of a task; "" if that is the whole repository, and for anything else than a task."""
+    """The domain of a task; "" if that is the whole repository or can name no file, and for anything else."""
     found = find_task_domain(session, session.tasks[name].task) if name in session.tasks else WHOLE
-    return "" if found == WHOLE else shorten_line(found, MAX_TITLE_CHARS)
+    return found if found != WHOLE and DOMAIN_NAME.fullmatch(found) else ""
 
 
 def list_locks(session: Session, names: Sequence[str]) -> tuple[str, ...]:

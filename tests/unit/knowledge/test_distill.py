@@ -12,7 +12,7 @@ from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import FixRequested, GateAnswered, GateOpened, QuestionAsked
 from blueflame.model.gate import Answer
 from blueflame.model.hand_off import HandOff, TouchedFile
-from blueflame.model.memory import Lesson, Source
+from blueflame.model.memory import Lesson, Source, get_knowledge_file
 from blueflame.model.question import Question
 from blueflame.model.task import FixedWork, Result, TaskState
 from blueflame.model.verdict import StageVerdict, Verdict, VerdictStatus
@@ -58,6 +58,23 @@ def test_what_an_agent_learned_is_kept_when_its_work_has_landed() -> None:
     assert (lesson.origin.session, lesson.origin.attempt, lesson.origin.commit) == (ID, MADE, SHA)
     assert lesson.origin.files == ("pkg/middleware/jwt.go", "pkg/middleware/jwt_test.go")
     assert (lesson.origin.source, lesson.confirmed) == (Source.AGENT, False)
+
+
+@pytest.mark.parametrize(
+    ("lock", "name"),
+    [
+        ("pkg/billing/tax.go", "domain/billing"),
+        ("README.md", "codebase-insights"),
+        (".github/ci.yml", "codebase-insights"),
+        (f"{'x' * 200}/a.go", "codebase-insights"),
+    ],
+)
+def test_what_an_agent_learned_is_in_the_file_of_the_domain_of_its_task(lock: str, name: str) -> None:
+    session = made()
+    record = session.tasks["task-001"]
+    session.tasks["task-001"] = replace(record, task=replace(record.task, file_locks=(lock,)))
+    (lesson,) = of_kind(session, "insight")
+    assert get_knowledge_file(lesson).name == name
 
 
 @pytest.mark.parametrize(
