@@ -12,6 +12,7 @@ from blueflame.cli.live.frame import SessionFrame, draw_bar
 from blueflame.cli.render.activity import draw_activity, draw_activity_line, draw_budget_bar
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
+from blueflame.model.seat import Allocation
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from blueflame.views.activity import build_activity_json, describe_activity, format_tokens, format_usage
 from support.json_page import table_keys
@@ -82,6 +83,17 @@ def test_a_wide_terminal_shows_more() -> None:
         "  $0.42  ━━────────"
     )
     assert lines[6].endswith("I read the routes first.                                 0 tok  $1.40  ━━━━━━━━━─!")
+
+
+def test_a_very_wide_terminal_shows_seats() -> None:
+    story = Story().working()
+    live, allocation = story.session.live, Allocation(seat="worker-1", domain="auth", reason="it is free")
+    name = next(iter(live))
+    record = story.session.attempts[name]
+    seated = replace(record, attempt=replace(record.attempt, allocation=allocation))
+    story.session.attempts[name], live[name] = seated, seated.attempt
+    assert "worker-992ee207  worker-1  1:06  Edit" in shown(story, busy(story), width=140)
+    assert "worker-1 " not in shown(story, busy(story), width=120)
 
 
 def test_a_narrow_terminal_keeps_what_counts() -> None:

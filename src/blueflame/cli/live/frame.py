@@ -143,9 +143,9 @@ class AgentTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = options.max_width
         shown = self.rows if len(self.rows) <= self.most else self.rows[: max(self.most - 1, 0)]
-        before, after = ([each for each in kind if room >= each.at] for kind in (BEFORE, AFTER))
-        cells = {each: [each.cell(*row, self, room) for row in shown] for each in (*before, *after)}
-        kept = [each for each in after if any(map(_measure, cells[each]))]
+        fitting = [each for each in (*BEFORE, *AFTER) if room >= each.at]
+        cells = {each: [each.cell(*row, self, room) for row in shown] for each in fitting}
+        before, kept = ([each for each in kind if any(map(_measure, cells.get(each, ())))] for kind in (BEFORE, AFTER))
         taken = sum(max(map(_measure, cells[each]), default=0) + GAP for each in (*before, *kept))
         width = max(room - taken, MIN_ACTIVITY_WIDTH)
         grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False, collapse_padding=True)
@@ -188,7 +188,7 @@ class Column(NamedTuple):
 BEFORE: tuple[Column, ...] = (
     Column(0, _format_name, "left"),
     Column(76, lambda record, _a, _v, _r: Text(record.attempt.agent_id, "id"), "left"),
-    Column(110, lambda record, _a, _v, _r: Text(record.attempt.seat, "quiet"), "left"),
+    Column(130, lambda record, _a, _v, _r: Text(record.attempt.seat, "quiet"), "left"),
     Column(44, _format_age),
 )
 AFTER: tuple[Column, ...] = (
@@ -197,7 +197,7 @@ AFTER: tuple[Column, ...] = (
     Column(48, lambda _record, activity, _v, _r: Text(format_dollars(activity.spend.micro_usd, places=2))),
     Column(56, _draw_budget, "left"),
 )
-"""The columns left and right of an agent's activity. A right one that is empty in every row is left out."""
+"""The columns left and right of an agent's activity. One that is empty in every row is left out."""
 
 
 def _measure(text: Text) -> int:
