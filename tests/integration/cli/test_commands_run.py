@@ -313,3 +313,12 @@ def test_an_interrupt_of_a_reading_verb_ends_with_130(at_gate: Bench, monkeypatc
 
     monkeypatch.setattr("time.sleep", interrupted)
     assert at_gate("log", "--follow").code == 130
+
+
+def test_a_session_that_was_begun_with_a_script_is_not_resumed_without_one(bench: Bench) -> None:
+    configure(bench.root, {"roles": {"worker": {"runtime": "claude"}}})
+    script = bench.file("play.json", {"schema_version": 1})
+    assert bench.run("--script", script, decisions={"plan": ["approve"]}).code == 7
+    refused = bench("resume")
+    assert (refused.code, "resume --script FILE" in refused.err) == (2, True), refused
+    assert bench("resume", "--script", script, "--decisions-file", bench.file("да.yaml", YES)).code == 0

@@ -147,9 +147,20 @@ def resume(
         found = load_session(journal, name)
         if found.ended:
             raise UsageError(f"{name} has ended ({found.outcome}): start a new session with 'blueflame run'")
+        if options.script is None and _was_rehearsed(project, found):
+            raise UsageError(f"the agents of {name} play a script: name it again with 'blueflame resume --script FILE'")
         if not options.as_json and not options.quiet:
             print_text(f"resuming {name}: {found.request.splitlines()[0][:100]}")
         return run_session(project, journal, found, options)
+
+
+def _was_rehearsed(project: Project, found: Session) -> bool:
+    """Whether it was begun with `--script`: roles are scripted that are not in the configuration."""
+    from blueflame.session.from_settings import choose_runtime
+
+    used, roles = found.limits.role_runtimes, project.settings.roles.items()
+    played = (role for name, role in roles if used.get(name) == "scripted")
+    return any(choose_runtime(project.settings, role) != "scripted" for role in played)
 
 
 def _size_request(
