@@ -43,10 +43,10 @@ class CodeCache:
                 self._db.execute("DELETE FROM parsers")
                 self._db.execute("INSERT INTO parsers VALUES (?)", (name,))
 
-    def list_read(self) -> dict[Content, bool]:
+    def list_read(self) -> dict[tuple[str, str], bool]:
         """All contents that were tried, and whether they could be read."""
         rows = self._db.execute("SELECT blob, suffix, symbols IS NOT NULL FROM outlines")
-        return {Content(blob, suffix): bool(good) for blob, suffix, good in rows}
+        return {(blob, suffix): bool(good) for blob, suffix, good in rows}
 
     def save_outlines(self, outlines: Iterable[tuple[Content, tuple[Symbol, ...] | None]]) -> None:
         rows = [(*content, None if found is None else json.dumps(found)) for content, found in outlines]
@@ -80,8 +80,9 @@ class CodeCache:
     def drop_unused(self, used: Iterable[Content], commits: Iterable[str]) -> None:
         """Drop facts of other commits when there are many."""
         for table, names, kept in (("outlines", "blob, suffix", list(used)), ("commits", "sha", list(commits))):
-            rows = self._db.execute(f"SELECT {names} FROM {table}").fetchall()  # noqa: S608 (names of ours)
-            if len(rows) > len(kept) + SPARE_ROWS:
+            (count,) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 (names of ours)
+            if count > len(kept) + SPARE_ROWS:
+                rows = self._db.execute(f"SELECT {names} FROM {table}").fetchall()  # noqa: S608 (as above)
                 gone = set(rows).difference(each if isinstance(each, tuple) else (each,) for each in kept)
                 where = " AND ".join(f"{name} = ?" for name in names.split(", "))
                 with self._db:

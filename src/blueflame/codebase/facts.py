@@ -56,11 +56,15 @@ def compute_facts(
 
 
 def list_folders(files: Iterable[CodeFile], depth: int) -> tuple[Folder, ...]:
-    counts, sizes = Counter[str](), Counter[str]()
+    """Sum up files by their folders, those below `depth` with the folder above."""
+    by_parent: dict[str, list[int]] = {}
     for file in files:
-        folder = get_folder(file.path, depth)
-        counts[folder] += 1
-        sizes[folder] += file.size
+        by_parent.setdefault(file.path.rpartition("/")[0], []).append(file.size)
+    counts, sizes = Counter[str](), Counter[str]()
+    for parent, found in by_parent.items():
+        folder = get_folder(f"{parent}/", depth) if parent else get_folder("", depth)
+        counts[folder] += len(found)
+        sizes[folder] += sum(found)
     return tuple(Folder(name, n, sizes[name]) for name, n in sorted(counts.items()))
 
 

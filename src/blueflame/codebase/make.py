@@ -95,13 +95,14 @@ def _survey(repo: Repository, sha: str, cache: CodeCache, seconds: float | None)
         return CodeSurvey(files=files, history=history, coverage=Coverage(problem=ctags.reason))
     cache.use_parser(f"{ctags.version} {MAX_PARSED_BYTES}")
     contents = _list_contents(ranked, ctags)
-    problem = _parse_missing(repo, ctags, cache, contents, seconds)
+    read = cache.list_read()
+    problem = _parse_missing(repo, ctags, cache, contents, read, seconds=seconds)
     cache.drop_unused(contents, (commit.sha for commit in history))
     return CodeSurvey(
         files=files,
         history=history,
         outlines=_load_outlines(cache, ranked[:LEADING_FILES]),
-        coverage=_measure_coverage(cache, ctags, contents, files, problem),
+        coverage=_measure_coverage(read, ctags, contents, files, problem),
     )
 
 
@@ -152,10 +153,15 @@ def _list_contents(ranked: Iterable[CodeFile], ctags: Ctags) -> dict[Content, in
 
 
 def _parse_missing(
-    repo: Repository, ctags: Ctags, cache: CodeCache, contents: Mapping[Content, int], seconds: float | None
+    repo: Repository,
+    ctags: Ctags,
+    cache: CodeCache,
+    contents: Mapping[Content, int],
+    read: dict[tuple[str, str], bool],
+    *,
+    seconds: float | None,
 ) -> str:
-    """Parse what is not in the cache; return why it was not possible, or ""."""
-    read = cache.list_read()
+    """Parse what is not in the cache, and note it in `read`; return why it was not possible, or ""."""
     missing = [content for content in contents if content not in read]
     give_up = None if seconds is None else monotonic() + seconds
     found: list[tuple[Content, tuple[Symbol, ...] | None]] = []
@@ -164,7 +170,9 @@ def _parse_missing(
             for batch in split_batches(missing, lambda each: contents[each] + FILE_BYTES, BATCH_BYTES):
                 if give_up is not None and monotonic() > give_up:
                     break
-                found += _parse_batch(repo, ctags, reader, batch)
+                parsed = list(_parse_batch(repo, ctags, reader, batch))
+                read |= {content: symbols is not None for content, symbols in parsed}
+                found += parsed
                 if len(found) >= SAVED_FILES:
                     cache.save_outlines(found)
                     found = []
@@ -190,12 +198,20 @@ def _load_outlines(cache: CodeCache, files: Iterable[CodeFile]) -> dict[str, tup
 
 
 def _measure_coverage(
-    cache: CodeCache, ctags: Ctags, contents: Mapping[Content, int], files: Iterable[CodeFile], problem: str
+    read: Mapping[tuple[str, str], bool],
+    ctags: Ctags,
+    contents: Mapping[Content, int],
+    files: Iterable[CodeFile],
+    problem: str,
 ) -> Coverage:
-    read = cache.list_read()
     tried = [read[content] for content in contents if content in read]
-    known = {suffix: bool(ctags.find_syntax(suffix)) for suffix in LANGUAGE_OF}
-    unknown = Counter(file.language for file in files if file.language and not known[get_suffix(file.path)])
+    missing = {suffix: language for suffix, language in LANGUAGE_OF.items() if not ctags.find_syntax(suffix)}
+    ends = tuple(missing)
+    unknown = Counter(
+        missing[suffix]
+        for file in files
+        if file.language and file.path.lower().endswith(ends) and (suffix := get_suffix(file.path)) in missing
+    )
     return Coverage(
         parser=f"Universal Ctags {ctags.version}",
         problem=problem,
