@@ -57,9 +57,10 @@ def judge_open_files(evidence: GuardEvidence) -> GuardFinding:
 
 
 def judge_cpu(evidence: GuardEvidence) -> GuardFinding:
-    view, limit = evidence.kernel_views.get("everything"), str(TINY_LIMITS["max_cpu_seconds"])
+    view, limit = evidence.kernel_views.get("everything"), TINY_LIMITS["max_cpu_seconds"]
+    allowed = {str(limit), str(limit + 1)}  # the hard limit is a second later, if the machine sets no lower one
     breaches = evidence.find_escaped("cpu")
-    breaches += [f"the kernel says {view.cpu_seconds}"] if view is not None and view.cpu_seconds != limit else []
+    breaches += [f"the kernel says {view.cpu_seconds}"] if view is not None and view.cpu_seconds not in allowed else []
     return judge_breaches(breaches, f"2 s of computing where {limit} s is allowed: the kernel ended it")
 
 
