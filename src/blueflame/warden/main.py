@@ -31,6 +31,7 @@ from blueflame.warden.supervise import (
     end_processes,
     read_cancel_request,
     supervise_child,
+    wait_in_doubt,
 )
 
 TYPE_CHECKING = False
@@ -130,6 +131,7 @@ def _run_steps(attempt: SupervisedAttempt, cookie: str) -> dict[str, Any]:
     if attempt.launch.setup:
         _run_survey(attempt, cookie, "before")
     ending = _run_agent(attempt, cookie)
+    wait_in_doubt(attempt, ending)
     if ending.reason != "spawn_failed":
         missed = _run_survey(attempt, cookie, "after")
         if missed is not None and ending.reason == "exited":

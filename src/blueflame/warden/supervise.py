@@ -42,6 +42,8 @@ KILL_TIMEOUT = 10.0  # then a process that cannot be killed is reported
 FATAL_SIGNALS = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}
 # Signals that a program does not get by its own faults: a person, the kernel without memory or a shutdown sent them.
 OUTSIDE_SIGNALS = frozenset({signal.SIGHUP, signal.SIGKILL, signal.SIGTERM})
+SHELL_SIGNAL_BASE = 128
+DOUBT_SECONDS = 0.3  # after a failure: a killer that takes one process after the other may be on its way to us
 
 
 class SupervisedAttempt:
@@ -101,8 +103,12 @@ class ProcessEnding:
 
     @property
     def killed_by(self) -> str:
-        """The name of the signal if that came from outside, else ""; meaningful where the warden sent none."""
-        return signal.Signals(self.signal).name if self.signal in OUTSIDE_SIGNALS else ""
+        """The name of the signal if that came from outside, else ""; meaningful where the warden sent none.
+
+        A shell whose program was killed exits with 128+n.
+        """
+        number = self.signal if self.exit_code is None else self.exit_code - SHELL_SIGNAL_BASE
+        return signal.Signals(number).name if number in OUTSIDE_SIGNALS else ""
 
 
 def read_cancel_request(attempt: SupervisedAttempt) -> tuple[str, float] | None:
@@ -249,6 +255,18 @@ def _explain_exit(attempt: SupervisedAttempt, status: int, *, sandboxed: bool) -
     if ending.reason == "exited" and ending.killed_by:
         ending.reason, ending.detail = "lost", describe_kill(ending)
     return ending
+
+
+def wait_in_doubt(attempt: SupervisedAttempt, ending: ProcessEnding) -> None:
+    """Wait before a failure is recorded: an agent whose program is killed may end by itself before it is killed, too.
+
+    The warden is next then, and the attempt is lost with it.
+    """
+    until = time.monotonic() + DOUBT_SECONDS
+    while ending.reason == "exited" and ending.status and (left := until - time.monotonic()) > 0:
+        attempt.poll_loop.wait(left)
+        if attempt.poll_loop.stops:
+            ending.reason, ending.detail = "cancelled", "the warden was asked to stop by a signal"
 
 
 def describe_kill(ending: ProcessEnding) -> str:

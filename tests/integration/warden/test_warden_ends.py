@@ -257,6 +257,23 @@ def test_a_setup_that_is_killed_from_outside_is_lost_and_has_not_failed(folder: 
     assert (read_outcome(folder)["reason"], read_outcome(folder)["step"]) == ("lost", "install")
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_whose_program_was_killed_ends_as_a_shell_does_and_is_lost(
+    folder: Path, number: signal.Signals
+) -> None:
+    ended = run_warden(write_launch(folder, "sh", "-c", f"sh -c 'kill -{number.value} $$'; exit $?"))
+
+    assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("lost", 128 + number, None)
+
+
+def test_a_failure_is_in_doubt_for_a_moment_and_a_stop_then_takes_its_place(folder: Path) -> None:
+    """The whole tree gets TERM: an agent may end with an error just before its warden hears of it."""
+    with running_warden(write_launch(folder, "sh", "-c", "kill -TERM $PPID; exit 1")) as warden:
+        assert warden.wait(20) == 0
+
+    assert read_outcome(folder)["reason"] == "cancelled"
+
+
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGINT])
 def test_an_agent_that_dies_of_its_own_faults_has_exited(folder: Path, number: signal.Signals) -> None:
     ended = run_warden(write_launch(folder, "sh", "-c", f"ulimit -c 0; kill -{number.value} $$"))

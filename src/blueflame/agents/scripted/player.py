@@ -37,10 +37,18 @@ COMMENT_FORMS = {
     "/* {} */": (".css", ".scss"),
     "-- {}": (".sql", ".lua", ".hs"),
 }
+KILLED_EXITS = {-9: 137, 137: 137, -15: 143, 143: 143}
 
 
 class StepFailed(Exception):
-    """A step failed: the agent reports it and ends with an error."""
+    """A step failed: the agent reports it and ends with an error.
+
+    If a program of it was killed from outside, with the code of that, as a shell does.
+    """
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = KILLED_EXITS.get(code, 1)
 
 
 class StepRefused(Exception):
@@ -137,7 +145,7 @@ def do_run(play: PlayState, step: Mapping[str, Any]) -> None:
     plain = ["/bin/sh", "-c", step["command"]]
     code = _run_program(fence if play.fence else plain, timeout=step.get("timeout", 0))
     if code and not step.get("allow_failure"):
-        raise StepFailed(f"run: {step['command']!r} ended with {code}")
+        raise StepFailed(f"run: {step['command']!r} ended with {code}", 1 if step.get("timeout") else code)
 
 
 def do_commit(play: PlayState, step: Mapping[str, Any]) -> None:
@@ -146,10 +154,10 @@ def do_commit(play: PlayState, step: Mapping[str, Any]) -> None:
     _ask_about_command(
         play, " && ".join(" ".join(_quote_word(word) for word in ["git", *words]) for words in (added, committed))
     )
-    if _run_program([*GIT_COMMAND, *added]):
-        raise StepFailed("commit: git add failed")
-    if _run_program([*GIT_COMMAND, *committed]):
-        raise StepFailed(f"commit: git commit failed ({step['message']!r}); was there anything to commit?")
+    if code := _run_program([*GIT_COMMAND, *added]):
+        raise StepFailed("commit: git add failed", code)
+    if code := _run_program([*GIT_COMMAND, *committed]):
+        raise StepFailed(f"commit: git commit failed ({step['message']!r}); was there anything to commit?", code)
 
 
 def do_say(play: PlayState, step: Mapping[str, Any]) -> None:
@@ -256,7 +264,7 @@ def main(arguments: list[str]) -> int:
             continue
         except (StepFailed, OSError) as e:
             emit_line("error", text=str(e))
-            _finish_run(play, 1, error=str(e))
+            _finish_run(play, e.exit_code if isinstance(e, StepFailed) else 1, error=str(e))
     _finish_run(play, 0)
     return 0
 

@@ -6,7 +6,6 @@ finds their results instead of running them twice.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from blueflame.orchestrator.engine.interface import (
 MAX_TRIES = 5  # when it or its warden was killed each time
 EXIT_STOPPED = 1
 SIGNAL_EXIT_BASE = 128
-KILLED_EXITS = frozenset({SIGNAL_EXIT_BASE + signal.SIGKILL, SIGNAL_EXIT_BASE + signal.SIGTERM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,26 +63,19 @@ async def run_command(engine: AttemptEngine, command: Command) -> CommandResult 
             return None
         if outcome.reason is ExitReason.SPAWN_FAILED:
             raise ProcessFailed(f"{command.text!r} could not be started in {command.cwd}: {outcome.detail}")
-        if not _was_killed(outcome) or (not left and _has_result(outcome)):
+        if outcome.reason is not ExitReason.LOST or (not left and _has_result(outcome)):
             timed_out = outcome.reason is ExitReason.TIMEOUT
             detail = "" if timed_out else outcome.detail
             return CommandResult(_find_exit_code(outcome), outcome.seconds, timed_out, outcome.attempt, detail)
     raise ProcessFailed(f"{command.text!r} was killed from outside {MAX_TRIES} times ({engine.locate(command.name)}.*)")
 
 
-NOT_RUN = frozenset({ExitReason.CANCELLED, ExitReason.SPAWN_FAILED})
+NOT_RUN = frozenset({ExitReason.CANCELLED, ExitReason.LOST, ExitReason.SPAWN_FAILED})
 
 
 def _did_not_run(status: object) -> bool:
     """Whether an earlier run was stopped, killed or never started: then it runs under a new name."""
-    return isinstance(status, Ended) and (status.outcome.reason in NOT_RUN or _was_killed(status.outcome))
-
-
-def _was_killed(outcome: ProcessOutcome) -> bool:
-    """Whether it or its warden was killed from outside; its shell reports a killed program by its own exit code."""
-    if outcome.reason is ExitReason.EXITED:
-        return outcome.exit_code in KILLED_EXITS
-    return outcome.reason is ExitReason.LOST
+    return isinstance(status, Ended) and status.outcome.reason in NOT_RUN
 
 
 def _has_result(outcome: ProcessOutcome) -> bool:
