@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +9,11 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.cli.gates.answerers import DecisionsAnswerer
-from blueflame.documents.decisions import load_decisions
-from blueflame.documents.plans import read_plan
+from benchmarks.sessions import run_session
 from blueflame.git.checkouts import keep_files, make_checkout, remove_checkout
 from blueflame.git.command import build_identity_environment, run_git
 from blueflame.git.repository import open_repository
 from blueflame.model.event import AttemptIntended, AttemptStarted, ChangesetBuilt, ChangesetsFormed, JournalEntry
-from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
-from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.wiring import build_context
 
 FILES = 50_000
 TASKS = 8
@@ -38,21 +31,13 @@ validation: {validator_diagnostics: {commands: ["test -f src/area00/part00/file0
 permissions: {allowed_paths: ["notes/**"]}
 beads: {enabled: false}
 """
-SCRIPT = """\
-schema_version: 1
-defaults:
-  worker:
-    - write: {path: "notes/{task}.txt", text: "done\\n"}
-    - commit: "Note {task}"
-"""
-DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 
 
 def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         root = _make_repository(Path(folder) / "large")
         fresh, again = _measure_checkouts(root)
-        entries = _run_session(root)
+        entries = run_session(root, TASKS)
     starts, builds = list(_measure_starts(entries)), list(_measure_builds(entries))
     later = starts[2:]  # the first ones have no checkout to take over: these are made ahead while a planner plans
     figures = (
@@ -94,28 +79,6 @@ def _measure_checkouts(root: Path) -> tuple[float, float]:
     again = perf_counter() - began
     remove_checkout(place)
     return fresh, again
-
-
-def _run_session(root: Path) -> list[JournalEntry]:
-    tasks = [_build_task(f"task-{n:03d}") for n in range(1, TASKS + 1)]
-    given = {"plan.json": json.dumps({"tasks": tasks}), "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}
-    for name, text in given.items():
-        (root.parent / name).write_text(text, encoding="utf-8")
-    project = open_project(root / "blueflame.yaml")
-    with lock_project(project) as journal:
-        session = open_session(
-            project, journal, request="notes", tasks=read_plan(root.parent / "plan.json"), scripted=True
-        )
-        context = build_context(project, session, script=root.parent / "script.yaml")
-        answerer = DecisionsAnswerer(load_decisions(root.parent / "decisions.yaml"))
-        asyncio.run(execute_session(context, journal, session, answerer=answerer))
-        if session.outcome != "completed":
-            raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
-        return journal.read_events(session.id)
-
-
-def _build_task(name: str) -> dict[str, object]:
-    return {"id": name, "title": "Note", "description": "Note it.", "priority": 1, "file_locks": [f"notes/{name}.txt"]}
 
 
 def _measure_starts(entries: list[JournalEntry]) -> Iterator[float]:

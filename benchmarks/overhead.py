@@ -1,11 +1,11 @@
 """What the orchestration costs beyond agents and checks: processes, processor time, and time beside that of git alone.
 
 A session of one task and one of many are compared, so that what a session costs once does not count.
+What landing costs over git alone is in `landing`; "session over git" also has wardens, sandboxes, agents and checks.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
@@ -19,25 +19,22 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.cli.gates.answerers import DecisionsAnswerer
-from blueflame.documents.decisions import load_decisions
-from blueflame.documents.plans import read_plan
+from benchmarks.sessions import run_session
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.command import run_git
 from blueflame.git.landing import advance_branch
 from blueflame.git.merge import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
-from blueflame.model.event import AttemptStarted, JournalEntry
+from blueflame.model.event import AttemptStarted, JournalEntry, Landed
 from blueflame.model.ids import build_attempt_ref, build_branch_name
-from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
-from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
-SMALL = {"TASKS": 2}
+MANY_TASKS = 500
+MAX_GROWTH = 1.2  # times, from the second tenth of a long session to the ninth
+SMALL = {"TASKS": 2, "MANY_TASKS": 20}
 
 CONFIG = """\
 schema_version: 2
@@ -51,14 +48,6 @@ validation:
   validator_diagnostics: {commands: ["true"]}
 beads: {enabled: false}
 """
-SCRIPT = """\
-schema_version: 1
-defaults:
-  worker:
-    - write: {path: "notes/{task}.txt", text: "done\\n"}
-    - commit: "feat({task}): note it"
-"""
-DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
 
 
 @dataclass(slots=True)
@@ -76,6 +65,7 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         one, many = (_measure_session(Path(folder) / f"session {tasks}", tasks) for tasks in (1, TASKS))
         alone = _measure_git_alone(Path(folder) / "alone")
+        more_processes, more_cpu = _measure_growth(Path(folder) / "long")
     more = TASKS - 1
     figures = (
         Figure(name="the first agent has started", value=one.first_agent, unit="s", aim=0.7),
@@ -84,7 +74,9 @@ def run() -> Report:
         Figure(name="time, each further task", value=(many.seconds - one.seconds) / more, unit="s"),
         Figure(name="session", value=many.seconds, unit="s"),
         Figure(name="git commands alone, one after the other", value=alone, unit="s"),
-        Figure(name="session over git", value=many.seconds / alone, unit="x", aim=2.0),
+        Figure(name="session over git", value=many.seconds / alone, unit="x"),
+        Figure(name=f"{MANY_TASKS} tasks: processes, late over early", value=more_processes, unit="x", aim=MAX_GROWTH),
+        Figure(name=f"{MANY_TASKS} tasks: processor time, late over early", value=more_cpu, unit="x", aim=MAX_GROWTH),
     )
     about = f"{TASKS} scripted tasks that each write, commit and land one line, checked twice"
     return Report(name="overhead", about=about, figures=figures)
@@ -108,12 +100,7 @@ def _make_repository(path: Path) -> Path:
 
 
 def _measure_session(path: Path, tasks: int) -> Costs:
-    home = path.with_name(f"{path.name} given")
-    home.mkdir(parents=True)
     root = _make_repository(path)
-    plan = json.dumps({"tasks": [_build_task(f"task-{n:03d}") for n in range(1, tasks + 1)]})
-    for name, text in {"plan.json": plan, "script.yaml": SCRIPT, "decisions.yaml": DECISIONS}.items():
-        (home / name).write_text(text, encoding="utf-8")
     costs, began, processes, cpu = Costs(), perf_counter(), _started[0], _measure_cpu()
 
     class FirstAgent:
@@ -121,18 +108,40 @@ def _measure_session(path: Path, tasks: int) -> Costs:
             if not costs.first_agent and any(isinstance(each.event, AttemptStarted) for each in recorded):
                 costs.first_agent = perf_counter() - began
 
-    project = open_project(root / "blueflame.yaml")
-    with lock_project(project) as journal:
-        session = open_session(project, journal, request="notes", tasks=read_plan(home / "plan.json"), scripted=True)
-        context = build_context(project, session, script=home / "script.yaml")
-        answerer = DecisionsAnswerer(load_decisions(home / "decisions.yaml"))
-        asyncio.run(execute_session(context, journal, session, answerer=answerer, observers=(FirstAgent(),)))
-    if session.outcome != "completed":
-        raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
+    run_session(root, tasks, observers=(FirstAgent(),))
     costs.seconds = perf_counter() - began
     costs.processes = _started[0] - processes
-    costs.cpu = _measure_cpu() - cpu - _measure_agents(context.paths.state / "attempts")
+    costs.cpu = _measure_cpu() - cpu - _measure_agents(root / ".blueflame" / "attempts")
     return costs
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The state of the meters when so many tasks had landed."""
+
+    processes: int
+    cpu: float  # of the orchestrator and of the children that it has waited for; wardens outlive it
+
+
+def _measure_growth(path: Path) -> tuple[float, float]:
+    """What late tasks of a long session cost, over what as many early ones cost: processes, processor time.
+
+    The second tenth of the landings and the ninth: at both ends not all workers are busy.
+    """
+    readings: list[Reading] = []
+
+    class Meter:
+        def see(self, _session: Session, recorded: Sequence[JournalEntry]) -> None:
+            for each in recorded:
+                if isinstance(each.event, Landed):
+                    readings.append(Reading(_started[0], _read_cpu()))
+
+    run_session(_make_repository(path), MANY_TASKS, observers=(Meter(),))
+    tenths = [readings[n * len(readings) // 10] for n in (1, 2, 8, 9)]
+    (processes, cpu), (later_processes, later_cpu) = (
+        (end.processes - begin.processes, end.cpu - begin.cpu) for begin, end in (tenths[:2], tenths[2:])
+    )
+    return later_processes / processes, later_cpu / cpu
 
 
 def _measure_cpu() -> float:
@@ -140,6 +149,10 @@ def _measure_cpu() -> float:
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
+    return _read_cpu()
+
+
+def _read_cpu() -> float:
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in both)
 
@@ -147,10 +160,6 @@ def _measure_cpu() -> float:
 def _measure_agents(attempts: Path) -> float:
     """What ran in the sandboxes of agents and checks, by their wardens' count."""
     return sum(float(json.loads(path.read_bytes())["rusage"]["cpu"]) for path in attempts.glob("*/outcome.json"))
-
-
-def _build_task(name: str) -> dict[str, object]:
-    return {"id": name, "title": "Note", "description": "Note it.", "priority": 1, "file_locks": [f"notes/{name}.txt"]}
 
 
 def _measure_git_alone(path: Path) -> float:
