@@ -1,8 +1,15 @@
-"""How close the schedule comes to the shortest that there can be, in simulated time."""
+"""How close the schedule comes to the shortest that there can be, in simulated time.
+
+The lower bound knows how long each task takes. Without estimates no rule does, and in these plans nothing that can be
+seen says it: then every order of tasks that need neither each other nor the same files takes as long on average, and
+dependencies and locks only make it longer. "Free tasks" are the same tasks without them: no rule beats that.
+With longest paths by files, by successors and by shared locks the median was 1.079 to 1.088, with free tasks 1.072.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
 from statistics import median, quantiles
@@ -23,6 +30,8 @@ def run() -> Report:
         plans = [draw_plan(Random(seed), 20 + seed % 60, estimated=estimated) for seed in range(PLANS)]
         known = "estimates" if estimated else "no estimates"
         figures += _build_figures(f"flow, {known}", plans, simulate_flow, aim=1.05)
+        if not estimated:
+            figures += _build_floor(plans)
         figures += _build_figures(f"barrier, {known}", plans, simulate_barrier)
     about = f"{PLANS} random plans, {SLOTS} workers: time until all is worked on and validated, over the lower bound"
     return Report(name="makespan", about=about, figures=tuple(figures))
@@ -36,6 +45,21 @@ def _build_figures(
         Figure(name=f"{name}: median", value=median(ratios), unit="x", aim=aim),
         Figure(name=f"{name}: p95", value=quantiles(ratios, n=20)[-1], unit="x"),
     )
+
+
+def _build_floor(plans: list[Sample]) -> tuple[Figure, ...]:
+    bounds = [compute_lower_bound(plan, SLOTS) for plan in plans]
+    free = median(simulate_flow(_free_tasks(plan)) / bound for plan, bound in zip(plans, bounds, strict=True))
+    real = median(simulate_flow(plan) / bound for plan, bound in zip(plans, bounds, strict=True))
+    return (
+        Figure(name="flow, no estimates, free tasks: median", value=free, unit="x"),
+        Figure(name="flow, no estimates: over free tasks", value=real / free, unit="x", aim=1.05),
+    )
+
+
+def _free_tasks(plan: Sample) -> Sample:
+    tasks = (replace(task, dependencies=(), file_locks=(task.id,)) for task in plan.tasks)
+    return replace(plan, tasks=tuple(tasks))
 
 
 def simulate_flow(plan: Sample) -> float:
