@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from threading import get_ident
@@ -29,6 +30,7 @@ ETC_SETTINGS = (
 )
 """Settings without secrets. The small ones are copied into a folder of ours, since bubblewrap's time grows with the
 square of the number of mounts (60 files one by one took 14 ms); the large ones are mounted into it."""
+ETC_FOLDERS = (".", *sorted({str(Path(name).parent) for name in ETC_SETTINGS if "/" in name}))
 MAX_COPIED_ENTRIES = 40
 MAX_COPIED_BYTES = 256 * 1024
 HIDDEN_PROC_FILES = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
@@ -41,10 +43,9 @@ def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
     for name in ROOT_FOLDERS:
         yield from _list_machine_mounts(Path("/", name))
     yield Mount(kind=MountKind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
-    for path in _list_settings():
-        if not _is_small(path):
-            real, why = os.path.realpath(path), "settings of the system"
-            yield Mount(kind=MountKind.RO, source=real, target=str(path), why=why)
+    for path in _find_large_settings(tuple(_read_change_time(Path("/etc", name)) for name in ETC_FOLDERS)):
+        real, why = os.path.realpath(path), "settings of the system"
+        yield Mount(kind=MountKind.RO, source=real, target=str(path), why=why)
     if network and Path("/etc/resolv.conf").exists():
         real = os.path.realpath("/etc/resolv.conf")
         yield Mount(kind=MountKind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
@@ -74,6 +75,19 @@ def _list_settings() -> Iterator[Path]:
             with suppress(OSError):  # a link that leads nowhere
                 if path.stat().st_mode & stat.S_IROTH:
                     yield path
+
+
+@lru_cache(maxsize=1)
+def _find_large_settings(_changed: tuple[int, ...]) -> tuple[Path, ...]:
+    """Search again only after a name was added to or removed from the folders: it takes as long as a git command."""
+    return tuple(path for path in _list_settings() if not _is_small(path))
+
+
+def _read_change_time(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _is_small(path: Path) -> bool:
