@@ -105,6 +105,8 @@ def test_a_person_sees_what_an_attempt_was_given_and_why(
     assert TAUGHT in shown
     assert "about src/1.txt; " in shown
     assert "1 given, 0 left out" in shown
+    details = " ".join(here(capsys, "show", "task-001.worker.1").out.split())
+    assert "1 of earlier sessions, see 'blueflame memory why worker-" in details
     assert "Nothing of earlier sessions is about its work." in here(capsys, "memory", "why", "task-002").out
     reported = here(capsys, "memory", "why", f"{run.session.id}.task-001.worker.1", "--json").json
     (row,) = reported["lessons"]

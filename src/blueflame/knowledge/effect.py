@@ -124,17 +124,24 @@ def _find_outcome(session: Session, record: AttemptRecord) -> bool | None:
     attempt, ended = record.attempt, record.ended
     if ended is None or ended.ending in BLAMELESS:
         return None
+    if attempt.duty is Duty.MAKE:
+        return _find_making_outcome(session, record, ended.ending)
     if ended.ending is not Ending.PASSED:
         return False
-    if attempt.duty is Duty.PLAN:
-        return _find_plan_outcome(session, attempt.n)
-    if attempt.duty is not Duty.MAKE:
-        return True
+    return _find_plan_outcome(session, attempt.n) if attempt.duty is Duty.PLAN else True
+
+
+def _find_making_outcome(session: Session, record: AttemptRecord, ending: Ending) -> bool | None:
+    attempt = record.attempt
     task = session.tasks[attempt.subject]
+    is_done = task.state in PASSED_STATES or task.stage > (attempt.stage or 0) + 1
+    if ending is Ending.NO_COMMITS and is_done and session.last_work[attempt.subject] == attempt.id:
+        return None  # its stage had nothing to do
+    if ending is not Ending.PASSED:
+        return False
     came_back = [entry for entry in task.history if entry.agent_id == attempt.agent_id]
     if any(entry.result is not HistoryResult.STALE for entry in came_back):
         return False
-    is_done = task.state in PASSED_STATES or task.stage > (attempt.stage or 0) + 1
     return True if is_done else None
 
 

@@ -92,6 +92,11 @@ def find_attempt(session: Session, wanted: str) -> AttemptRecord:
     return records[-1]
 
 
+def _describe_lessons(record: AttemptRecord) -> str:
+    given = [each for each in record.lessons or () if each.left_out is None]
+    return f"{len(given)} of earlier sessions, see 'blueflame memory why {record.attempt.agent_id}'" if given else ""
+
+
 def _choose_gate_item(gate: Gate) -> Item:
     return Item(PLAN, PLAN) if gate.kind is GateKind.PLAN else Item(GATE, gate.id)
 
@@ -239,6 +244,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
         NamedValue("Seat", describe_seat(attempt)),
         NamedValue("Ladder", f"rung {attempt.rung}" if attempt.rung else ""),
         NamedValue("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),
+        NamedValue("Lessons", _describe_lessons(record)),
         NamedValue("Base", (record.base or "")[:12]),
         NamedValue("Checkout", record.worktree if ended is None and record.worktree else ""),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -131,7 +132,7 @@ def test_a_fault_that_a_person_found_is_a_confirmed_lesson() -> None:
     assert (lesson.confirmed, lesson.origin.source) == (True, Source.PERSON)
 
 
-@settings(max_examples=15)
+@settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "15")))
 @given(worlds(most=5))
 def test_a_session_teaches_the_same_however_often_it_is_read(world: Simulation) -> None:
     for _ in range(5_000):

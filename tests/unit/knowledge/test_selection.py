@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ from blueflame.session.estimate import learn_figures
 from blueflame.text.tokens import estimate_tokens
 from support.memory_records import failure, lesson, origin, records, result, session_name, summary
 
+laws = settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "100")))
 HARMFUL = Effect(given=20, tried=20, passed=2, others=20, others_passed=18)
 LEDGER = Work(duty=Duty.MAKE, text="Parse the ledger", files=("src/ledger",), session="ses-now", attempt="a")
 
@@ -83,7 +85,7 @@ lessons = st.builds(
 anything = st.lists(st.one_of(records, lessons), max_size=20, unique_by=lambda record: record.key)
 
 
-@settings(max_examples=100)
+@laws
 @given(anything, works, st.integers(0, 3000), st.integers(0, 3))
 def test_no_more_is_given_than_the_budget_allows_and_always_the_same(
     known: Sequence[MemoryRecord], work: Work, budget: int, control: int
@@ -103,7 +105,7 @@ def test_no_more_is_given_than_the_budget_allows_and_always_the_same(
     assert not any(isinstance(each, Lesson) and each.superseded_by for each in choice.records)
 
 
-@settings(max_examples=100)
+@laws
 @given(st.lists(lessons, max_size=20, unique_by=lambda each: each.key), st.integers(0, 500))
 def test_all_agents_are_given_only_what_people_said_about_everything(known: Sequence[Lesson], budget: int) -> None:
     chosen = choose_for_session(known, budget)
