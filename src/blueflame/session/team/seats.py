@@ -11,12 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from blueflame.model.attempt import AttemptRecord, Duty
+from blueflame.model.ids import ROLE_NAME
 from blueflame.model.memory import MemoryRecord, SessionSummary
 from blueflame.model.seat import Allocation, Seat
 from blueflame.model.task import Task, TaskState
 from blueflame.paths.domains import find_domain
 from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
+
+MAX_SEATS = 200
+MAX_DOMAIN_CHARS = 255  # of the name of a folder
 
 
 def find_task_domain(session: Session, task: Task) -> str:
@@ -95,10 +99,20 @@ def _sum_task_work(session: Session, records: Sequence[AttemptRecord], tries: Co
 
 
 def learn_seats(records: Iterable[MemoryRecord]) -> tuple[Seat, ...]:
-    """Add up what memory knows of each seat; the first session sets its domain."""
+    """Add up what memory knows of each seat; the first session sets its domain.
+
+    A record can be imported: what cannot be a seat is left out, and so are the last of far too many.
+    """
     summaries = [record for record in records if isinstance(record, SessionSummary)]
     ordered = sorted(summaries, key=lambda each: (each.origin.at, each.key))
-    return add_up_seats(seat for summary in ordered for seat in summary.seats)
+    return add_up_seats(filter(_is_plausible, (seat for summary in ordered for seat in summary.seats)))[:MAX_SEATS]
+
+
+def _is_plausible(seat: Seat) -> bool:
+    role, _, number = seat.name.rpartition("-")
+    named = role == seat.role and ROLE_NAME.fullmatch(role) is not None and re.fullmatch(r"[1-9]\d{0,8}", number)
+    counts = (*seat.tasks.values(), seat.landed, seat.first_time)
+    return bool(named) and 0 < len(seat.domain) <= MAX_DOMAIN_CHARS and min(counts) >= 0
 
 
 def add_up_seats(works: Iterable[Seat]) -> tuple[Seat, ...]:
