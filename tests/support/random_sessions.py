@@ -61,7 +61,7 @@ units = st.sampled_from((Unit.TOKENS, Unit.TOKENS, Unit.USD))
 
 
 CONTEXT_BUDGETS = st.builds(
-    ContextBudget, tokens=st.integers(20, 120), tasks=st.integers(1, 3), seconds=st.sampled_from((5.0, 600.0))
+    ContextBudget, tokens=st.integers(50, 200), tasks=st.integers(1, 4), seconds=st.sampled_from((5.0, 600.0))
 )
 
 
@@ -280,6 +280,27 @@ def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation
     outcomes = dice(tasks, draw(st.integers(0, 2**32)), draw(odds()))
     sized = [JournalEntry(2, 0.0, size) for size in [draw(st.none() | sizes(workflow))] if size is not None]
     return Simulation(outcomes, [opening, *sized])
+
+
+@st.composite
+def related_worlds(draw: st.DrawFn) -> Simulation:
+    """Tasks of two domains that mostly build on each other, so that seats have conversations to continue."""
+    places = draw(st.lists(st.sampled_from(("web", "api")), min_size=2, max_size=9))
+    tasks = tuple(
+        Task(
+            id=f"task-{n:03}",
+            title=f"the {n}th thing",
+            description="",
+            dependencies=tuple(f"task-{need:03}" for need in (n - 2, n - 1) if need > 0 and draw(st.booleans())),
+            file_locks=(draw(st.sampled_from((f"{place}/", f"{place}/{n}.py"))),),
+        )
+        for n, place in enumerate(places, start=1)
+    )
+    limits = Limits(workers=draw(st.integers(1, 3)), context_budget=draw(CONTEXT_BUDGETS), max_retries=1)
+    rate = draw(st.sampled_from((0.0, 0.1, 0.3)))
+    odds = Odds(fail=rate, lose=rate, refuse=rate, unsure=0.0, red=rate, drift=0.0, ask=0.0, contrary=0.0)
+    workflow = Workflow(name="flow", barrier=draw(st.booleans()))
+    return Simulation(Dice(tasks, draw(st.integers(0, 2**32)), odds), [build_opening(workflow=workflow, limits=limits)])
 
 
 @st.composite

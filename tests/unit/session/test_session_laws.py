@@ -65,7 +65,17 @@ from blueflame.testing.simulation import (
     request_proceed,
     request_stop,
 )
-from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, teams, workflows, worlds
+from support.random_sessions import (
+    bounds,
+    dependencies_verified,
+    ended_well,
+    faults,
+    plans,
+    related_worlds,
+    teams,
+    workflows,
+    worlds,
+)
 
 MOST_STEPS = 5_000
 CAPACITY = Capacity(agents=1_000)
@@ -374,6 +384,13 @@ def test_seats_decide_who_and_never_what_or_when(world: Simulation, team: Team) 
     others = replace(opening, event=replace(opening.event, team=team))
     again = run(Simulation(world.outcomes, [others, *world.journal[1:-1]]))
     assert strip_seats(again.journal) == strip_seats(run(world).journal)
+
+
+@laws
+@given(related_worlds())
+def test_conversations_go_on_only_with_work_that_is_there_and_never_end_together(world: Simulation) -> None:
+    a_conversation_goes_on_only_with_work_that_is_there(run(world))
+    assert_in_order(world)
 
 
 def lose_commits(session: Session) -> tuple[Event, ...]:

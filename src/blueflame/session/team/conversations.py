@@ -59,7 +59,7 @@ def _find_spent_budget(session: Session, last: AttemptRecord, budget: ContextBud
     tasks, age = len({record.attempt.subject for record in records}), session.last_at - records[-1].intended_at
     tokens = last.ended.context_tokens if last.ended else 0
     if tasks >= budget.tasks:
-        return f"it has had {tasks} tasks"
+        return f"it has had {tasks} task{'s' if tasks > 1 else ''}"
     if tokens >= budget.tokens:
         return f"it has {tokens:,} tokens"
     return f"it is {age / 60:.0f} minutes old" if age >= budget.seconds else ""
