@@ -7,7 +7,8 @@ import json
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +35,30 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     Without `mode` the file keeps the mode of the old one; a new one has that of the umask.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-    draft: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.draft")
+        with write_draft(path, data, mode=mode) as draft:
+            draft.replace(path)
+            sync_folder(str(path.parent))
+    except OSError as e:
+        raise build_file_error("write", path, e) from e
+
+
+@contextmanager
+def write_draft(path: Path, data: bytes, *, mode: int | None = None) -> Iterator[Path]:
+    """Write what is to be at `path` into a file beside it; it is removed after the block if it is still there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.draft")
+    try:
         with draft.open("xb") as file:
             with suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode) if mode is None else mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
-        draft = None
-        sync_folder(str(path.parent))
-    except OSError as e:
-        raise build_file_error("write", path, e) from e
+        yield draft
     finally:
-        if draft is not None:
-            with suppress(OSError):
-                draft.unlink()
+        with suppress(OSError):
+            draft.unlink()
 
 
 def remove_drafts(*paths: Path) -> None:
