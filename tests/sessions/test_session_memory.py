@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.model.event import AttemptEnded, JournalEntry
-from blueflame.model.memory import Lesson, MemoryRecord, Origin, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import FILE_KINDS, Lesson, MemoryRecord, Origin, SessionSummary, TaskFailure, TaskResult
 from blueflame.orchestrator.wiring import open_memory, open_mirrored_memory
 from blueflame.session.state import Session
 from support.command_line import here, write
@@ -229,12 +229,8 @@ def test_pages_for_people_are_written(stage: Stage) -> None:
     stage.run()
     page = (stage.root / ".blueflame" / "knowledge" / "results.md").read_text()
     assert "**Draw &lt;b>a&lt;/b> [map] (http://example.org)** merged" in page
-    assert {path.name for path in (stage.root / ".blueflame" / "knowledge").iterdir()} == {
-        "failures.md",
-        "lessons.md",
-        "results.md",
-        "sessions.md",
-    }
+    names = {path.name for path in (stage.root / ".blueflame" / "knowledge").iterdir()}
+    assert names == {"failures.md", "results.md", "sessions.md", *(f"{name}.md" for name in FILE_KINDS)}
 
 
 def test_beads_gets_a_copy_of_it_all(stage: Stage, tmp_path: Path) -> None:

@@ -16,13 +16,15 @@ from blueflame.model.memory import Lesson, Source, get_knowledge_file
 from blueflame.text.tokens import estimate_tokens
 
 MAX_SUBJECT = 40
+MAX_ENTRIES = 20  # in a file
+STALE_COMMITS = 20  # that changed the subject of an entry since
 DUPLICATE, SUPERSEDED, STALE, BUDGET = "duplicate", "superseded", "stale", "budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurationRules:
-    stale_commits: int = 20  # that changed the subject of an entry since; 0: entries are never stale
-    max_entries: int = 20  # in a file
+    stale_commits: int = STALE_COMMITS  # 0: entries are never stale
+    max_entries: int = MAX_ENTRIES
     budgets: Mapping[str, int] | None = None  # tokens of a file where a person set them
 
 
@@ -139,6 +141,23 @@ def _get_file_name(lesson: Lesson) -> str:
 
 def _sort_by_file(lesson: Lesson) -> tuple[str, str]:
     return _get_file_name(lesson), lesson.key
+
+
+def keep_curation(known: Lesson | None, new: Lesson) -> Lesson:
+    """A lesson that is built from its session again: a person's words stay, and what curation has decided."""
+    if known is None or known.confirmed:
+        return known or new
+    files = known.origin.files if set(known.origin.files) >= set(new.origin.files) else new.origin.files
+    return replace(
+        new,
+        origin=replace(new.origin, files=files),
+        about=known.about,
+        domain=known.domain,
+        symbols=known.symbols if set(known.symbols) >= set(new.symbols) else new.symbols,
+        superseded_by=new.superseded_by or known.superseded_by,
+        stale=known.stale,
+        archived=known.archived,
+    )
 
 
 # --- what happened, for people

@@ -55,6 +55,7 @@ def _list_facts(lesson: Lesson, contradicts: Sequence[str]) -> Iterator[tuple[st
         "symbols": lesson.symbols,
         "superseded by": (lesson.superseded_by,),
         "contradicts": contradicts,
+        "archived": (lesson.archived,),
     }
     for name, values in named.items():
         if any(values):

@@ -130,6 +130,7 @@ RULES = (
         r"\b(?:https?|ftp)://[^\s/@:]{1,100}:[^\s/@]{1,100}@",
     ),
 )
+QUOTABLE = ("command", "outside-path", "blob")
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY")
 HOME = re.compile(r"(?:^|[\s(=:,\"`'])~\w*/\.|(?:^|[\s(=:,])(?:~\w*/\w|/Users/\w)")  # '~/x' in quotes: an alias
 BLOB = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}|(?:[A-Za-z0-9+/]{20,}={0,2}\s+){2,}[A-Za-z0-9+/]{16,}={0,2}")
@@ -152,8 +153,8 @@ class Passed:
     cut: bool = False  # some of it was left out
 
 
-def screen_text(text: str, longest: int = MAX_ENTRY_CHARS) -> Passed | Refusal:
-    """Return the text on one clean line, or why it is refused."""
+def screen_text(text: str, longest: int = MAX_ENTRY_CHARS, *, quotes: bool = False) -> Passed | Refusal:
+    """Return the text on one clean line, or why it is refused; one that quotes output may have commands and paths."""
     if len(text) > MAX_READ_CHARS:
         return Refusal(rule="size", reason=f"it has {len(text):,} characters, at most {MAX_READ_CHARS:,} are read")
     if HIDDEN.search(text):
@@ -161,7 +162,7 @@ def screen_text(text: str, longest: int = MAX_ENTRY_CHARS) -> Passed | Refusal:
     visible = INVISIBLE.sub("", text)
     if not visible.strip():
         return Refusal(rule="empty", reason="it has no words")
-    refusal = next(_find_refusals(visible), None)
+    refusal = next((each for each in _find_refusals(visible) if not quotes or each.rule not in QUOTABLE), None)
     if refusal is not None:
         return refusal
     line = shorten_line(visible, longest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from blueflame.model.errors import MemoryFailed
-from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSION, MemoryRecord
+from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSION, Lesson, MemoryRecord, Source
 from blueflame.text.sanitize import shorten_line
 
+FOREIGN = "import:"  # before the name of a session that was not ours
 MAX_TEXT_CHARS, MAX_LIST_ENTRIES = 2_000, 200  # characters of a text, entries of a list
 
 
@@ -32,12 +33,23 @@ def compute_digest(record: MemoryRecord) -> str:
 
 
 def decode_record(text: str, where: str, *, foreign: bool = False) -> MemoryRecord:
-    """`foreign`: not from our own store, so its texts are sanitized."""
+    """`foreign`: not from our own store, so its texts are sanitized, and its claims about its origin do not count."""
     try:
         data = _sanitize_value(json.loads(text)) if foreign else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MemoryFailed(f"{where} is not JSON ({error}); forget it with 'blueflame memory forget KEY'") from error
-    return parse_record(data, where)
+    record = parse_record(data, where)
+    return distrust_record(record) if foreign else record
+
+
+def distrust_record(record: MemoryRecord) -> MemoryRecord:
+    """What comes from elsewhere cannot say that a person wrote or confirmed it, nor that a session of ours did."""
+    origin = record.origin
+    session = origin.session if origin.session.startswith(FOREIGN) else f"{FOREIGN}{origin.session}"
+    record = replace(record, origin=replace(origin, session=session, source=Source.IMPORT, used=0, helped=0))
+    if isinstance(record, Lesson):
+        return replace(record, confirmed=False, stale=False, archived="", superseded_by="")
+    return record
 
 
 def parse_record(data: object, where: str) -> MemoryRecord:

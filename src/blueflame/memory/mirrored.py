@@ -65,4 +65,5 @@ class MirroredMemory:
         except WorldError as error:
             return (), str(error)
         known |= {build_memory_key(key) for key in known}
-        return tuple(record for records, _ in loaded for record in records if record.key not in known), note
+        others = (record for records, _ in loaded for record in records if record.key not in known)
+        return self._first.screen_foreign(others), note

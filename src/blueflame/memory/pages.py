@@ -1,4 +1,7 @@
-"""Write the memory as Markdown for people: .blueflame/knowledge/, rewritten with each change."""
+"""Write results, failures and sessions as Markdown for people: .blueflame/knowledge/, rewritten with each change.
+
+Lessons are in files that people edit: memory/knowledge_files.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.system.files import write_atomically
 from blueflame.text.format import format_dollars
 
@@ -58,13 +61,8 @@ def _format_session(record: SessionSummary) -> Iterator[str]:
     yield f"{record.tokens:,} tokens, {record.seconds:.0f} s"
 
 
-def _format_lesson(record: Lesson) -> Iterator[str]:
-    yield f"{record.about}: {record.text}"
-
-
 PAGES: Mapping[str, tuple[type, str, Callable[[Any], Iterator[str]]]] = {
     "failures.md": (TaskFailure, "What failed before", _format_failure),
-    "lessons.md": (Lesson, "What worked, and what people said", _format_lesson),
     "results.md": (TaskResult, "What has landed", _format_result),
     "sessions.md": (SessionSummary, "Sessions", _format_session),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from blueflame.git.history import list_past_commits
 from blueflame.git.project_id import compute_project_id
 from blueflame.memory.beads import BeadsClient
 from blueflame.memory.beads_mirror import BeadsMirror
@@ -27,7 +28,13 @@ def build_builtin(settings: Settings, places: ProjectPaths) -> BuiltInMemory:
         results_after=policy.summarize_after_sessions,
         failures_after=policy.preserve_failures_sessions,
     )
-    return BuiltInMemory(places.memory, places.knowledge, decay)
+    return BuiltInMemory(
+        places.memory,
+        places.knowledge,
+        decay,
+        stale_commits=settings.memory.stale_commits,
+        list_commits=lambda: list_past_commits(places.root),
+    )
 
 
 def build_memory(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> MemoryProvider:

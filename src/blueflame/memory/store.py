@@ -9,10 +9,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from blueflame.knowledge.edits import Edits
 from blueflame.knowledge.effect import Effect, Trial
 from blueflame.knowledge.selection import Work
 from blueflame.knowledge.subjects import parse_subject
-from blueflame.memory import trials
+from blueflame.memory import shelves, trials
 from blueflame.memory.codec import compute_digest, decode_record, encode_record
 from blueflame.memory.provider import JournalMark
 from blueflame.memory.search import (
@@ -41,6 +42,7 @@ TABLES = (
 )
 LATER_TABLES = (  # a database of an earlier version gets them when it is written
     *trials.TABLES,
+    *shelves.TABLES,
     "CREATE INDEX IF NOT EXISTS records_by_session ON records (session, at)",
     "CREATE INDEX IF NOT EXISTS records_by_kind ON records (kind, at)",
 )
@@ -102,10 +104,7 @@ class MemoryStore:
     def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Return the keys that existed."""
         with self._open_for_writing() as db:
-            found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
-            drop_from_index(db, found)
-            db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
-        return tuple(found)
+            return _forget_records(db, keys)
 
     def list_forgotten(self) -> frozenset[str]:
         with self._open_for_reading() as db:
@@ -116,6 +115,45 @@ class MemoryStore:
         """Undo `forget`: a person imports them."""
         with self._open_for_writing() as db:
             db.executemany("DELETE FROM forgotten WHERE key = ?", [(key,) for key in keys])
+
+    def list_shelves(self) -> Mapping[str, shelves.Shelf]:
+        """What is known of each knowledge file, by its name."""
+        with self._open_for_reading() as db:
+            return shelves.select_shelves(db) if db and shelves.has_tables(db) else {}
+
+    def save_shelf(self, file: str, shelf: shelves.Shelf) -> None:
+        with self._open_for_writing() as db:
+            shelves.put_shelf(db, file, shelf)
+
+    def apply_edits(self, edits: Edits, read: Mapping[str, shelves.Shelf]) -> None:
+        """Save what a person changed in the files, and what the files hold now, in one step."""
+        with self._open_for_writing() as db:
+            db.executemany("DELETE FROM forgotten WHERE key = ?", [(each.key,) for each in edits.lessons])
+            db.executemany("DELETE FROM archived WHERE key = ?", [(each.key,) for each in edits.lessons])
+            for lesson in edits.lessons:
+                _put_record(db, lesson)
+            _forget_records(db, edits.forgotten)
+            for file, shelf in read.items():
+                shelves.put_shelf(db, file, shelf)
+
+    def list_archived(self) -> Mapping[str, tuple[str, float]]:
+        """The file of each entry in the archive and when it went there, by its key."""
+        with self._open_for_reading() as db:
+            return shelves.select_archived(db) if db and shelves.has_tables(db) else {}
+
+    def note_archived(self, keys: Iterable[str], file: str, path: str, at: float) -> None:
+        with self._open_for_writing() as db:
+            shelves.put_archived(db, keys, file, path, at)
+
+    def note_refused(self, refused: Iterable[shelves.RefusedRecord]) -> Sequence[shelves.RefusedRecord]:
+        """Return those that are new."""
+        with self._open_for_writing() as db:
+            return shelves.put_refused(db, refused)
+
+    def list_refused(self) -> Sequence[shelves.RefusedRecord]:
+        """Newest first."""
+        with self._open_for_reading() as db:
+            return shelves.select_refused(db) if db and shelves.has_tables(db) else ()
 
     def save_trials(self, given: Iterable[Trial]) -> int:
         """Return how many are new or changed."""
@@ -175,7 +213,9 @@ class MemoryStore:
     @contextmanager
     def _open_for_reading(self) -> Iterator[sqlite3.Connection | None]:
         """None when there is no memory yet: reading does not create one."""
-        if not self.path.exists():
+        with self._explain_errors("read"):
+            is_new = not self.path.exists() or self.path.stat().st_size == 0
+        if is_new:
             yield None
             return
         with self._explain_errors("read"), closing(self._connect("ro")) as db:
@@ -254,6 +294,13 @@ def _list_ages(db: sqlite3.Connection) -> Mapping[str, int]:
     """For each session, how many are newer."""
     rows = db.execute("SELECT session FROM records GROUP BY session ORDER BY min(at) DESC, session DESC")
     return {session: age for age, (session,) in enumerate(rows)}
+
+
+def _forget_records(db: sqlite3.Connection, keys: Iterable[str]) -> tuple[str, ...]:
+    found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
+    drop_from_index(db, found)
+    db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
+    return tuple(found)
 
 
 def _put_record(db: sqlite3.Connection, record: MemoryRecord) -> int:

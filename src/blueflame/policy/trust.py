@@ -103,7 +103,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     "beads": "enabled archive_after_wave include_failure_notes memory_decay",
     "beads.decay_policy": "summarize_after_sessions preserve_failures_sessions",
     "memory": "provider context_tokens lesson_tokens shared_tokens control_every codebase_tokens sync_after_tasks"
-    " bd_timeout",
+    " stale_commits bd_timeout",
     "seats": "conversation context_tokens tasks max_age",
     "hooks": "timeout",
     "notifications.*": "kind on delay throttle timeout",

@@ -42,7 +42,7 @@ def environ(bd: FakeBd) -> Mapping[str, str]:
 
 def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> MirroredMemory:
     state = bd.beads.parent.parent
-    first = BuiltInMemory(state / name, state / "knowledge", Decay())
+    first = BuiltInMemory(state / name, state / f"knowledge of {name}", Decay())
     return mirror(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
 
 
@@ -189,5 +189,5 @@ def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
     assert beads.find_problem() == ""
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
     assert mirror(first, beads).remember(ALL) == ""
-    other = mirror(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
+    other = mirror(BuiltInMemory(tmp_path / "other.db", tmp_path / "other", Decay()), beads)
     assert "FAILED BEFORE: Parse the ledger" in "\n".join(recall(other))

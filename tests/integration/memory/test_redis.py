@@ -40,7 +40,7 @@ def mirror(url: str, project: str = PROJECT, environ: Mapping[str, str] = os.env
 
 
 def memory(folder: Path, url: str, name: str = "memory.db") -> MirroredMemory:
-    return MirroredMemory(BuiltInMemory(folder / name, folder / "knowledge", Decay()), [mirror(url)])
+    return MirroredMemory(BuiltInMemory(folder / name, folder / f"knowledge of {name}", Decay()), [mirror(url)])
 
 
 def send(server: RedisServer, key: str, text: str | bytes) -> None:
@@ -185,7 +185,7 @@ def test_what_a_person_forgets_is_gone_there_too_and_what_others_wrote_stays(
 ) -> None:
     memory(tmp_path, server.url, "ours.db").remember([lesson(1), lesson(2)])
     memory(tmp_path, server.url, "theirs.db").remember([lesson(3)])
-    first = BuiltInMemory(tmp_path / "ours.db", tmp_path / "knowledge", Decay())
+    first = BuiltInMemory(tmp_path / "ours.db", tmp_path / "knowledge of ours.db", Decay())
     first.forget([lesson(1).key])
     (ended,) = memory(tmp_path, server.url, "ours.db").sync()
     assert ended.removed == 1

@@ -17,7 +17,7 @@ from blueflame.knowledge.selection import Choice, Work
 from blueflame.memory import search
 from blueflame.memory.beads_file import read_jsonl, write_jsonl
 from blueflame.memory.builtin import BuiltInMemory
-from blueflame.memory.codec import decode_record, encode_record
+from blueflame.memory.codec import decode_record, distrust_record, encode_record
 from blueflame.memory.provider import NO_MEMORY, JournalMark, RecallRequest
 from blueflame.memory.store import MemoryStore
 from blueflame.model.attempt import Duty
@@ -60,10 +60,12 @@ def test_an_exported_memory_can_be_imported(given_: Sequence[MemoryRecord]) -> N
         assert read_jsonl(file) == first
 
 
-def test_plain_records_come_back_from_a_file_unchanged(tmp_path: Path) -> None:
-    some = (summary(1, 5, 6), result(), failure(), lesson())
+def test_plain_records_come_back_from_a_file_unchanged_but_for_their_origin(tmp_path: Path) -> None:
+    some: list[MemoryRecord] = [summary(1, 5, 6), result(), failure(), lesson()]
     write_jsonl(tmp_path / "a.jsonl", some)
-    assert read_jsonl(tmp_path / "a.jsonl") == some
+    again = read_jsonl(tmp_path / "a.jsonl")
+    assert again == tuple(map(distrust_record, some))
+    assert {each.origin.session for each in again} == {f"import:{session_name(1)}"}
     first, *rest = (tmp_path / "a.jsonl").read_text().splitlines()
     assert first == '{"_schema": "beads-jsonl/1"}'
     assert [line.split(",")[0] for line in rest] == ['{"_type": "issue"'] * 3 + ['{"_type": "memory"']

@@ -289,6 +289,8 @@ class MemorySettings(Section):
     """One lesson in so many is left out of a prompt, to see whether it helps; 0 = never."""
     codebase_tokens: int = Field(default=3_000, ge=0, le=15_000)
     """Maximum size of the code map that a planner gets; 0 = none."""
+    stale_commits: int = Field(default=20, ge=0)
+    """A lesson is stale when more commits than this changed its files since, archived at twice as many; 0 = never."""
     mirrors: tuple[MirrorUrl, ...] = Field(default=(), strict=False, max_length=8)
     """Redis servers that get a copy: redis://, rediss:// or unix://, or env:NAME for one in an environment variable."""
     sync_after_tasks: int = Field(default=5, ge=0, le=1_000)

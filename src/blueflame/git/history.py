@@ -1,0 +1,31 @@
+"""Which files the last commits changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from blueflame.git.command import try_git
+from blueflame.knowledge.history import PastCommit
+from blueflame.model.errors import ProcessFailed
+
+MAX_COMMITS = 2_000
+TIMEOUT = 20.0
+COMMIT = "\x01"
+
+
+def list_past_commits(root: Path, most: int = MAX_COMMITS) -> tuple[PastCommit, ...]:
+    """Newest first, without merges; none where there is no commit yet, or where git takes too long."""
+    args = ("log", "-z", "--no-merges", f"-{most}", "--name-only", f"--format={COMMIT}%H %ct", "HEAD", "--")
+    try:
+        done = try_git(root, *args, timeout=TIMEOUT)
+    except ProcessFailed:
+        return ()
+    return tuple(_parse_log(done.out)) if done.code == 0 else ()
+
+
+def _parse_log(out: str) -> Iterator[PastCommit]:
+    for part in out.split(COMMIT)[1:]:
+        head, *files = part.split("\0")
+        sha, _, at = head.partition(" ")
+        yield PastCommit(sha, float(at), tuple(name.removeprefix("\n") for name in files if name))
