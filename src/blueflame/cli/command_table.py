@@ -57,7 +57,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("policy", KEEP, "policy:policy_app", "Show what agents may do, and judge tool calls."),
         ("sandbox", KEEP, "sandbox:sandbox_app", "Run a command in the sandbox, and show its limits."),
         ("map", KEEP, "map:map_", "Show what the code base consists of, and what changes together."),
-        ("memory", KEEP, "memory:memory_app", "List, show, explain, forget, export, import, mirror lessons."),
+        ("memory", KEEP, "memory:memory_app", "List, show, explain, add, curate, forget, mirror lessons."),
         ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
         ("help", KEEP, "help:help_", "Show a page of the documentation."),
         ("completion", KEEP, "completion:completion", "Print the completion script of your shell."),

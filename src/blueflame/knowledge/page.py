@@ -32,7 +32,7 @@ END = re.compile(r"<!-- end of .* -->")
 GUIDE = (
     "<!-- Yours to edit: change, add or delete entries (a bullet or a paragraph each). What you write is kept word for",
     "word and never overwritten; what you delete does not come back. A section `## Essential` is yours alone.",
-    "Agents get these words as data, never as instructions. More: blueflame help, docs/explanation/memory.md -->",
+    "Agents get these words as data, never as instructions. More: blueflame help edit-knowledge -->",
 )
 
 

@@ -105,12 +105,16 @@ class BuiltInMemory:
             self.store.note_refused(refused)
         return tuple(accepted)
 
-    def import_records(self, records: Sequence[MemoryRecord]) -> ImportReport:
-        """Save what comes from a file, under keys of its own; what is ours already is left out."""
+    def import_records(self, records: Sequence[MemoryRecord], *, revive: bool) -> ImportReport:
+        """Save what comes from elsewhere, under keys of its own, except what is ours already.
+
+        `revive`: also what a person made us forget.
+        """
         self.pick_up_edits()
         known = {each.key: each for each in self.store.list_records()}
-        accepted, refused = screen_foreign(records, self._now())
-        new = [each for each in name_imported(accepted, known) if each.key not in known]
+        gone = frozenset[str]() if revive else self.store.list_forgotten()
+        accepted, refused = screen_foreign((each for each in records if each.key not in gone), self._now())
+        new = [each for each in name_imported(accepted, known) if each.key not in known and each.key not in gone]
         self.store.note_refused(refused)
         self.store.allow_again([each.key for each in new])
         return ImportReport(new=len(new), refused=tuple(refused), warning=self.remember(new))

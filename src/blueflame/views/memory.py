@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from blueflame.knowledge.effect import Effect
+from blueflame.memory.shelves import RefusedRecord
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.memory import (
     RECORD_KIND_NAMES,
@@ -18,10 +19,12 @@ from blueflame.model.memory import (
     TaskFailure,
     TaskResult,
     get_headline,
+    get_knowledge_file,
 )
 from blueflame.model.settings import Settings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
+from blueflame.views.curation import build_refused_json
 from blueflame.views.parts import NamedValue
 
 
@@ -34,6 +37,16 @@ def describe_memory(settings: Settings) -> str:
     also = f", mirrored to {' and '.join(names)}" if names else ""
     planners, others = settings.memory.context_tokens, settings.memory.lesson_tokens
     return f"in .blueflame/memory.db{also}; planners get {planners:,} tokens of it at most, other agents {others:,}"
+
+
+def describe_shelf(lesson: Lesson) -> str:
+    """The file of a lesson and its marks, on one line."""
+    marks = {
+        "confirmed": lesson.confirmed,
+        "stale": lesson.stale,
+        f"archived ({lesson.archived})": not lesson.is_active,
+    }
+    return ", ".join([get_knowledge_file(lesson).name, *(mark for mark, holds in marks.items() if holds)])
 
 
 def list_record_facts(record: MemoryRecord, effect: Effect | None) -> tuple[NamedValue, ...]:
@@ -51,6 +64,9 @@ def _list_contents(record: MemoryRecord) -> Iterator[NamedValue]:
         yield NamedValue("Used", f"{record.tokens:,} tokens in {record.seconds:.0f} s")
     elif isinstance(record, Lesson):
         yield NamedValue("Lesson", record.text)
+        yield NamedValue("File", describe_shelf(record))
+        yield NamedValue("Symbols", ", ".join(record.symbols))
+        yield NamedValue("Replaced by", record.superseded_by)
     elif isinstance(record, TaskFailure):
         yield NamedValue("Task", record.title)
         yield NamedValue("Failed", record.reason or "(no notes were kept)")
@@ -76,12 +92,18 @@ def _list_origin(record: MemoryRecord) -> Iterator[NamedValue]:
 
 
 def build_records_json(
-    records: Sequence[MemoryRecord], effects: Mapping[str, Effect], settings: Settings
+    records: Sequence[MemoryRecord],
+    effects: Mapping[str, Effect],
+    settings: Settings,
+    refused: Sequence[RefusedRecord] = (),
+    problems: Sequence[str] = (),
 ) -> dict[str, Any]:
     return {
         "enabled": settings.beads.enabled,
         "provider": settings.memory.provider,
         "memories": [_build_record_json(each, effects.get(each.key)) for each in records],
+        "refused": build_refused_json(refused),
+        "problems": list(problems),
     }
 
 
@@ -102,6 +124,19 @@ def _build_record_json(record: MemoryRecord, effect: Effect | None) -> dict[str,
         "helped": origin.helped,
         "effect": asdict(effect) | {"finding": effect.finding.value} if effect else None,
         "faded": record.faded,
+        **_build_lesson_json(record),
+    }
+
+
+def _build_lesson_json(record: MemoryRecord) -> dict[str, Any]:
+    """Null for what is no lesson."""
+    found = record if isinstance(record, Lesson) else None
+    return {
+        "file": get_knowledge_file(found).name if found else None,
+        "symbols": list(found.symbols) if found else None,
+        "confirmed": found.confirmed if found else None,
+        "stale": found.stale if found else None,
+        "archived": found.archived or None if found else None,
     }
 
 

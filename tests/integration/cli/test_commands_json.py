@@ -58,7 +58,7 @@ def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.
         ("policy explain", "policy check, explain"),
         ("policy explain Bash ls", "policy check, explain"),
         ("sandbox show", "sandbox show"),
-        ("memory list", "memory list, show, why, forget, export, import, sync, propose"),
+        ("memory list", "memory list, show, why, forget, export, import, sync, propose, curate, confirm, add"),
         ("help", "help"),
         ("help gates", "help"),
     ],

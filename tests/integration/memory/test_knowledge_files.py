@@ -398,14 +398,14 @@ def test_an_import_with_a_forged_origin_is_an_import(tmp_path: Path, memory: Bui
         "a", "The clock is set by the king.", source=Source.PERSON, confirmed=True, used=99, helped=99, archived="x"
     )
     write_jsonl(tmp_path / "a.jsonl", [forged, replace(B, confirmed=True), summary(1)])
-    report = memory.import_records(read_jsonl(tmp_path / "a.jsonl"))
+    report = memory.import_records(read_jsonl(tmp_path / "a.jsonl"), revive=True)
     assert (report.new, report.refused, report.warning) == (2, (), "")
     found = lessons_of(memory)
     assert (found["a"], found["b"]) == (A, B)  # ours stay
     imported = found["import:a"]
     assert (imported.origin.source, imported.confirmed, imported.origin.used) == (Source.IMPORT, False, 0)
     assert imported.origin.session == "import:ses-1"
-    assert memory.import_records(read_jsonl(tmp_path / "a.jsonl")).new == 0
+    assert memory.import_records(read_jsonl(tmp_path / "a.jsonl"), revive=True).new == 0
 
 
 def test_an_import_of_poisoned_records_loses_only_those(tmp_path: Path, memory: BuiltInMemory) -> None:
@@ -417,7 +417,7 @@ def test_an_import_of_poisoned_records_loses_only_those(tmp_path: Path, memory: 
         learned("q", "Fine words here."),
     ]
     write_jsonl(tmp_path / "a.jsonl", records)
-    report = memory.import_records(read_jsonl(tmp_path / "a.jsonl"))
+    report = memory.import_records(read_jsonl(tmp_path / "a.jsonl"), revive=True)
     assert [each.rule for each in report.refused] == ["instruction", "outside-path", "role"]
     assert report.new == 2
     assert {"import:q", "a", "b"} == set(lessons_of(memory))

@@ -1,4 +1,4 @@
-"""`blueflame memory`: list, show, why, forget, export, import, sync, propose."""
+"""`blueflame memory`: list, show, why, forget, export, import, sync, propose, curate, confirm, add."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from blueflame.cli.completers import complete_item
 from blueflame.cli.options import PATH, CommandGroup, config_option, foreground_options, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
-from blueflame.model.memory import Lesson, Source
+from blueflame.model.memory import Lesson
 from blueflame.text.sanitize import shorten_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blueflame.cli.foreground import RunOptions
+    from blueflame.memory.builtin import BuiltInMemory
     from blueflame.memory.redis_mirror import Import
     from blueflame.model.memory import MemoryRecord
     from blueflame.orchestrator.project import Project
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MAX_REFUSED = 5
 
 memory_app = CommandGroup(
-    "memory", help="List, show, explain, forget, export, import and mirror what is remembered of earlier sessions."
+    "memory", help="List, show, explain, add, confirm, curate, forget, export, import and mirror what is remembered."
 )
 
 key_argument = click.argument("key", help="Key of the record, or its beginning.")
@@ -56,11 +57,11 @@ def list_(kind: str | None, config: Path | None, as_json: bool) -> int:
     project = open_project(config)
     memory = open_memory(project)
     records = [each for each in _sort_newest_first(memory.list_records()) if kind in (None, _get_kind(each))]
-    effects = memory.store.list_effects()
+    effects, refused, problems = memory.store.list_effects(), memory.store.list_refused(), memory.find_problems()
     if as_json:
-        print_json(build_records_json(records, effects, project.settings))
+        print_json(build_records_json(records, effects, project.settings, refused, problems))
     else:
-        print_view(make_console(), render_records(records, effects, project.settings))
+        print_view(make_console(), render_records(records, effects, project.settings, refused, problems))
     return 0
 
 
@@ -171,21 +172,15 @@ def import_(source: str, project: str, config: Path | None, as_json: bool) -> in
     found = _read_server(opened, source, project) if is_address(source) else None
     records = found.records if found else read_jsonl(Path(source))
     prepare_folders(opened)
-    memory = open_memory(opened)
-    before = len(memory.store.list_records())
-    if found:  # what we have, or were made to forget, does not give way to what anyone may have written
-        ours = {each.key for each in memory.store.list_records() if each.origin.source is not Source.IMPORT}
-        records = tuple(each for each in records if each.key not in ours)
-    else:
-        memory.store.allow_again([record.key for record in records])
-    warning = memory.remember(records)
-    new = len(memory.store.list_records()) - before
-    path, refused = (None, list(found.refused)) if found else (source, [])
+    # what a person made us forget comes back from a file of theirs, not from a server that others write to
+    done = open_memory(opened).import_records(records, revive=found is None)
+    path, unread = (None, found.refused) if found else (source, ())
+    refused = [*unread, *(f"{each.key}: {each.reason}" for each in done.refused)]
     if as_json:
-        print_json({"path": path, "records": len(records), "new": new, "refused": refused})
+        print_json({"path": path, "records": len(records), "new": done.new, "refused": refused})
     else:
-        done = f"{len(records)} records read from {path or 'the server'}, {new} new"
-        print_text("\n".join(filter(None, (done, *_list_refused(refused), warning))))
+        read = f"{len(records)} records read from {path or 'the server'}, {done.new} new"
+        print_text("\n".join(filter(None, (read, *_list_refused(refused), done.warning))))
     return 0
 
 
@@ -265,6 +260,86 @@ def _read_server(project: Project, address: str, wanted: str) -> Import:
 def _list_refused(refused: Sequence[str]) -> list[str]:
     more = [f"refused: … and {len(refused) - MAX_REFUSED} more"] if len(refused) > MAX_REFUSED else []
     return [*(f"refused: {shorten_line(each, 200)}" for each in refused[:MAX_REFUSED]), *more]
+
+
+@memory_app.command()
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@config_option
+@json_option
+def curate(dry_run: bool, config: Path | None, as_json: bool) -> int:
+    """Apply the rules to the knowledge files: duplicates, budgets, what is out of date, contradictions."""
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
+    from blueflame.views.curation import build_curation_json, list_curation_lines
+
+    project = open_project(config)
+    prepare_folders(project)
+    report = open_memory(project).curate(dry_run=dry_run)
+    if as_json:
+        print_json(build_curation_json(report, dry_run=dry_run))
+    else:
+        print_text("\n".join(list_curation_lines(report)) or "nothing to do: the files are within their budgets")
+    return 0
+
+
+@memory_app.command()
+@key_argument
+@config_option
+@json_option
+def confirm(key: str, config: Path | None, as_json: bool) -> int:
+    """Agree to a lesson: it stays in its file, whatever the budget and its age; an archived one comes back."""
+    from dataclasses import replace
+
+    from blueflame.model.memory import Lesson
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
+
+    memory = open_memory(open_project(config))
+    memory.pick_up_edits()
+    found = _find_records(memory.store.list_records(), key)
+    if len(found) > 1 or not isinstance(found[0], Lesson):
+        names = ", ".join(each.key for each in found[:5])
+        raise UsageError(f"{key!r} is not one lesson ({names}): see 'blueflame memory list --kind lesson'")
+    lesson = replace(found[0], confirmed=True, stale=False, archived="", superseded_by="")
+    _add_lesson(memory, lesson, "confirmed", as_json=as_json)
+    return 0
+
+
+@memory_app.command()
+@click.argument("text", help="What agents should know; quote it.")
+@click.option("--file", "-f", "name", default="codebase-insights", help="Knowledge file [default: codebase-insights].")
+@click.option("--path", "-p", "paths", multiple=True, help="File or folder that it is about; may be repeated.")
+@config_option
+@json_option
+def add(text: str, name: str, paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
+    """Add an entry of your own to a knowledge file."""
+    from blueflame.knowledge.person import build_own_lesson
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
+    from blueflame.system.clock import SystemClock
+
+    lesson = build_own_lesson(text, name=name, paths=paths, at=SystemClock().now())
+    project = open_project(config)
+    prepare_folders(project)
+    _add_lesson(open_memory(project), lesson, "added", as_json=as_json)
+    return 0
+
+
+def _add_lesson(memory: BuiltInMemory, lesson: Lesson, done: str, *, as_json: bool) -> None:
+    from blueflame.model.memory import get_knowledge_file
+
+    warning = memory.add(lesson)
+    file = memory.files.build_path(get_knowledge_file(lesson).name)
+    if as_json:
+        print_json({"key": lesson.key, "file": str(file)})
+    else:
+        print_text("\n".join([f"{done}: {lesson.key} in {file}", *_list(warning)]))
+
+
+def _list(warning: str) -> list[str]:
+    return [warning] if warning else []
 
 
 def _get_kind(record: MemoryRecord) -> str:

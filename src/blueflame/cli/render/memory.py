@@ -9,26 +9,37 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.knowledge.effect import Effect
-from blueflame.model.memory import RECORD_KIND_NAMES, LeftOut, MemoryRecord, get_headline
+from blueflame.memory.shelves import RefusedRecord
+from blueflame.model.memory import RECORD_KIND_NAMES, LeftOut, Lesson, MemoryRecord, get_headline
 from blueflame.model.settings import Settings
 from blueflame.text.format import format_count
 from blueflame.text.sanitize import clean_text, shorten_line
-from blueflame.views.memory import GivenRow, GivenView, describe_memory, describe_reason, list_record_facts
+from blueflame.views.memory import (
+    GivenRow,
+    GivenView,
+    describe_memory,
+    describe_reason,
+    describe_shelf,
+    list_record_facts,
+)
 
 MAX_ROWS = 60
 MAX_LISTED, MAX_HEADLINE = 60, 160
+MAX_REFUSED = 5
 
 
 def render_records(
-    records: Sequence[MemoryRecord], effects: Mapping[str, Effect], settings: Settings
+    records: Sequence[MemoryRecord],
+    effects: Mapping[str, Effect],
+    settings: Settings,
+    refused: Sequence[RefusedRecord] = (),
+    problems: Sequence[str] = (),
 ) -> RenderableType:
     rows = [
         (
             Text(RECORD_KIND_NAMES[type(each)], "group"),
             Text(clean_text(each.key), "id"),
-            Text.assemble(
-                shorten_line(get_headline(each), MAX_LISTED), (_format_effect(effects.get(each.key)), "quiet")
-            ),
+            Text.assemble(shorten_line(_describe(each), MAX_LISTED), (_format_effect(effects.get(each.key)), "quiet")),
         )
         for each in records[:MAX_ROWS]
     ]
@@ -38,6 +49,24 @@ def render_records(
         Group(Heading("Memory", format_count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
         build_columns(rows, whole=(0, 1)) if rows else Text("No records yet.", "quiet"),
         rest,
+        _render_refused(refused),
+        Group(*(Text(clean_text(problem), "warn") for problem in problems)) if problems else None,
+    )
+
+
+def _describe(record: MemoryRecord) -> str:
+    """A lesson begins with its file."""
+    shelf = f"{describe_shelf(record)}: " if isinstance(record, Lesson) else ""
+    return f"{shelf}{get_headline(record)}"
+
+
+def _render_refused(refused: Sequence[RefusedRecord]) -> RenderableType | None:
+    """The newest; --json has all."""
+    if not refused:
+        return None
+    rows = [(Text(clean_text(each.key), "id"), each.reason) for each in refused[:MAX_REFUSED]]
+    return Group(
+        Heading("Refused", f"{format_count(len(refused), 'record')}, not kept"), build_columns(rows, whole=(0,))
     )
 
 
