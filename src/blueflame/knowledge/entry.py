@@ -46,7 +46,7 @@ def _list_facts(lesson: Lesson, contradicts: Sequence[str]) -> Iterator[tuple[st
         "id": (lesson.key,),
         "about": (lesson.about,),
         "by": (origin.source.value,),
-        "session": (origin.session,),
+        "session": (origin.session if origin.session != BY_HAND else "",),
         "task": (origin.task,),
         "attempt": (origin.attempt,),
         "commit": (origin.commit,),
