@@ -32,24 +32,46 @@ class Edits:
 
 def assign_keys(pages: Sequence[KnowledgePage]) -> tuple[KnowledgePage, ...]:
     """Give each entry a key of its own: entries without an id, and copies of an entry."""
-    taken: set[str] = set()
+    taken: dict[str, str] = {}  # words by key
+    own = {
+        (page.file.name, block.line): _reserve(block.lesson, taken)
+        for page in pages
+        for block in page.blocks
+        if block.lesson is not None
+    }
     return tuple(
-        replace(page, blocks=tuple(_assign_key(block, page.file.name, taken) for block in page.blocks))
+        replace(
+            page,
+            blocks=tuple(
+                block
+                if block.lesson is None or own[page.file.name, block.line]
+                else _assign_key(block, page.file.name, taken)
+                for block in page.blocks
+            ),
+        )
         for page in pages
     )
 
 
-def _assign_key(block: Block, name: str, taken: set[str]) -> Block:
+def _reserve(lesson: Lesson, taken: dict[str, str]) -> bool:
+    """Whether it has an id that no entry before it has."""
+    if not lesson.key or lesson.key in taken:
+        return False
+    taken[lesson.key] = lesson.text
+    return True
+
+
+def _assign_key(block: Block, name: str, taken: dict[str, str]) -> Block:
     if block.lesson is None:
         return block
-    key = block.lesson.key
-    if not key or key in taken:
-        key = build_key(name, block.lesson.text)
-        block = replace(block, lesson=replace(block.lesson, origin=build_blank(name).origin, confirmed=True))
+    words = block.lesson.text
+    key = build_key(name, words)
+    while key in taken and taken[key] != words:  # of an entry whose words were these, before they were changed
+        key = build_key(name, f"{words} {key}")
     if key in taken:  # the same words twice: the second stays as it is
         return replace(block, lesson=None, key="")
-    taken.add(key)
-    return replace(block, lesson=replace(block.lesson, key=key) if block.lesson else None, key=key)
+    taken[key] = words
+    return replace(block, lesson=replace(build_blank(name), key=key, text=words), key=key)
 
 
 def digest_entries(page: KnowledgePage) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from blueflame.knowledge.edits import Edits, Recorded, assign_keys, digest_entries, find_edits
+from blueflame.knowledge.entry import build_key
 from blueflame.knowledge.page import KnowledgePage, build_page, parse_page, render_page, update_page
 from blueflame.model.memory import Lesson, Source
 from support.lessons import MISTAKES, learned
@@ -120,3 +121,11 @@ def test_a_write_that_did_not_end_is_no_edit_of_a_person() -> None:
     known = (rewritten, replace(B, archived="budget"), new)
     assert edits_of(WRITTEN, known, begun) == Edits()  # it did not happen
     assert edits_of(intended, known, begun) == Edits()  # it happened, and was not recorded
+
+
+def test_words_that_an_entry_had_before_may_be_written_again() -> None:
+    changed = WRITTEN.replace("id: a;", f"id: {build_key('mistakes', 'Mine.')};")
+    page = page_of(changed.replace("- Never", "- Mine.\n\n- Never"))
+    assert [each.text for each in page.lessons] == ["Mine.", A.text, B.text]
+    assert len({each.key for each in page.lessons}) == 3
+    assert page.lessons[1].key == build_key("mistakes", "Mine.")
