@@ -26,7 +26,7 @@ from blueflame.git.landing import advance_branch
 from blueflame.git.merge import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
-from blueflame.model.event import AttemptStarted, JournalEntry, Landed
+from blueflame.model.event import AttemptEnded, AttemptStarted, JournalEntry
 from blueflame.model.ids import build_attempt_ref, build_branch_name
 from blueflame.session.state import Session
 from blueflame.testing import create_throwaway_repository
@@ -117,7 +117,7 @@ def _measure_session(path: Path, tasks: int) -> Costs:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The state of the meters when so many tasks had landed."""
+    """The state of the meters when so many attempts had ended."""
 
     processes: int
     cpu: float  # of the orchestrator and of the children that it has waited for; wardens outlive it
@@ -126,14 +126,14 @@ class Reading:
 def _measure_growth(path: Path) -> tuple[float, float]:
     """What late tasks of a long session cost, over what as many early ones cost: processes, processor time.
 
-    The second tenth of the landings and the ninth: at both ends not all workers are busy.
+    The second tenth of the attempts and the ninth: all workers are busy, and others land. Landings go on for longer.
     """
     readings: list[Reading] = []
 
     class Meter:
         def see(self, _session: Session, recorded: Sequence[JournalEntry]) -> None:
             for each in recorded:
-                if isinstance(each.event, Landed):
+                if isinstance(each.event, AttemptEnded):
                     readings.append(Reading(_started[0], _read_cpu()))
 
     run_session(_make_repository(path), MANY_TASKS, observers=(Meter(),))
