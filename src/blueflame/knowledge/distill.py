@@ -159,12 +159,16 @@ def _list_mistakes(session: Session, work: WorkFiles) -> Iterator[Lesson]:
     for _name, record in sorted(session.tasks.items()):
         cured = record.state is TaskState.MERGED
         failed = [each for each in record.verdicts if not each.verdict.passed and (cured or each.verdict.by != CHECKS)]
-        newest = {(each.stage, each.sha): each for each in failed}  # a commit may have been judged again
-        for given in list(newest.values())[-MAX_MISTAKES:]:
-            yield _build_mistake(session, record, given, work)
+        newest = {_build_mistake_key(session, record, each): each for each in failed}  # some were judged again
+        for key, given in list(newest.items())[-MAX_MISTAKES:]:
+            yield _build_mistake(session, record, given, work, key)
 
 
-def _build_mistake(session: Session, record: TaskRecord, given: StageVerdict, work: WorkFiles) -> Lesson:
+def _build_mistake_key(session: Session, record: TaskRecord, given: StageVerdict) -> str:
+    return f"mistake:{session.id}:{record.task.id}:{given.stage or 'review'}:{given.sha[:12]}"
+
+
+def _build_mistake(session: Session, record: TaskRecord, given: StageVerdict, work: WorkFiles, key: str) -> Lesson:
     verdict, name = given.verdict, record.task.id
     by_check = verdict.by == CHECKS
     said = clean_note(_find_last_words(verdict.notes) if by_check else verdict.notes, MAX_WORDS_CHARS)
@@ -179,7 +183,6 @@ def _build_mistake(session: Session, record: TaskRecord, given: StageVerdict, wo
         source=Source.MACHINE if by_check else Source.AGENT,
         files=work.get(name) or list_locks(session, [name]),
     )
-    key = f"mistake:{session.id}:{name}:{given.stage or 'review'}:{given.sha}"
     text = shorten_line(f"{parts}{_describe_cure(session, name, work)}", 2 * MAX_TEXT_CHARS)
     return Lesson(key=key, origin=origin, text=text, about="mistake")
 

@@ -38,8 +38,11 @@ def render_records(
     rows = [
         (
             Text(RECORD_KIND_NAMES[type(each)], "group"),
-            Text(clean_text(each.key), "id"),
-            Text.assemble(shorten_line(_describe(each), MAX_LISTED), (_format_effect(effects.get(each.key)), "quiet")),
+            Text.assemble(
+                shorten_line(_describe(each), MAX_LISTED),
+                (_format_effect(effects.get(each.key)), "quiet"),
+                (f"\n{clean_text(each.key)}", "id"),  # on its own line: keys are long, and have to be copied whole
+            ),
         )
         for each in records[:MAX_ROWS]
     ]
@@ -47,7 +50,7 @@ def render_records(
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
     return stack_parts(
         Group(Heading("Memory", format_count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
-        build_columns(rows, whole=(0, 1)) if rows else Text("No records yet.", "quiet"),
+        build_columns(rows, whole=(0,)) if rows else Text("No records yet.", "quiet"),
         rest,
         _render_refused(refused),
         Group(*(Text(clean_text(problem), "warn") for problem in problems)) if problems else None,
