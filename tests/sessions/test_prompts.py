@@ -294,7 +294,7 @@ def test_a_brief_with_the_least_in_it_renders_without_empty_sections(
     brief: PromptBrief, render: Callable[[PromptBrief], str]
 ) -> None:
     prompt = render(least(brief))
-    for heading in ("# About", "# The repo", "# From earlier sessions", "# Skills", "# Earlier attempts"):
+    for heading in ("# About", "# The repo", "# From earlier work", "# Skills", "# Earlier attempts"):
         assert heading not in prompt
         assert heading in render(brief) or heading == "# Earlier attempts"
     assert "None" not in prompt

@@ -354,7 +354,7 @@ def test_a_warden_that_needs_no_walls_imports_nothing_for_them(folder: Path) -> 
     write_launch(folder, "true")
     text = (
         "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.main import main; main(sys.argv[2:]); "
-        "print([m for m in ('socket', 'subprocess', 'blueflame.warden.namespaces', 'blueflame.warden.cgroup', "
+        "print([m for m in ('socket', 'subprocess', 'blueflame.warden.namespaces', "
         "'blueflame.watcher.server', 'blueflame.gateway', 'blueflame.warden.resource_limits', 'typing', 'pathlib') "
         "if m in sys.modules])"
     )
