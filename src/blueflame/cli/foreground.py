@@ -18,7 +18,6 @@ from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalA
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import outlive_output, print_json, print_text
-from blueflame.cli.render.diff import read_item_diff
 from blueflame.cli.render.session import render_summary
 from blueflame.cli.trust import ensure_trust
 from blueflame.documents.decisions import DecisionsFile, load_decisions
@@ -37,6 +36,7 @@ from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean_text
+from blueflame.views.item_diff import read_item_diff
 from blueflame.views.items import GATE, Item, find_item_diff
 from blueflame.views.session import build_session_json, build_summary_view
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from blueflame.model.activity import HealthReport
 from blueflame.model.attempt import AttemptRecord
+from blueflame.model.event import JournalEntry
 from blueflame.model.spend import NO_SPEND
+from blueflame.orchestrator.project import Project
 from blueflame.session.accounts import UNKNOWN_MODEL, CostEntry, split_by_model
+from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.system.clock import find_local_day
 from blueflame.telemetry.usage import read_metered_usage
+
+
+def read_costs(
+    project: Project, events: Sequence[JournalEntry], *, now: float, models: bool = True
+) -> tuple[CostEntry, ...]:
+    """Read the costs of a session; running agents count with what they have used so far."""
+    found = replay(events)
+    checkups: Mapping[str, HealthReport] = {}
+    if found.live:
+        from blueflame.orchestrator.wiring import probe_agents  # late: it loads the settings and the runtimes
+
+        checkups = probe_agents(project, found)
+    return list_costs(found, project.state.attempts, checkups, now=now, models=models)
 
 
 def list_costs(

@@ -5,11 +5,12 @@ Read-only commands import this and `project`, and no engine, runtime or setting.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from blueflame.journal.journal import Journal, SessionInfo
+from blueflame.journal.journal import WAITING, Journal, MessageReply, SessionInfo
 from blueflame.model.errors import UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
@@ -19,6 +20,9 @@ from blueflame.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from blueflame.orchestrator.engine.presence import OrchestratorPresence
+
+REPLY_TIMEOUT = 15.0
+POLL_SECONDS = 0.05
 
 
 @contextmanager
@@ -62,6 +66,21 @@ def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, 
         message = journal.send(session, kind, dict(body), SystemClock().now())
     send_wakeup(project.state.signals, "inbox")
     return message
+
+
+def send_and_wait(project: Project, session: str, kind: str, body: Mapping[str, object]) -> MessageReply:
+    """Send a message and wait for the reply; without a running orchestrator it is WAITING for the next one."""
+    running = find_running_pid(project) is not None
+    message = send_to_inbox(project, session, kind, body)
+    return _await_reply(project, message) if running else MessageReply(WAITING, "")
+
+
+def _await_reply(project: Project, message: int) -> MessageReply:
+    until = time.monotonic() + REPLY_TIMEOUT
+    with Journal.open_read_only(project.state.journal) as journal:
+        while (reply := journal.read_reply(message)).state == WAITING and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)  # another process answers through the journal: polling is the only way
+    return reply
 
 
 def find_running_pid(project: Project) -> int | None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.completers import complete_session
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
-
-if TYPE_CHECKING:
-    from blueflame.model.activity import HealthReport
-    from blueflame.model.event import JournalEntry
-    from blueflame.orchestrator.project import Project
-    from blueflame.session.accounts import CostEntry
 
 session_argument = click.argument(
     "session",
@@ -54,12 +46,14 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
     """
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.cost import render_cost
+    from blueflame.orchestrator.costs import read_costs
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, open_journal
     from blueflame.session.accounts import forecast_cost
+    from blueflame.system.clock import SystemClock
     from blueflame.views.cost import CostView, build_cost_json
 
-    project = open_project(config)
+    project, now = open_project(config), SystemClock().now()
     with open_journal(project) as journal:
         everywhere = session is None and by in WHOLE_REPOSITORY
         names = list(reversed(journal.list_ids())) if everywhere else []
@@ -68,7 +62,7 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
     entries = [
         entry
         for events in histories
-        for entry in _read_entries(project, events, models=by in (None, CostGrouping.MODEL))
+        for entry in read_costs(project, events, now=now, models=by in (None, CostGrouping.MODEL))
     ]
     foreseen = forecast_cost(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
@@ -78,17 +72,3 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
     else:
         print_view(make_console(), render_cost(view))
     return 0
-
-
-def _read_entries(project: Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[CostEntry, ...]:
-    from blueflame.orchestrator.costs import list_costs
-    from blueflame.session.replay import replay
-    from blueflame.system.clock import SystemClock
-
-    found = replay(events)
-    checkups: Mapping[str, HealthReport] = {}
-    if found.live:
-        from blueflame.orchestrator.wiring import probe_agents
-
-        checkups = probe_agents(project, found)
-    return list_costs(found, project.state.attempts, checkups, now=SystemClock().now(), models=models)

@@ -22,25 +22,12 @@ def report(session: str | None, html: Path | None, config: Path | None, as_json:
 
     The terminal shows it in short, --html writes it in full. A session that has not ended is shown as it is now.
     """
-    from blueflame.orchestrator.costs import list_costs
     from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, open_journal
-    from blueflame.orchestrator.wiring import probe_agents
-    from blueflame.report.build import build_report
-    from blueflame.report.calibration import KINDS, MAX_SESSIONS, build_calibration
-    from blueflame.report.evidence import collect_evidence
-    from blueflame.session.replay import replay
+    from blueflame.report.read import read_report
     from blueflame.system.clock import SystemClock
 
-    project = open_project(config)
-    with open_journal(project) as journal:
-        events = journal.read_events(find_session(journal, session))
-        judged = [journal.read_events_of(each.id, KINDS) for each in journal.list_sessions()[:MAX_SESSIONS]]
-    found, now = replay(events), SystemClock().now()
-    checkups = probe_agents(project, found) if found.live else {}
-    entries = list_costs(found, project.state.attempts, checkups, now=now)
-    made = build_report(events, found, entries, now=now, calibration=build_calibration(judged))
-    evidence = collect_evidence(made, project.repo, project.paths, diffs=html is not None)
+    now = SystemClock().now()
+    made, evidence = read_report(open_project(config), session, now=now, diffs=html is not None)
     if html is not None:
         from blueflame.report.page import render_page
         from blueflame.system.files import write_atomically

@@ -66,18 +66,15 @@ def show(item: str | None, session: str | None, config: Path | None, as_json: bo
 @json_option
 def diff(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
     """Show the diff of a changeset, of a task's result, of one attempt, or of an edited plan."""
-    from blueflame.cli.render.diff import read_item_diff
-    from blueflame.views.items import CommitRange, build_hand_offs_json, find_hand_offs, find_item, find_item_diff
+    from blueflame.views.item_diff import build_diff_json, read_item_diff
+    from blueflame.views.items import find_hand_offs, find_item, find_item_diff
 
     project, found = _load(config, session)
     chosen = find_item(found, item)
-    source = find_item_diff(found, chosen)
-    text = read_item_diff(project.repo, source)
     if as_json:
-        ends = {"base": source.base, "commit": source.tip} if isinstance(source, CommitRange) else {}
-        head = {"session": found.id, "kind": chosen.kind, "id": chosen.id, **ends}
-        print_json(head | build_hand_offs_json(found, chosen) | {"diff": text})
+        print_json(build_diff_json(project.repo, found, chosen))
         return 0
+    text = read_item_diff(project.repo, find_item_diff(found, chosen))
     import asyncio
 
     from blueflame.cli.console import make_console

@@ -10,14 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from blueflame.cli.console import THEME
-from blueflame.git.repository import Repository
-from blueflame.git.results import read_diff
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.terminal import find_pager, is_interactive, run_in_terminal
 from blueflame.text.sanitize import clean_text
-from blueflame.views.items import CommitRange
 
-MAX_DIFF_BYTES = 20 * 1024 * 1024
 STYLES = (
     ("diff --git ", "head"),
     ("index ", "quiet"),
@@ -37,11 +33,6 @@ def render_diff(diff: str) -> Text:
         painted.append(clean_text(line.replace("\r", "␍")) + "\n", style or None)
     painted.right_crop(1)
     return painted
-
-
-def read_item_diff(repo: Repository, source: CommitRange | str) -> str:
-    """Read the diff between two commits; that of a plan is text already."""
-    return source if isinstance(source, str) else read_diff(repo, source.base, source.tip, max_bytes=MAX_DIFF_BYTES)
 
 
 async def show_in_pager(view: Text, console: Console) -> None:
