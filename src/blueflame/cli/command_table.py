@@ -60,7 +60,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("memory", KEEP, "memory:memory_app", "List, show, explain, add, curate, forget, mirror lessons."),
         ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
         ("help", KEEP, "help:help_", "Show a page of the documentation."),
-        ("completion", KEEP, "completion:completion", "Print the completion script of your shell."),
+        ("completion", KEEP, "help:completion", "Print the completion script of your shell."),
         ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),
     )
 )

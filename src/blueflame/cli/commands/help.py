@@ -1,7 +1,8 @@
-"""`blueflame help`: the documentation, and the help of commands."""
+"""`blueflame help` and `blueflame completion`: the documentation, the help of commands, and what a shell completes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +13,8 @@ from blueflame.cli.completers import complete_topic
 from blueflame.cli.options import json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused, UsageError
+
+SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("help")
@@ -94,3 +97,27 @@ def _print_page(manual: Path, name: str, title: str, *, as_json: bool) -> int:
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
     return 0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS), required=False, help="bash, zsh or fish [default: your shell].")
+@click.pass_context
+def completion(context: click.Context, shell: str | None) -> int:
+    """Print the completion script of a shell.
+
+    bash: add eval "$(blueflame completion bash)" to ~/.bashrc; zsh: the same with zsh, to ~/.zshrc; fish: write the
+    script to ~/.config/fish/completions/blueflame.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell or _find_shell())
+    assert script is not None, "click knows these shells"
+    print_text(script(context.find_root().command, {}, "blueflame", "_BLUEFLAME_COMPLETE").source(), end=False)
+    return 0
+
+
+def _find_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise UsageError(f"no completion for the shell {name!r}: name one of {', '.join(SHELLS)}")
+    return name
