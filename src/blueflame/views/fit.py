@@ -1,0 +1,33 @@
+"""JSON that fits a small space: long texts and lists are cut, and say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from blueflame.text.sanitize import clean_text
+
+MAX_CHARS = 8_000  # some 2,000 tokens
+LIMITS = ((2_000, 100), (500, 40), (160, 20), (60, 8), (24, 3))  # of a text and of a list, from generous to tight
+
+
+def fit_json(value: Mapping[str, object], most: int = MAX_CHARS) -> dict[str, object]:
+    """Return the object with as much of its texts and lists as `most` characters hold, cleaned for a terminal."""
+    for chars, entries in LIMITS:
+        cut = {key: _cut(each, chars, entries) for key, each in value.items()}
+        if len(json.dumps(cut, ensure_ascii=False)) <= most:
+            return cut
+    return {"too_large": f"more than {most:,} characters: ask for a part of it"}
+
+
+def _cut(value: object, chars: int, entries: int) -> object:
+    if isinstance(value, str):
+        text = clean_text(value)
+        return text if len(text) <= chars else f"{text[:chars].rstrip()}… ({len(text) - chars:,} more characters)"
+    if isinstance(value, Mapping):
+        kept = {str(key): _cut(each, chars, entries) for key, each in list(value.items())[:entries]}
+        return kept if len(value) <= entries else kept | {"…": f"{len(value) - entries:,} more"}
+    if isinstance(value, Sequence):
+        kept_entries = [_cut(each, chars, entries) for each in value[:entries]]
+        return kept_entries if len(value) <= entries else [*kept_entries, f"… {len(value) - entries:,} more"]
+    return value
