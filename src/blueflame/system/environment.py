@@ -6,7 +6,7 @@ This is hygiene, not a barrier: the sandbox keeps an agent from the places that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
 
 # Each changes the agent's tools, marks a nested CLI as nested, or gives access to the person's session.
@@ -41,6 +41,11 @@ MODEL_KEYS = frozenset(
 
 def remove_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in MODEL_KEYS}
+
+
+def take_model_keys(environ: MutableMapping[str, str]) -> dict[str, str]:
+    """Remove the keys from the environment, so that no program that is started from it gets them, and return them."""
+    return {name: environ.pop(name) for name in sorted(MODEL_KEYS) if name in environ}
 
 
 def clean_environment(base: Mapping[str, str], *, allow: Collection[str] = ()) -> dict[str, str]:

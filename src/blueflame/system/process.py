@@ -317,6 +317,11 @@ class BackgroundProcess:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
     def wait(self, seconds: float) -> bool:
         """Return whether it has ended by then."""
         with suppress(subprocess.TimeoutExpired):
