@@ -59,6 +59,8 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("map", KEEP, "map:map_", "Show what the code base consists of, and what changes together."),
         ("memory", KEEP, "memory:memory_app", "List, show, explain, add, curate, forget, mirror lessons."),
         ("doctor", KEEP, "doctor:doctor", "Check the machine, the project and the guards."),
+        ("mcp", KEEP, "mcp:mcp_app", "Serve Claude Code and other MCP clients."),
+        ("plugin", KEEP, "mcp:plugin_app", "Install the plugin of Claude Code."),
         ("help", KEEP, "help:help_", "Show a page of the documentation."),
         ("completion", KEEP, "help:completion", "Print the completion script of your shell."),
         ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),

@@ -1,0 +1,122 @@
+"""`blueflame mcp` and `blueflame plugin`: Blue Flame inside Claude Code and other clients."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blueflame.cli.options import CommandGroup, config_option, json_option
+from blueflame.cli.output import print_json, print_text
+from blueflame.model.errors import Refused
+
+if TYPE_CHECKING:
+    from blueflame.model.gate import Gate
+    from blueflame.session.state import Session
+
+CLIENTS = ("claude", "codex", "gemini", "opencode")
+
+
+@click.group("mcp", cls=CommandGroup, invoke_without_command=True)
+@config_option
+@click.pass_context
+def mcp_app(context: click.Context, config: Path | None) -> int:
+    """Serve MCP clients on standard input and output, or register with them."""
+    return 0 if context.invoked_subcommand else serve(config)
+
+
+def serve(config: Path | None) -> int:
+    from blueflame.system.environment import take_model_keys
+
+    keys = take_model_keys(os.environ)  # before anything is started
+    try:
+        from blueflame.mcp.server import build_server
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise Refused("the package mcp is not installed: pip install 'blueflame[mcp]'") from error
+    from blueflame.mcp.call_log import find_call_log
+    from blueflame.mcp.served import Served, build_session_environment
+
+    environ = build_session_environment(os.environ, keys)
+    served = Served(config=config, environ=environ, draw_gate=draw_gate)
+    build_server(served, find_call_log(os.environ)).run("stdio")
+    return 0
+
+
+def draw_gate(session: Session, gate: Gate) -> str:
+    """The evidence of a gate, as a terminal shows it."""
+    from blueflame.cli.console import render_text
+    from blueflame.cli.gates.view import render_gate
+    from blueflame.views.gates import build_gate_view
+
+    return render_text(render_gate(build_gate_view(session, gate)))
+
+
+client_argument = click.argument("client", type=click.Choice(CLIENTS), help="Client to register with.")
+
+
+@mcp_app.command()
+@client_argument
+@json_option
+def install(client: str, as_json: bool) -> int:
+    """Register the server with a client: its settings get one entry, the rest stays as it is."""
+    from blueflame.mcp.registration import install_server
+
+    return _report(install_server(client, os.environ), as_json=as_json)
+
+
+@mcp_app.command()
+@client_argument
+@json_option
+def uninstall(client: str, as_json: bool) -> int:
+    """Remove the server's entry from the settings of a client."""
+    from blueflame.mcp.registration import uninstall_server
+
+    return _report(uninstall_server(client, os.environ), as_json=as_json)
+
+
+@click.group("plugin", cls=CommandGroup)
+def plugin_app() -> None:
+    """Install the plugin of Claude Code: skills and the MCP server."""
+
+
+@plugin_app.command("install")
+@json_option
+def install_plugin_(as_json: bool) -> int:
+    """Install the plugin in Claude Code, for you."""
+    from blueflame.mcp.registration import install_plugin
+
+    return _report(install_plugin(), as_json=as_json)
+
+
+@plugin_app.command("uninstall")
+@json_option
+def uninstall_plugin_(as_json: bool) -> int:
+    """Remove the plugin from Claude Code."""
+    from blueflame.mcp.registration import uninstall_plugin
+
+    return _report(uninstall_plugin(), as_json=as_json)
+
+
+@plugin_app.command("path")
+@json_option
+def path_(as_json: bool) -> int:
+    """Print the folder of the plugin, for 'claude --plugin-dir'."""
+    from blueflame.mcp.prompts import PLUGIN
+
+    if as_json:
+        print_json({"path": str(PLUGIN)})
+    else:
+        print_text(str(PLUGIN))
+    return 0
+
+
+def _report(words: str, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"done": words})
+    else:
+        print_text(words)
+    return 0

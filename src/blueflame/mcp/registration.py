@@ -1,0 +1,121 @@
+"""Register with the clients: our own entry in their settings, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from blueflame.documents.jsonc import drop_member, put_member
+from blueflame.documents.toml_tables import drop_table, put_table
+from blueflame.mcp.prompts import PLUGIN
+from blueflame.model.errors import Refused, UsageError
+from blueflame.system.files import build_file_error, read_text, write_atomically
+from blueflame.system.process import run
+
+NAME = "blueflame"
+CLIENT_SECONDS = 60.0
+
+
+class ClientSettings(NamedTuple):
+    """A file of a client, and how our entry is put into its text and taken out again."""
+
+    path: Path
+    put: Callable[[str, Sequence[str]], str]
+    drop: Callable[[str], str]
+
+
+def find_client_settings(client: str, environ: Mapping[str, str]) -> ClientSettings:
+    home = Path(environ.get("HOME") or Path.home())
+    match client:
+        case "codex":
+            folder = Path(environ.get("CODEX_HOME") or home / ".codex")
+            return ClientSettings(folder / "config.toml", _put_codex, lambda text: drop_table(text, CODEX))
+        case "gemini":
+            return ClientSettings(
+                home / ".gemini" / "settings.json", _put_gemini, lambda text: drop_member(text, GEMINI)
+            )
+    folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
+    names = ("opencode.jsonc", "opencode.json")
+    path = next((folder / name for name in names if (folder / name).exists()), folder / names[1])
+    return ClientSettings(path, _put_opencode, lambda text: drop_member(text, OPENCODE))
+
+
+CODEX, GEMINI, OPENCODE = ("mcp_servers", NAME), ("mcpServers", NAME), ("mcp", NAME)
+
+
+def _put_codex(text: str, command: Sequence[str]) -> str:
+    return put_table(text, CODEX, {"command": command[0], "args": list(command[1:])})
+
+
+def _put_gemini(text: str, command: Sequence[str]) -> str:
+    return put_member(text, GEMINI, {"command": command[0], "args": list(command[1:])})
+
+
+def _put_opencode(text: str, command: Sequence[str]) -> str:
+    return put_member(text, OPENCODE, {"type": "local", "command": list(command), "enabled": True})
+
+
+def find_own_command() -> tuple[str, ...]:
+    """The command that a client starts: by its name where that is on PATH, so that an update keeps it right."""
+    program = (NAME,) if shutil.which(NAME) else (sys.executable, "-m", NAME)
+    return (*program, "mcp")
+
+
+def install_server(client: str, environ: Mapping[str, str]) -> str:
+    """Register, and return what was changed."""
+    command = find_own_command()
+    if client == "claude":
+        _run_claude("mcp", "remove", "--scope", "user", NAME, may_fail=True)
+        return _run_claude("mcp", "add", "--scope", "user", NAME, "--", *command)
+    settings = find_client_settings(client, environ)
+    return _change(settings.path, lambda text: settings.put(text, command), "registered in")
+
+
+def uninstall_server(client: str, environ: Mapping[str, str]) -> str:
+    if client == "claude":
+        return _run_claude("mcp", "remove", "--scope", "user", NAME)
+    settings = find_client_settings(client, environ)
+    if not settings.path.exists():
+        return f"not registered: there is no {settings.path}"
+    return _change(settings.path, settings.drop, "removed from")
+
+
+def _change(path: Path, change: Callable[[str], str], done: str) -> str:
+    place = path.resolve()  # people keep such files elsewhere, behind a link
+    before = read_text(place, "the settings") if place.exists() else ""
+    try:
+        after = change(before)
+    except UsageError as error:
+        raise UsageError(f"{path} is not changed: {error}") from error
+    if after == before:
+        return f"nothing to do: {path} is as it should be"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise build_file_error("make the folder", place.parent, error) from error
+    write_atomically(place, after, mode=place.stat().st_mode & 0o777 if place.exists() else None)
+    return f"{done} {path}"
+
+
+def install_plugin() -> str:
+    """Install the plugin from the folder that it is in: Claude Code copies it."""
+    added = _run_claude("plugin", "marketplace", "add", str(PLUGIN))
+    return f"{added}\n{_run_claude('plugin', 'install', f'{NAME}@{NAME}')}"
+
+
+def uninstall_plugin() -> str:
+    removed = _run_claude("plugin", "uninstall", f"{NAME}@{NAME}")
+    return f"{removed}\n{_run_claude('plugin', 'marketplace', 'remove', NAME)}"
+
+
+def _run_claude(*words: str, may_fail: bool = False) -> str:
+    program = shutil.which("claude")
+    if program is None:
+        raise Refused("claude is not on PATH: install Claude Code, or add its folder to PATH")
+    done = run(program, *words, cwd=Path.cwd(), timeout=CLIENT_SECONDS)
+    if done.code and not may_fail:
+        raise Refused(f"claude {' '.join(words[:3])} failed: {(done.err or done.out).strip()}")
+    return done.out.strip()

@@ -1,0 +1,138 @@
+"""Clients that send nonsense, and what the server's own process holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import types
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from blueflame.journal.journal import Journal
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid
+from blueflame.system.layout import StatePaths
+from support.command_line import configure, until, write
+from support.mcp_clients import ERAS, connect, converse
+
+TOOLS = ("sessions", "status", "gates", "show", "diff", "cost", "log", "knowledge", "answer", "stop")
+KEY = "sk-ant-a-secret-that-only-the-session-gets"
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=5,
+)
+names = st.sampled_from(["session", "since", "item", "offset", "kind", "gate", "ctx", "self", "given"]) | st.text(
+    max_size=5
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(tool=st.sampled_from(TOOLS), arguments=st.dictionaries(names, anything, max_size=4), era=st.sampled_from(ERAS))
+def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
+    planned: Path, tmp_path: Path, tool: str, arguments: dict[str, Any], era: str
+) -> None:
+    async def story() -> types.CallToolResult:
+        async with connect(planned, tmp_path / "calls", era=era) as mine:
+            done = await mine.client.call_tool(tool, arguments)
+            assert not mine.served.children
+            return done
+
+    done = converse(story())
+    said = "".join(part.text for part in done.content if isinstance(part, types.TextContent))
+    assert said != f"Error executing tool {tool}", "an unexpected exception"
+    assert len(said) < 12_000
+    with Journal.open_read_only(StatePaths(planned.parent).journal) as journal:
+        assert journal.list_waiting(None) == ()
+
+
+@pytest.fixture
+def environment(repo: Path, tmp_path: Path, own_home: Path) -> Iterator[dict[str, str]]:
+    """What a client gives the server: the key, and a git that writes down what it is given."""
+    git = shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    shim = write(tmp_path / "bin" / "git", f'#!/bin/sh\nenv >> "{tmp_path}/git.env"\nexec {git} "$@"\n')
+    shim.chmod(0o755)
+    given = dict(os.environ) | {"ANTHROPIC_API_KEY": KEY, "CLAUDE_CODE_MESSAGING_TOKEN": "t", "CLAUDECODE": "1"}
+    yield given | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+
+
+def serve(config: Path, environ: dict[str, str]) -> StdioServerParameters:
+    argv = ["-m", "blueflame", "mcp", "--config", str(config)]
+    return StdioServerParameters(command=sys.executable, args=argv, env=environ, cwd=config.parent)
+
+
+@pytest.mark.slow
+def test_only_the_process_of_the_session_gets_the_key(repo: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    write(tmp_path / "script.yaml", {"defaults": {"worker": [{"sleep": "forever"}]}})
+    config = configure(repo, {"runtimes": {"scripted": {"script": "../script.yaml"}}})
+    project = open_project(config)
+
+    async def story() -> None:
+        async with Client(serve(config, environment)) as client:
+            done = await client.call_tool("size", {"request": "Write one"})
+            assert not done.is_error, done.content
+            assert KEY not in (tmp_path / "git.env").read_text()
+            done = await client.call_tool("start", {"request": "Write one", "tier": 2})
+            assert not done.is_error, done.content
+            pid = find_running_pid(project)
+            held = Path(f"/proc/{pid}/environ").read_bytes().decode()
+            assert KEY in held
+            assert "CLAUDE_CODE_MESSAGING_TOKEN" not in held
+            assert "CLAUDECODE" not in held
+            assert not (await client.call_tool("stop", {})).is_error
+
+    converse(story())
+    until(lambda: find_running_pid(project) is None, what="its end")
+
+
+def test_lines_that_are_no_protocol_do_not_end_the_server(planned: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines: list[object] = [
+        "nonsense",
+        "[" * 2_000,
+        {"jsonrpc": "2.0", "id": {"a": 1}, "method": "tools/call"},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": 7, "arguments": []}},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "approve", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 4, "method": "sessions/approve", "params": {}},
+        {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
+    ]
+    sent = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    answers = asyncio.run(exchange(planned, sent, wanted={1, 2, 3, 4, 5}))
+    assert "error" in answers[2]
+    assert answers[3].get("error") or answers[3]["result"]["isError"]
+    assert "error" in answers[4]
+    assert not answers[5]["result"].get("isError")
+
+
+async def exchange(config: Path, sent: str, wanted: set[int]) -> dict[int, Any]:
+    """Send lines to a server in its own process, until it has answered these requests."""
+    argv = (sys.executable, "-m", "blueflame", "mcp", "--config", str(config))
+    pipe = asyncio.subprocess.PIPE
+    server = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+    assert server.stdin
+    assert server.stdout
+    server.stdin.write(sent.encode())
+    found: dict[int, Any] = {}
+    async with asyncio.timeout(60):
+        while not wanted <= set(found):
+            line = await server.stdout.readline()
+            assert line, f"it ended; answered: {sorted(found)}"
+            answer = json.loads(line)
+            found[answer.get("id")] = answer
+        server.stdin.close()
+        assert await server.wait() == 0
+    return found
