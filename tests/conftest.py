@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blueflame.cli.agent_shell import AGENT_SHELLS
 from blueflame.cli.commands import doctor
 from blueflame.doctor.guards import GuardReport
 from blueflame.orchestrator.engine import local
@@ -43,7 +44,7 @@ def own_home(worker_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "EDITOR", "VISUAL", "BLUEFLAME_CONFIG"):
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "EDITOR", "VISUAL", "BLUEFLAME_CONFIG", *AGENT_SHELLS):
         monkeypatch.delenv(name, raising=False)
     for name, value in GIT_IDENTITY.items():
         monkeypatch.setenv(name, value)

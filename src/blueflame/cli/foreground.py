@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.console import make_console, print_view
 from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalAnswerer, WaitingAnswerer
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
@@ -83,6 +84,8 @@ def read_options(
     as_json: bool,
     quiet: bool,
 ) -> RunOptions:
+    if decisions is not None:
+        refuse_agent_shell("a decisions file")
     return RunOptions(
         script=script,
         decisions=load_decisions(decisions) if decisions is not None else None,

@@ -53,12 +53,14 @@ def answer(
     *, gate: str, choice: str, note: str, file: Path | None, session: str | None, config: Path | None, as_json: bool
 ) -> int:
     """Answer a gate. The first valid answer wins."""
+    from blueflame.cli.agent_shell import refuse_agent_shell
     from blueflame.cli.send import send_message
     from blueflame.model.gate import Answer
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.session.gates.questions import answer_error
 
+    refuse_agent_shell("answering a gate")
     project = open_project(config)
     with open_journal(project) as journal:
         found = load_session(journal, find_session(journal, session))

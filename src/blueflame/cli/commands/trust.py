@@ -29,12 +29,15 @@ def trust(yes: bool, show: bool, revoke: bool, config: Path | None, as_json: boo
 
     What is new or changed is shown with its value. It is asked for once; a changed value is asked for again.
     """
+    from blueflame.cli.agent_shell import refuse_agent_shell
     from blueflame.cli.trust import confirm_settings
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.trust import list_needed, list_untrusted, require_trust, revoke_trust, trust_settings
 
     if yes + show + revoke > 1:
         raise UsageError("--yes, --show and --revoke cannot be combined: give one of them")
+    if yes:
+        refuse_agent_shell("trusting a configuration")
     project = open_project(config)
     if revoke:
         revoke_trust(project)
