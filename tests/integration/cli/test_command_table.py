@@ -24,7 +24,7 @@ ALL_COMMANDS = [(verb.name,) for verb in COMMANDS if verb.name not in GROUPS] + 
     (group, name) for group, names in GROUPS.items() for name in names
 ]
 # JSON always, or never
-SPEAK_FOR_THEMSELVES = (("completion",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
+SPEAK_FOR_THEMSELVES = (("completion",), ("mcp",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
 HEAVY = (
     "pydantic",
     "ruamel",
