@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tests" / "contracts" / "claude" / "passed-for.txt"
 SOURCES = (
     *("src/blueflame/agents/claude/*.py", "src/blueflame/agents/hook.*", "tests/contracts/claude/*.py"),
+    "src/blueflame/mcp/plugin/**/*",
     *("tests/integration/agents/test_claude_runs.py", "tests/sessions/test_claude_sessions.py"),
 )
 
@@ -22,7 +23,7 @@ def compute_digest() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pin = next(each for each in project["optional-dependencies"]["dev"] if each.startswith("claude-agent-sdk"))
     digest = hashlib.sha256(pin.encode())
-    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
+    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file()):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

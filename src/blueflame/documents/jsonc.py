@@ -103,7 +103,7 @@ def _cut(text: str, holder: int, gone: Member) -> str:
 
 
 def _find_object(text: str, place: Sequence[str]) -> int | None:
-    """Where the object at this place begins; None if there is none."""
+    """Where the object at this place begins; None if it is missing."""
     plain = _blank(text)
     at = plain.index("{")
     for name in place:

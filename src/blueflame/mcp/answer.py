@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, create_model
 
 from blueflame.journal.journal import REFUSED, WAITING
 from blueflame.mcp.clients import can_ask, explain_errors, format_person
-from blueflame.mcp.reading import SessionName, format_answer_command
+from blueflame.mcp.read_tools import SessionName, format_answer_command
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
 from blueflame.model.gate import Answer, Gate

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from blueflame.mcp.reading import ReadTools
+from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
 from blueflame.report.as_json import build_report_json

@@ -13,12 +13,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, ToolAnnotations
 
 from blueflame import __version__
-from blueflame.mcp.acting import ActTools, Reply
+from blueflame.mcp.act_tools import ActTools, Reply
 from blueflame.mcp.answer import AnswerTools
 from blueflame.mcp.call_log import record_call
 from blueflame.mcp.clients import explain_errors, format_caller, name_client
 from blueflame.mcp.prompts import JOBS, build_prompt, read_description
-from blueflame.mcp.reading import ReadTools
+from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.resources import SessionResources
 from blueflame.mcp.served import Served, describe_waiting
 from blueflame.model.errors import WorldError

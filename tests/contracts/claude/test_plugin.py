@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,12 +17,17 @@ from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.session.state import Session
 from support.claude_cli import STREAM, ClaudeRun, ClaudeRunner, find_binary
-from support.command_line import configure, finish, launched, task, until, write
+from support.command_line import configure, finish, here, launched, task, until, write
 
 TOOL = "mcp__plugin_blueflame_blueflame__"
 FLAGS = (*STREAM, "--setting-sources", "", "--plugin-dir", str(PLUGIN))
 REQUEST = "Write one"
 MAX_ALWAYS_ON = 150  # tokens
+
+
+pytestmark = pytest.mark.skipif(
+    find_binary() is None, reason="the claude binary is not installed; `pip install blueflame[dev]` brings it"
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +65,27 @@ def test_it_is_installed_from_its_folder_and_costs_a_conversation_little(tmp_pat
     assert all(job in details for job in JOBS)
     always_on = details.partition("Always-on:")[2].split()[0]
     assert int(always_on.strip("~")) <= MAX_ALWAYS_ON
+
+
+def test_our_commands_register_the_server_and_the_plugin_and_remove_them(
+    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary = find_binary()
+    assert binary
+    (tmp_path / "claude").symlink_to(binary)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    settings, servers = own_home / ".claude" / "settings.json", own_home / ".claude.json"
+    for _ in range(2):  # again changes nothing
+        for words in (("mcp", "install", "claude"), ("plugin", "install")):
+            said = here(capsys, *words)
+            assert said.code == 0, said.err
+    assert json.loads(servers.read_text())["mcpServers"]["blueflame"]["args"][-1] == "mcp"
+    assert json.loads(settings.read_text())["enabledPlugins"] == {"blueflame@blueflame": True}
+    for words in (("mcp", "uninstall", "claude"), ("plugin", "uninstall")):
+        assert here(capsys, *words).code == 0
+    assert "blueflame" not in json.loads(servers.read_text()).get("mcpServers", {})
+    assert not json.loads(settings.read_text()).get("enabledPlugins")
 
 
 @pytest.fixture

@@ -19,12 +19,14 @@ GROUPS = {
     "policy": ("check", "explain"),
     "sandbox": ("run", "show"),
     "memory": ("list", "show", "forget", "export", "import"),
+    "mcp": ("install", "uninstall"),
+    "plugin": ("install", "uninstall", "path"),
 }
 ALL_COMMANDS = [(verb.name,) for verb in COMMANDS if verb.name not in GROUPS] + [
     (group, name) for group, names in GROUPS.items() for name in names
 ]
 # JSON always, or never
-SPEAK_FOR_THEMSELVES = (("completion",), ("mcp",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
+SPEAK_FOR_THEMSELVES = (("completion",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
 HEAVY = (
     "pydantic",
     "ruamel",

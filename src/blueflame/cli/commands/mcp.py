@@ -55,7 +55,9 @@ def draw_gate(session: Session, gate: Gate) -> str:
     return render_text(render_gate(build_gate_view(session, gate)))
 
 
-client_argument = click.argument("client", type=click.Choice(CLIENTS), help="Client to register with.")
+client_argument = click.argument(
+    "client", type=click.Choice(CLIENTS), metavar="CLIENT", help="claude, codex, gemini or opencode."
+)
 
 
 @mcp_app.command()

@@ -136,12 +136,12 @@ class ReadTools:
         if kind is not None and kind not in RECORD_TYPES:
             raise UsageError(f"unknown kind {kind!r}: use one of {', '.join(RECORD_TYPES)}")
         project = self.served.open()
-        records = [
-            each for each in open_memory(project).list_records() if kind in (None, RECORD_KIND_NAMES[type(each)])
-        ]
+        memory = open_memory(project)
+        records = [each for each in memory.list_records() if kind in (None, RECORD_KIND_NAMES[type(each)])]
         newest = sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
         shown = newest[offset : offset + PAGE_ENTRIES]
-        return fit_json(build_records_json(shown, project.settings)) | _find_next(offset, len(shown), len(newest))
+        made = build_records_json(shown, memory.store.list_effects(), project.settings)
+        return fit_json(made) | _find_next(offset, len(shown), len(newest))
 
 
 def format_answer_command(session: str, gate: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from blueflame.journal.journal import REFUSED
-from blueflame.mcp.reading import Request, SessionName
+from blueflame.mcp.read_tools import Request, SessionName
 from blueflame.mcp.served import Served, start_command
 from blueflame.model.errors import Refused, UsageError
 from blueflame.orchestrator.project import Project
