@@ -28,6 +28,7 @@ BENCHMARKS = (
     "landing",
     "large_repository",
     "code_map",
+    "mcp_server",
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,4 +1,7 @@
-"""The tools that read: where sessions stand, in short and in pages."""
+"""The tools that read: where sessions stand, in short and in pages.
+
+Most imports are late: a client waits for the server to start, and a conversation uses few of the tools.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,15 @@ from pydantic import Field
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
-from blueflame.orchestrator.costs import read_costs
 from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
-from blueflame.orchestrator.triage import triage_request
-from blueflame.orchestrator.wiring import open_memory
-from blueflame.session.accounts import forecast_cost
 from blueflame.session.replay import replay
-from blueflame.session.sizing.choose import SUGGEST
 from blueflame.system.clock import SystemClock
 from blueflame.text.event_lines import format_log_lines
 from blueflame.text.sanitize import clean_text
 from blueflame.views.brief import Brief, build_brief
-from blueflame.views.cost import CostView, build_cost_json
 from blueflame.views.fit import fit_json
-from blueflame.views.item_diff import build_diff_json
-from blueflame.views.items import build_item_json, find_item
-from blueflame.views.memory import build_records_json
 from blueflame.views.session import build_gates_json
 from blueflame.views.sessions import build_session_row, build_sessions_json
-from blueflame.views.triage import build_triage_json
 
 PAGE_CHARS = 6_000
 PAGE_LINES, PAGE_ENTRIES = 40, 20
@@ -52,6 +45,10 @@ class ReadTools:
 
     def size(self, request: Request) -> dict[str, Any]:
         """Size a request: its tier, the workflow that fits, and what it would cost. Starts nothing, asks no model."""
+        from blueflame.orchestrator.triage import triage_request
+        from blueflame.session.sizing.choose import SUGGEST
+        from blueflame.views.triage import build_triage_json
+
         sized = triage_request(self.served.open_trusted(), request, mode=SUGGEST)
         return fit_json(build_triage_json(sized.triage if sized else None) or {})
 
@@ -94,6 +91,8 @@ class ReadTools:
         session: SessionName = None,
     ) -> dict[str, Any]:
         """Show a plan, task, attempt, changeset or gate: its contents, checks, verdicts and history."""
+        from blueflame.views.items import build_item_json, find_item
+
         _project, found = self.served.load(session)
         return fit_json(build_item_json(found, find_item(found, item), now=SystemClock().now()))
 
@@ -104,12 +103,19 @@ class ReadTools:
         offset: Offset = 0,
     ) -> TextPage:
         """Show the diff of a changeset, task or attempt, page by page."""
+        from blueflame.views.item_diff import build_diff_json
+        from blueflame.views.items import find_item
+
         project, found = self.served.load(session)
         read = build_diff_json(project.repo, found, find_item(found, item))
         return _cut_page(found.id, str(read["id"]), clean_text(str(read["diff"])), offset)
 
     def cost(self, session: SessionName = None) -> dict[str, Any]:
         """Show what the agents of a session cost by role, task and model, against the estimate."""
+        from blueflame.orchestrator.costs import read_costs
+        from blueflame.session.accounts import forecast_cost
+        from blueflame.views.cost import CostView, build_cost_json
+
         project = self.served.open()
         with open_journal(project) as journal:
             name = find_session(journal, session)
@@ -133,6 +139,9 @@ class ReadTools:
         offset: Offset = 0,
     ) -> dict[str, Any]:
         """List what earlier sessions taught: lessons, failures, results, summaries; newest first."""
+        from blueflame.orchestrator.wiring import open_memory
+        from blueflame.views.memory import build_records_json
+
         if kind is not None and kind not in RECORD_TYPES:
             raise UsageError(f"unknown kind {kind!r}: use one of {', '.join(RECORD_TYPES)}")
         project = self.served.open()

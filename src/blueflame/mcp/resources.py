@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
-from blueflame.report.as_json import build_report_json
-from blueflame.report.read import read_report
 from blueflame.system.clock import SystemClock
-from blueflame.views.item_diff import build_diff_json
-from blueflame.views.items import CHANGESET, build_item_json, find_item
-from blueflame.views.session import build_session_json
 
 MAX_DIFF_CHARS = 100_000
 
@@ -38,11 +33,16 @@ class SessionResources:
 
     def read_session(self, session: str) -> str:
         """A session: tasks, attempts, changesets, gates and costs."""
+        from blueflame.views.session import build_session_json
+
         _project, found = self.served.load(session)
         return _format(build_session_json(found, now=SystemClock().now()))
 
     def read_changeset(self, session: str, changeset: str) -> str:
         """A changeset: what it contains, its checks and its diff."""
+        from blueflame.views.item_diff import build_diff_json
+        from blueflame.views.items import CHANGESET, build_item_json, find_item
+
         project, found = self.served.load(session)
         item = find_item(found, changeset)
         if item.kind != CHANGESET:
@@ -53,6 +53,9 @@ class SessionResources:
 
     def read_report(self, session: str) -> str:
         """The report of a session: time, tasks, costs, decisions, failures."""
+        from blueflame.report.as_json import build_report_json
+        from blueflame.report.read import read_report
+
         made, evidence = read_report(self.served.open(), session, now=SystemClock().now())
         return _format(build_report_json(made, evidence))
 

@@ -12,10 +12,8 @@ from pathlib import Path
 
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.lifecycle import prepare_folders
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-from blueflame.orchestrator.trust import require_trust
 from blueflame.session.state import Session
 from blueflame.system.files import rotate_log
 from blueflame.system.process import BackgroundProcess, start_background
@@ -46,6 +44,8 @@ class Served:
 
     def open_trusted(self) -> Project:
         """Open the project for a tool that acts; trust is given at a terminal only."""
+        from blueflame.orchestrator.trust import require_trust
+
         project = self.open()
         require_trust(project)
         return project
@@ -65,6 +65,8 @@ def start_command(served: Served, project: Project, verb: str, *words: str, find
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """
+    from blueflame.orchestrator.lifecycle import prepare_folders
+
     prepare_folders(project)
     log = project.state.logs / "background.log"
     rotate_log(log)
