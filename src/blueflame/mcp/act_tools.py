@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from pydantic import Field
 from blueflame.journal.journal import REFUSED
 from blueflame.mcp.read_tools import Request, SessionName
 from blueflame.mcp.served import Served, start_command
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import (
     find_running_pid,
@@ -103,7 +104,13 @@ class ActTools:
 def _watch_for_new(project: Project) -> Callable[[int], str]:
     """Build what finds the session that is opened from now on."""
     before = _list_ids(project)
-    return lambda _pid: next((each for each in _list_ids(project) if each not in before), "")
+
+    def find_new(_pid: int) -> str:
+        with suppress(JournalError):  # it is just being made
+            return next((each for each in _list_ids(project) if each not in before), "")
+        return ""
+
+    return find_new
 
 
 def _watch_lock(project: Project, session: str) -> Callable[[int], str]:
