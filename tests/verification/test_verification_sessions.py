@@ -96,8 +96,6 @@ def test_v47_the_history_of_a_task_that_comes_back_again_and_again_is_bounded(st
     reasons = [f"reason number {n}" for n in (1, 2)]
     result = stage.run({"changeset": [f"reject: {reason}" for reason in reasons], "session": ["continue"] * 2})
     assert [each.rejection_reason for each in result.session.tasks["task-001"].history] == reasons[-1:]
-    history = result.prompt("task-001", n=3).partition("# From earlier work")[
-        0
-    ]
+    history = result.prompt("task-001", n=3).partition("# From earlier work")[0]
     assert [reason for reason in reasons if reason in history] == reasons[-1:]
     assert result.session.outcome == "completed"
