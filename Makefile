@@ -6,8 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes
 ARGS ?=
 KILLS ?= 600
 TORTURED := benchmarks/results/torture.json
-# twice the cores of CI: many tests wait for processes
-WORKERS ?= 4
+# three times the cores of CI: many tests wait for processes
+WORKERS ?= 6
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 help:  ## this list

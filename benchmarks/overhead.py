@@ -34,7 +34,7 @@ from blueflame.testing import create_throwaway_repository
 TASKS = 50
 MANY_TASKS = 500
 MAX_GROWTH = 1.2  # times, from the second tenth of a long session to the ninth
-SMALL = {"TASKS": 2, "MANY_TASKS": 20}
+SMALL = {"TASKS": 2, "MANY_TASKS": 10}
 
 CONFIG = """\
 schema_version: 2

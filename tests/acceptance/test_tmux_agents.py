@@ -46,7 +46,6 @@ def no_keys_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("CLAUDECODE", "1")  # as when Blue Flame was started by an agent
 
 
 def test_a_worker_is_watched_in_tmux_and_its_work_lands(
