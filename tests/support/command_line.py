@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -193,6 +194,7 @@ class Terminal:
     process: subprocess.Popen[bytes]
     master: int
     seen: str = ""
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     def expect(self, text: str) -> str:
         """Read until the text appears; return everything since the last call, without escape codes."""
@@ -227,7 +229,7 @@ class Terminal:
             data = os.read(self.master, 65536)
         except OSError:  # EIO: the other side is closed
             return False
-        self.seen = ESCAPE.sub("", self.seen + data.decode("utf-8", "replace")).replace("\r", "")
+        self.seen = ESCAPE.sub("", self.seen + self.decoder.decode(data)).replace("\r", "")
         return bool(data)
 
 

@@ -46,7 +46,7 @@ def build_team_json(rows: Iterable[TeamRow]) -> dict[str, Any]:
                 "role": row.seat.role,
                 "domain": row.seat.domain,
                 "tasks": sum(row.seat.tasks.values()),
-                "domains": [{"domain": name, "tasks": count} for name, count in row.seat.tasks.items()],
+                "domains": [{"domain": name, "tasks": count} for name, count in sorted(row.seat.tasks.items())],
                 "landed": row.seat.landed,
                 "first_time": row.seat.first_time,
                 "last_at": row.seat.last_at or None,

@@ -71,7 +71,7 @@ def _seat_attempt(session: Session, attempt: Attempt) -> None:
         return
     known = session.seats.get(given.seat) or Seat(name=given.seat, role=attempt.role, domain=given.domain)
     if session.seat_of.get((attempt.subject, attempt.role)) != given.seat:
-        known = known.add(replace(known, tasks={given.domain: 1}, landed=0, first_time=0))
+        known = replace(known, tasks={**known.tasks, given.domain: known.tasks.get(given.domain, 0) + 1})
     session.seats[given.seat] = known
     session.seat_of[attempt.subject, attempt.role] = given.seat
     if attempt.duty is Duty.MAKE:
