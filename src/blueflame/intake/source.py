@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from blueflame.model.arrival import Arrival
+from blueflame.model.house.arrival import Arrival
 
 
 class Intake(Protocol):
