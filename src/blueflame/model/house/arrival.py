@@ -41,6 +41,7 @@ class IncomingRequest:
     priority: int = 0  # higher first
     origin: str = ""  # a path or an address that a person can open
     reply_to: str = ""  # where the source shows what became of it; opaque to all others
+    matched: tuple[str, ...] = ()  # keywords of a feed that it contains: people are notified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ Topic = Literal["gate", "ended", "failed", "parked", "budget"]
 
 
 def find_url_problem(url: str) -> str:
-    """What is wrong with the address of a webhook; empty when it is valid."""
+    """What is wrong with an address that we connect to; empty when it is valid."""
     found = URL.fullmatch(url)
     if found is None:
-        return "is not an address that can be posted to"
+        return "is not a web address"
     if found[1] == "http" and not LOOPBACK.fullmatch(found[2]):
         return "is not encrypted, and leaves this machine"
     return ""
