@@ -1,0 +1,18 @@
+"""All sources of a house, by their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from blueflame.intake.schedules import build_schedule_sources
+from blueflame.intake.source import Source, SourceContext
+from blueflame.model.settings.sources import SourceSettings
+
+SOURCE_BUILDERS: Mapping[str, Callable[[SourceSettings, SourceContext], Sequence[Source]]] = {
+    "schedules": build_schedule_sources,
+}
+
+
+def build_sources(settings: SourceSettings, context: SourceContext) -> tuple[Source, ...]:
+    """Build what is configured. Raises UsageError or Refused for what cannot be used; nothing is started."""
+    return tuple(source for build in SOURCE_BUILDERS.values() for source in build(settings, context))
