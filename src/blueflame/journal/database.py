@@ -1,4 +1,4 @@
-"""The journal's file and its tables: open, create, migrate; refuse other files, with what to do about it."""
+"""A journal's file: open, create, migrate; refuse other files, with what to do about it. Its tables are a schema."""
 
 from __future__ import annotations
 
@@ -6,27 +6,45 @@ import errno
 import os
 import shlex
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blueflame.model.errors import JournalError
 
-APPLICATION_ID = 0x424C464D  # "BLFM": tells the journal from any other SQLite file
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
 
 
 class NoJournal(JournalError):
-    """No session was ever started here."""
+    """Nothing was ever recorded here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The tables of a kind of journal, and the words in which its errors are explained."""
+
+    application_id: int  # tells it from any other SQLite file
+    migrations: tuple[Callable[[sqlite3.Connection], None], ...]  # numbered from 1
+    resume: str  # the command that continues
+    absent: str  # why there may be no file
+    kept: str = ""  # what a damaged file does not lose
+    fit_reader: Callable[[sqlite3.Connection], None] = lambda _db: None  # gives a reader what an older file has not
+
+    @property
+    def version(self) -> int:
+        return len(self.migrations)
 
 
 REMEDIES = {
     sqlite3.SQLITE_NOTADB: "it is not a journal. Move it aside ({aside}) and start again",
     sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a backup, or move it aside together with {name}-wal "
-    "({aside}) and start again; the commits of every attempt are still under refs/blueflame/",
-    sqlite3.SQLITE_FULL: "the disk is full. Free some space and run `blueflame resume`",
-    sqlite3.SQLITE_IOERR: "the disk failed or is full. Look at the disk, then run `blueflame resume`",
+    "({aside}) and start again{kept}",
+    sqlite3.SQLITE_FULL: "the disk is full. Free some space and run `{resume}`",
+    sqlite3.SQLITE_IOERR: "the disk failed or is full. Look at the disk, then run `{resume}`",
     sqlite3.SQLITE_READONLY: "it cannot be written. Make the file and its folder writable and try again",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened. Make the file and its folder {folder} readable and writable",
     sqlite3.SQLITE_PERM: "it may not be opened. Make the file and its folder {folder} readable and writable",
@@ -36,12 +54,12 @@ REMEDIES = {
 
 
 @contextmanager
-def explain_errors(path: Path, doing: str) -> Iterator[None]:
+def explain_errors(path: Path, doing: str, schema: Schema) -> Iterator[None]:
     """Turn errors of SQLite or the disk into messages that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise JournalError(_format_error(path, doing, error)) from error
+        raise JournalError(_format_error(path, doing, error, schema)) from error
     except OSError as error:
         raise JournalError(
             f"cannot {doing} the journal {path}: {error.strerror or error}. Nothing was changed; "
@@ -49,10 +67,14 @@ def explain_errors(path: Path, doing: str) -> Iterator[None]:
         ) from error
 
 
-def _format_error(path: Path, doing: str, error: sqlite3.Error) -> str:
+def _format_error(path: Path, doing: str, error: sqlite3.Error, schema: Schema) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
     remedy = REMEDIES.get(code, "SQLite refused it").format(
-        aside=_format_move_aside(path), name=path.name, folder=path.parent
+        aside=_format_move_aside(path),
+        name=path.name,
+        folder=path.parent,
+        resume=schema.resume,
+        kept=schema.kept and f"; {schema.kept}",
     )
     return f"cannot {doing} the journal {path}: {remedy} (SQLite: {error}). Nothing was changed"
 
@@ -61,25 +83,25 @@ def _format_move_aside(path: Path) -> str:
     return shlex.join(["mv", str(path), f"{path}.aside"])
 
 
-def open_to_write(path: Path) -> sqlite3.Connection:
-    with explain_errors(path, "open"):
+def open_to_write(path: Path, schema: Schema) -> sqlite3.Connection:
+    with explain_errors(path, "open", schema):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _create_file(path)
-        return _connect(path, "mode=rw", _prepare_to_write)
+            _create_file(path, schema)
+        return _connect(path, "mode=rw", schema, _prepare_to_write)
 
 
-def open_to_read(path: Path) -> sqlite3.Connection:
-    with explain_errors(path, "open"):
+def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection:
+    with explain_errors(path, "open", schema):
         if not path.exists():
-            raise NoJournal(f"there is no journal at {path}: no session has been started here yet")
+            raise NoJournal(f"there is no journal at {path}: {schema.absent}")
         try:
-            return _connect(path, "mode=ro", _prepare_to_read)
+            return _connect(path, "mode=ro", schema, _prepare_to_read)
         except sqlite3.OperationalError:
             # in a read-only folder SQLite cannot create its -shm file; without a -wal there is no writer either
             if _wal_path(path).exists():
                 raise
-            return _connect(path, "mode=ro&immutable=1", _prepare_to_read)
+            return _connect(path, "mode=ro&immutable=1", schema, _prepare_to_read)
 
 
 def read_inodes(path: Path) -> tuple[int, int]:
@@ -105,7 +127,9 @@ def _wal_path(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection], None]) -> sqlite3.Connection:
+def _connect(
+    path: Path, mode: str, schema: Schema, prepare: Callable[[Path, sqlite3.Connection, Schema], None]
+) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?{mode}",
         uri=True,
@@ -115,42 +139,42 @@ def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection]
     )
     with ExitStack() as undo:
         undo.callback(db.close)
-        prepare(path, db)
+        prepare(path, db, schema)
         undo.pop_all()
     return db
 
 
-def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
-    _verify_owner(path, db)
+def _prepare_to_write(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
+    _verify_owner(path, db, schema)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA wal_autocheckpoint = {MAX_WAL_PAGES}")
-    apply_migrations(db)
+    apply_migrations(db, schema)
     db.execute("SELECT count(*) FROM sqlite_master").fetchone()  # creates the -wal file, whose inode is watched
 
 
-def _prepare_to_read(path: Path, db: sqlite3.Connection) -> None:
-    _verify_owner(path, db)
-    _list_sessions_of_older(db)
+def _prepare_to_read(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
+    _verify_owner(path, db, schema)
+    schema.fit_reader(db)
 
 
-def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
+def _verify_owner(path: Path, db: sqlite3.Connection, schema: Schema) -> None:
     """Refuse other files and newer versions. Through SQLite: a plain open and close would drop our locks on it."""
     found = db.execute("PRAGMA application_id").fetchone()[0]
-    if found != APPLICATION_ID:
+    if found != schema.application_id:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
         raise JournalError(
             f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
             f"restore the journal from a backup, or move this file aside ({_format_move_aside(path)}) and start again"
         )
-    if read_version(db) > NEWEST_VERSION:
+    if read_version(db) > schema.version:
         raise JournalError(
             f"the journal {path} has version {read_version(db)}, this Blue Flame supports up to "
-            f"{NEWEST_VERSION}. Nothing was changed; use the newer Blue Flame that wrote it"
+            f"{schema.version}. Nothing was changed; use the newer Blue Flame that wrote it"
         )
 
 
-def _create_file(path: Path) -> None:
+def _create_file(path: Path, schema: Schema) -> None:
     """Create it under another name and rename it: a journal that exists is complete, an empty one is damaged."""
     if _wal_path(path).exists():
         raise JournalError(
@@ -160,16 +184,16 @@ def _create_file(path: Path) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)
     try:
-        _fill_draft(draft)
+        _fill_draft(draft, schema)
         _put_in_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _fill_draft(draft: Path) -> None:
+def _fill_draft(draft: Path, schema: Schema) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        apply_migrations(db)
+        db.execute(f"PRAGMA application_id = {schema.application_id}")
+        apply_migrations(db, schema)
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
@@ -188,75 +212,45 @@ def _put_in_place(draft: Path, path: Path) -> None:
         os.close(folder)
 
 
-def m001_events_and_inbox(db: sqlite3.Connection) -> None:
-    db.execute(
-        "CREATE TABLE events (session TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, "
-        "body TEXT NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID"
-    )
-    # finds how a session ended without reading all of its events
-    db.execute("CREATE INDEX endings ON events (session, seq) WHERE kind = 'SessionEnded'")
-    db.execute(
-        "CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT, at REAL NOT NULL, kind TEXT NOT NULL, "
-        "body TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'taken', 'refused')), "
-        "reply TEXT NOT NULL DEFAULT '')"
-    )
-    db.execute("CREATE INDEX letters ON inbox (id) WHERE state = 'waiting'")
-
-
-# steps from session to session by the key instead of reading every event
-_FILL_SESSIONS = """
-    INSERT INTO sessions (session, ended)
-    WITH RECURSIVE ids (id) AS (
-        SELECT min(session) FROM events
-        UNION ALL SELECT (SELECT min(session) FROM events WHERE session > id) FROM ids WHERE id IS NOT NULL
-    ) SELECT id, (SELECT json_extract(body, '$.outcome') FROM events WHERE session = id AND kind = 'SessionEnded'
-                  ORDER BY seq DESC LIMIT 1) FROM ids WHERE id IS NOT NULL
-    ORDER BY (SELECT at FROM events WHERE session = id AND seq = 1), id
-"""
-_SESSIONS_COLUMNS = "(n INTEGER PRIMARY KEY, session TEXT NOT NULL UNIQUE, ended TEXT)"
-
-
-def m002_sessions(db: sqlite3.Connection) -> None:
-    """The sessions in the order in which they were begun, which a clock that is set back does not change."""
-    db.execute(f"CREATE TABLE sessions {_SESSIONS_COLUMNS}")
-    db.execute("CREATE INDEX unfinished ON sessions (n) WHERE ended IS NULL")
-    db.execute(_FILL_SESSIONS)
-    db.execute(
-        "CREATE TRIGGER session_begins AFTER INSERT ON events WHEN NEW.seq = 1 "
-        "BEGIN INSERT OR IGNORE INTO sessions (session) VALUES (NEW.session); END"
-    )
-    db.execute(
-        "CREATE TRIGGER session_ends AFTER INSERT ON events WHEN NEW.kind = 'SessionEnded' "
-        "BEGIN UPDATE sessions SET ended = json_extract(NEW.body, '$.outcome') WHERE session = NEW.session; END"
-    )
-
-
-def _list_sessions_of_older(db: sqlite3.Connection) -> None:
-    """Give a reader of an older journal the list of sessions, in memory: only a writer migrates the file."""
-    if read_version(db) < SESSIONS_VERSION:
-        db.execute(f"CREATE TEMP TABLE sessions {_SESSIONS_COLUMNS}")
-        db.execute(_FILL_SESSIONS)
-
-
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_events_and_inbox, m002_sessions)
-SESSIONS_VERSION = 2
-NEWEST_VERSION = len(MIGRATIONS)
-
-
 def read_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def apply_migrations(db: sqlite3.Connection) -> None:
+def apply_migrations(db: sqlite3.Connection, schema: Schema) -> None:
     """Migrate the tables to the newest version: all steps or none. The database must be in autocommit mode."""
-    if read_version(db) >= NEWEST_VERSION:
+    if read_version(db) >= schema.version:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(read_version(db) + 1, NEWEST_VERSION + 1):  # read again: another process may have done it
-            MIGRATIONS[number - 1](db)
+        for number in range(read_version(db) + 1, schema.version + 1):  # read again: another process may have done it
+            schema.migrations[number - 1](db)
             db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+class Database:
+    """An open journal file with its lock: it may be used from several threads of one process."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, schema: Schema) -> None:
+        self.path = path
+        self._db = db
+        self._schema = schema
+        self._lock = threading.RLock()
+
+    def _fetch_all(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, explain_errors(self.path, "read", self._schema):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, explain_errors(self.path, doing, self._schema):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")

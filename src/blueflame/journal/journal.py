@@ -9,15 +9,21 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from blueflame.journal.codec import decode_event, encode_event, format_json
-from blueflame.journal.database import explain_errors, open_to_read, open_to_write, put_copy_in_place, read_inodes
+from blueflame.journal.database import (
+    Database,
+    explain_errors,
+    open_to_read,
+    open_to_write,
+    put_copy_in_place,
+    read_inodes,
+)
 from blueflame.journal.mark import (
     is_as_closed,
     link_wal,
@@ -28,6 +34,7 @@ from blueflame.journal.mark import (
     restore_wal,
     unlink_wal,
 )
+from blueflame.journal.session_tables import SESSIONS
 from blueflame.model.errors import JournalError
 from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionOpened
 from blueflame.model.spend import NO_SPEND, Spend
@@ -72,16 +79,14 @@ class MessageSettlement(NamedTuple):
     reply: str = ""
 
 
-class Journal:
+class Journal(Database):
     """An open journal file. Close it, or use it in a `with`."""
 
     def __init__(self, path: Path, db: sqlite3.Connection, *, writes: bool = True, sound: bool = False) -> None:
-        self.path = path
-        self._db = db
+        super().__init__(path, db, SESSIONS)
         self._writes = writes
         self._sound = sound  # large, and untouched since it was closed
         self._checked = False
-        self._lock = threading.RLock()
         self._inodes = read_inodes(path)
         self._rescued = ""
 
@@ -90,7 +95,7 @@ class Journal:
         """Open it to append and to send; create it if it does not exist."""
         sound = is_as_closed(path) and path.stat().st_size > SMALL_BYTES
         restore_wal(path)
-        journal = cls(path, open_to_write(path), sound=sound)
+        journal = cls(path, open_to_write(path, SESSIONS), sound=sound)
         link_wal(path)
         return journal
 
@@ -98,7 +103,7 @@ class Journal:
     def open_read_only(cls, path: Path) -> Self:
         """Open it for views: never creates it, never blocks a writer. Raises NoJournal."""
         restore_wal(path)
-        return cls(path, open_to_read(path), writes=False)
+        return cls(path, open_to_read(path, SESSIONS), writes=False)
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +221,7 @@ class Journal:
     def compact(self) -> None:
         """Give the space of deleted sessions back to the disk, while no orchestrator runs."""
         self._check_file()
-        with self._lock, explain_errors(self.path, "compact"):
+        with self._lock, explain_errors(self.path, "compact", self._schema):
             self._db.execute("VACUUM")
 
     def send(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
@@ -255,7 +260,7 @@ class Journal:
         A large one is not read as a whole if it is as we closed it.
         """
         self._checked = True
-        with explain_errors(self.path, "read"):
+        with explain_errors(self.path, "read", self._schema):
             if found := () if self._sound else self._run_check("quick_check(1)"):
                 self._checked = False
                 error = sqlite3.DatabaseError(found[0])
@@ -287,21 +292,6 @@ class Journal:
             f"event {seq} of session {session} is missing from the journal {self.path}: it is damaged. "
             "Nothing was changed; restore it from a backup, or move it aside and start again"
         )
-
-    def _fetch_all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, explain_errors(self.path, "read"):
-            return self._db.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, explain_errors(self.path, doing):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
 
     def _check_sequence(self, db: sqlite3.Connection, session: str, after_seq: int) -> None:
         last = db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (session,)).fetchone()[0]

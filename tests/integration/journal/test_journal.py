@@ -13,8 +13,8 @@ import pytest
 
 from blueflame.journal import journal as journal_module
 from blueflame.journal.codec import encode_event
-from blueflame.journal.database import APPLICATION_ID, m001_events_and_inbox
 from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
+from blueflame.journal.session_tables import SESSIONS, m001_events_and_inbox
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
@@ -130,7 +130,7 @@ def test_a_journal_of_the_first_version_has_the_same_sessions(path: Path) -> Non
     """Read as it is by a view, and migrated by the first writer."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA application_id = {SESSIONS.application_id}")
         m001_events_and_inbox(db)
         db.execute("PRAGMA user_version = 1")
         rows = [("ses-b", 1, 1.0, opened("ses-b")), ("ses-a", 1, 2.0, opened("ses-a"))]

@@ -3,12 +3,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from blueflame.journal import database
-from blueflame.journal.database import APPLICATION_ID, MIGRATIONS, NEWEST_VERSION, apply_migrations, read_version
+from blueflame.journal.database import apply_migrations, read_version
+from blueflame.journal.session_tables import SESSIONS
 
 
 @pytest.fixture
@@ -22,46 +23,44 @@ def tables(db: sqlite3.Connection) -> set[str]:
 
 
 def test_a_new_database_gets_all_tables(db: sqlite3.Connection) -> None:
-    apply_migrations(db)
-    assert read_version(db) == NEWEST_VERSION == len(MIGRATIONS)
+    apply_migrations(db, SESSIONS)
+    assert read_version(db) == SESSIONS.version == len(SESSIONS.migrations)
     assert {"events", "inbox"} <= tables(db)
 
 
 def test_migrating_twice_changes_nothing(db: sqlite3.Connection) -> None:
-    apply_migrations(db)
+    apply_migrations(db, SESSIONS)
     before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    apply_migrations(db)
+    apply_migrations(db, SESSIONS)
     assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
 
 
-def test_only_the_missing_steps_are_taken(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    apply_migrations(db)
+def test_only_the_missing_steps_are_taken(db: sqlite3.Connection) -> None:
+    apply_migrations(db, SESSIONS)
     db.execute("INSERT INTO events VALUES ('s', 1, 0.0, 'CycleEnded', '{}')")
 
     def add_notes(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE notes (text TEXT)")
 
-    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, add_notes))
-    monkeypatch.setattr(database, "NEWEST_VERSION", NEWEST_VERSION + 1)
-    apply_migrations(db)
-    assert read_version(db) == NEWEST_VERSION + 1
+    newer = replace(SESSIONS, migrations=(*SESSIONS.migrations, add_notes))
+    apply_migrations(db, newer)
+    assert read_version(db) == newer.version
     assert "notes" in tables(db)
     assert db.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 
-def test_a_step_that_fails_leaves_everything_as_it_was(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_leaves_everything_as_it_was(db: sqlite3.Connection) -> None:
     def fails(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE half (text TEXT)")
         db.execute("CREATE TABLE half (text TEXT)")
 
-    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, fails))
-    monkeypatch.setattr(database, "NEWEST_VERSION", NEWEST_VERSION + 1)
+    newer = replace(SESSIONS, migrations=(*SESSIONS.migrations, fails))
     with pytest.raises(sqlite3.OperationalError):
-        apply_migrations(db)
+        apply_migrations(db, newer)
     assert read_version(db) == 0
     assert tables(db) == set()
     assert not db.in_transaction
 
 
 def test_the_mark_reads_blfm() -> None:
-    assert APPLICATION_ID.to_bytes(4, "big") == b"BLFM"
+    assert SESSIONS.application_id.to_bytes(4, "big") == b"BLFM"
