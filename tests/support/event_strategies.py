@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TypeVar, get_args
 
 from hypothesis import strategies as st
 
@@ -14,6 +14,7 @@ from blueflame.model.seat import Seat
 from blueflame.model.spend import Budget
 
 KINDS: tuple[type[Event], ...] = get_args(Event)
+_Event = TypeVar("_Event")
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -42,5 +43,5 @@ st.register_type_strategy(SessionOpened, lambda _: st.builds(SessionOpened, over
 st.register_type_strategy(Answer, lambda _: st.builds(Answer, payload=json_objects))
 
 
-def build_events(kind: type[Event]) -> st.SearchStrategy[Event]:
+def build_events(kind: type[_Event]) -> st.SearchStrategy[_Event]:
     return st.from_type(kind)

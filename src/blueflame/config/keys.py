@@ -28,6 +28,8 @@ MAPPING_KEYS = {
     "prices": "<model>",
     "domains": "<domain>",
     "notifications": "<name>",
+    "repositories": "<repository>",
+    "people": "<person>",
 }
 
 
@@ -65,6 +67,7 @@ def _read_attribute_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 def iter_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> Iterator[ConfigKey]:
     add_descriptions()
+    add_descriptions(model)  # of a file whose models were imported later
     for name, info in model.model_fields.items():
         inner = find_section(info.annotation)
         yield _build_key((*path, name), info, section=inner is not None)
@@ -91,9 +94,9 @@ def find_listed_section(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN
     return args[0] if origin is tuple and _is_model(args[0]) else None
 
 
-def list_siblings(path: tuple[str | int, ...]) -> tuple[str, ...]:
+def list_siblings(path: tuple[str | int, ...], within: type[BaseModel] = Settings) -> tuple[str, ...]:
     """The keys that are allowed beside this one."""
-    model: type[BaseModel] | None = Settings
+    model: type[BaseModel] | None = within
     parts = [str(part) for part in path[:-1]]
     while parts and model is not None:
         info = model.model_fields.get(parts.pop(0))
@@ -104,9 +107,9 @@ def list_siblings(path: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(model.model_fields) if model is not None else ()
 
 
-def find_key_elsewhere(name: str) -> tuple[str, ...]:
+def find_key_elsewhere(name: str, model: type[BaseModel] = Settings) -> tuple[str, ...]:
     """The places that have a key of this name."""
-    return tuple(key.dotted for key in iter_keys() if key.path[-1] == name)
+    return tuple(key.dotted for key in iter_keys(model) if key.path[-1] == name)
 
 
 def _build_key(path: tuple[str, ...], info: FieldInfo, *, section: bool) -> ConfigKey:

@@ -49,8 +49,8 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     settings, faults = validate_settings(lifted.data)
     problems += (YamlProblem(lifted.find_origin(at), text) for at, text in faults)
     if problems or settings is None:
-        raise _build_config_error(document, path, problems)
-    warnings = _format_problems(document, path, _find_warnings(document.data, lifted, settings, version))
+        raise build_config_error(document, path, problems)
+    warnings = format_problems(document, path, _find_warnings(document.data, lifted, settings, version))
     return LoadedConfig(
         settings=settings, path=path, version=version, warnings=warnings, digest=compute_digest(settings)
     )
@@ -81,11 +81,11 @@ def _read_version(document: Document, path: Path, problems: list[YamlProblem]) -
     """Raises ConfigError when the text is not a configuration, or one of a later Blue Flame."""
     if document.data is None:
         empty = YamlProblem((), "the file is empty; run `blueflame init --force` to write one", 1)
-        raise _build_config_error(document, path, problems or [empty])
+        raise build_config_error(document, path, problems or [empty])
     if not isinstance(document.data, dict):
         got = format_value(document.data)
         text = f"must be a mapping of keys (got {got}); begin with schema_version: {SCHEMA_VERSION}"
-        raise _build_config_error(document, path, [*problems, YamlProblem((), text, 1)])
+        raise build_config_error(document, path, [*problems, YamlProblem((), text, 1)])
     version = document.data.get("schema_version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         text = f"must be a whole number (got {format_value(version)}); write schema_version: {SCHEMA_VERSION}"
@@ -93,7 +93,7 @@ def _read_version(document: Document, path: Path, problems: list[YamlProblem]) -
         return SCHEMA_VERSION
     if version > SCHEMA_VERSION:
         text = f"unsupported schema_version {version} (max supported: {SCHEMA_VERSION}); install a newer Blue Flame"
-        raise _build_config_error(document, path, [YamlProblem(("schema_version",), text)])
+        raise build_config_error(document, path, [YamlProblem(("schema_version",), text)])
     return version
 
 
@@ -111,7 +111,7 @@ def _find_warnings(
         yield YamlProblem(lifted.find_origin(at), text)
 
 
-def _format_problems(document: Document, path: Path, problems: Iterable[YamlProblem]) -> tuple[str, ...]:
+def format_problems(document: Document, path: Path, problems: Iterable[YamlProblem]) -> tuple[str, ...]:
     """In the order of lines: `blueflame.yaml:12: limits.max_retries: must be a whole number (got "two"); ...`"""
     located = {
         (problem.line or document.find_line(problem.path) or 1, format_path(problem.path), problem.text)
@@ -122,7 +122,7 @@ def _format_problems(document: Document, path: Path, problems: Iterable[YamlProb
     )
 
 
-def _build_config_error(document: Document, path: Path, problems: Iterable[YamlProblem]) -> ConfigError:
-    shown = _format_problems(document, path, problems)
+def build_config_error(document: Document, path: Path, problems: Iterable[YamlProblem]) -> ConfigError:
+    shown = format_problems(document, path, problems)
     count = "one problem" if len(shown) == 1 else f"{len(shown)} problems"
     return ConfigError(f"{shorten_path(path)} cannot be used: {count}", shown)

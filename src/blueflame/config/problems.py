@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from blueflame.config.keys import find_key_elsewhere, list_siblings
@@ -17,21 +17,28 @@ from blueflame.model.suggestions import find_closest
 
 MAX_ROUNDS = 8
 MINIMAL_SETTINGS = {"project": {"name": "a name"}}  # the only key without a default
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def validate_settings(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
-    """The settings, or every fault: one must not hide another.
+    return validate_model(data, Settings, MINIMAL_SETTINGS)
+
+
+def validate_model(
+    data: dict[str, Any], model: type[_Model], minimal: Mapping[str, Any]
+) -> tuple[_Model | None, list[tuple[KeyPath, str]]]:
+    """The settings, or every fault: one must not hide another. `minimal`: the keys without a default.
 
     A wrong value is replaced by its default, and the rest is validated again.
     """
     found: dict[KeyPath, str] = {}
     for _ in range(MAX_ROUNDS):
         try:
-            settings = Settings.model_validate(data)
+            settings = model.model_validate(data)
         except ValidationError as error:
-            for path, text in list_faults(error):
+            for path, text in list_faults(error, model):
                 again = _is_covered(path, found)  # its absence is a fault too: remove its section
-                data = MINIMAL_SETTINGS | _remove_path(data, path[:-1] if again else path)
+                data = {**minimal, **_remove_path(data, path[:-1] if again else path)}
                 if not again:
                     found[path] = text
         else:
@@ -39,9 +46,9 @@ def validate_settings(data: dict[str, Any]) -> tuple[Settings | None, list[tuple
     return None, list(found.items())
 
 
-def list_faults(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
+def list_faults(error: ValidationError, model: type[BaseModel] = Settings) -> Iterator[tuple[KeyPath, str]]:
     for details in error.errors(include_url=False):
-        yield from _explain_error(details)
+        yield from _explain_error(details, model)
 
 
 def _is_covered(path: KeyPath, found: dict[KeyPath, str]) -> bool:
@@ -76,7 +83,7 @@ def format_value(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _explain_error(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
+def _explain_error(details: ErrorDetails, model: type[BaseModel]) -> Iterator[tuple[KeyPath, str]]:
     path, cause = tuple(details["loc"]), details.get("ctx", {}).get("error")
     if path and path[-1] == "[key]":
         path = path[:-1]
@@ -87,7 +94,7 @@ def _explain_error(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
         got = details["input"] if cause.got is ... else cause.got
         yield (*path, *cause.at), _format_fault(cause.wrong, got, cause.right)
     elif details["type"] == "extra_forbidden":
-        yield path, f"unknown key; {_suggest_key(path)}"
+        yield path, f"unknown key; {_suggest_key(path, model)}"
     elif details["type"] == "missing":
         yield path, f"is missing; add `{path[-1]}:` {_describe_place(path)}"
     else:
@@ -106,15 +113,20 @@ def _describe_place(path: KeyPath) -> str:
     return f"under {format_path(path[:-1])}" if path[:-1] else "at the top level"
 
 
-def _suggest_key(path: KeyPath) -> str:
+def _suggest_key(path: KeyPath, model: type[BaseModel]) -> str:
     """A similar key, a synonym, the same key elsewhere, or all keys of the section."""
-    name, beside = str(path[-1]), list_siblings(path)
+    name, beside = str(path[-1]), list_siblings(path, model)
     near = find_closest(name, beside)
-    if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
+    if (
+        near is None
+        and model is Settings
+        and name in SYNONYMS
+        and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1])
+    ):
         near = SYNONYMS[name]
     if near is not None:
         return f"did you mean {near}?"
-    elsewhere = next((f"did you mean {other}? " for other in find_key_elsewhere(name)), "")
+    elsewhere = next((f"did you mean {other}? " for other in find_key_elsewhere(name, model)), "")
     return f"{elsewhere}{'The' if elsewhere else 'the'} keys {_describe_place(path)} are {', '.join(beside)}"
 
 

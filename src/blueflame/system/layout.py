@@ -20,6 +20,39 @@ def find_person_state(environ: Mapping[str, str]) -> Path:
     return (given if given.is_absolute() else home / ".local" / "state") / "blueflame"
 
 
+def find_house_folder(environ: Mapping[str, str], given: Path | None = None) -> Path:
+    """The folder that was named, that of BLUEFLAME_HOUSE, or the one of this person."""
+    named = given or Path(environ.get("BLUEFLAME_HOUSE") or find_person_state(environ) / "house")
+    return named.expanduser().absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class HousePaths:
+    """The folder of a house."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "house.yaml"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "house.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "house.lock"
+
+    @property
+    def signals(self) -> Path:
+        return self.root / "signals"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+
 @dataclass(frozen=True, slots=True)
 class StatePaths:
     """The state folder of a repository: known without the configuration."""

@@ -11,6 +11,7 @@ from blueflame.config.keys import iter_keys
 from blueflame.config.load import load_config
 from blueflame.documents.yaml import read_document
 from blueflame.session.from_settings import build_session_limits, build_workflow
+from support.yaml_keys import is_in
 
 EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
 
@@ -27,16 +28,6 @@ def test_the_example_passes_its_own_check() -> None:
 def test_the_example_has_every_key() -> None:
     written = read_document(EXAMPLE.read_text()).data
     assert [key.dotted for key in iter_keys() if not key.section and not is_in(written, key.path)] == []
-
-
-def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has any type)
-    if not path or path[0] == "<VARIABLE>":
-        return True
-    if not isinstance(data, dict):
-        return False
-    if path[0].startswith("<"):
-        return any(is_in(inner, path[1:]) for inner in data.values())
-    return path[0] in data and is_in(data[path[0]], path[1:])
 
 
 def test_the_example_says_the_defaults_that_hold() -> None:

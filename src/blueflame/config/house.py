@@ -1,0 +1,75 @@
+"""house.yaml: load it, every problem with its line; the example that `blueflame serve --init` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame.config.load import build_config_error
+from blueflame.config.locate import read_config_text
+from blueflame.config.problems import format_value, validate_model
+from blueflame.documents.yaml import YamlProblem, read_document
+from blueflame.model.errors import ConfigError
+from blueflame.model.settings.house import HouseSettings, RepositorySettings
+
+INIT = "run `blueflame serve --init` to write one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedHouse:
+    settings: HouseSettings
+    path: Path
+
+    def find_folder(self, repository: RepositorySettings) -> Path:
+        """Paths are relative to the file."""
+        return (self.path.parent / Path(repository.path).expanduser()).absolute()
+
+    def find_config(self, repository: RepositorySettings) -> Path:
+        return self.find_folder(repository) / repository.config
+
+
+def load_house(path: Path) -> LoadedHouse:
+    """Raises ConfigError with every problem, each with its line."""
+    if not path.exists():
+        raise ConfigError(f"there is no {path.name} in {path.parent}", [INIT])
+    document = read_document(read_config_text(path))
+    problems = list(document.problems)
+    if not isinstance(document.data, dict):
+        if not problems:
+            wrong = (
+                "the file is empty" if document.data is None else f"must be keys (got {format_value(document.data)})"
+            )
+            problems = [YamlProblem((), f"{wrong}; {INIT}", 1)]
+        raise build_config_error(document, path, problems)
+    settings, faults = validate_model(document.data, HouseSettings, {})
+    problems += (YamlProblem(at, text) for at, text in faults)
+    if problems or settings is None:
+        raise build_config_error(document, path, problems)
+    return LoadedHouse(settings=settings, path=path)
+
+
+EXAMPLE = """\
+# What `blueflame serve` serves. `blueflame help house` explains every key.
+version: 1
+
+# The repositories, by the names that requests use. Each has its own blueflame.yaml.
+repositories: {}
+#  shop:
+#    path: ~/code/shop
+#    config: blueflame.yaml
+#    priority: 0            # added to the priority of its requests; a higher one goes first
+
+# Who may ask and answer. An owner starts work, a member asks for it and an owner approves.
+people: {}
+#  alice:
+#    trust: owner
+#    terminal: alice        # as `whoami` prints it; left out, the name of this entry
+#    telegram: 12345678     # `blueflame telegram pair` finds it
+#    answers: [plan, changeset]  # the kinds of gates; left out, all for an owner
+#    order: 1               # who is asked first
+
+limits:
+  requests_per_hour: 30     # of one sender
+  queue_length: 50          # of one repository
+  sessions: 4               # at once, over all repositories
+"""

@@ -1,0 +1,231 @@
+"""The journal of the house: arrivals, requests and their fate, cursors of sources.
+
+One process appends events: the house. Any process may add arrivals: sources do, and commands at a terminal.
+Starting costs what is under way: requests that have ended are not read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self, cast, get_args
+
+from blueflame.journal.codec import decode_value, encode_event, format_json
+from blueflame.journal.database import Database, Schema, open_to_read, open_to_write
+from blueflame.journal.journal import Fenced
+from blueflame.model.house.arrival import Arrival
+from blueflame.model.house.event import HouseEntry, HouseEvent
+
+EVENTS: Mapping[str, type] = {kind.__name__: kind for kind in get_args(HouseEvent)}
+ARRIVALS: Mapping[str, type] = {kind.__name__: kind for kind in get_args(Arrival)}
+
+
+def m001_house(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE events (n INTEGER PRIMARY KEY, stream TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, "
+        "body TEXT NOT NULL)"
+    )
+    db.execute("CREATE INDEX by_stream ON events (stream, n)")
+    db.execute("CREATE TABLE streams (stream TEXT PRIMARY KEY, begun REAL NOT NULL, ended INTEGER NOT NULL DEFAULT 0)")
+    db.execute("CREATE INDEX open_streams ON streams (stream) WHERE NOT ended")
+    db.execute("CREATE INDEX streams_by_time ON streams (begun)")
+    db.execute(
+        "CREATE TRIGGER stream_begins AFTER INSERT ON events WHEN NEW.kind = 'RequestReceived' "
+        "BEGIN INSERT OR IGNORE INTO streams (stream, begun) VALUES (NEW.stream, NEW.at); END"
+    )
+    db.execute(
+        "CREATE TRIGGER stream_ends AFTER INSERT ON events "
+        "WHEN NEW.kind IN ('RequestRefused', 'RequestEnded', 'RequestCancelled') "
+        "BEGIN UPDATE streams SET ended = 1 WHERE stream = NEW.stream; END"
+    )
+    db.execute(
+        "CREATE TABLE arrivals (id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, key TEXT NOT NULL, "
+        "at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0, "
+        "stream TEXT NOT NULL DEFAULT '', reply TEXT NOT NULL DEFAULT '', UNIQUE (source, key))"
+    )
+    db.execute("CREATE INDEX waiting ON arrivals (id) WHERE NOT settled")
+    db.execute("CREATE TABLE cursors (source TEXT PRIMARY KEY, cursor TEXT NOT NULL)")
+    db.execute(
+        "CREATE TABLE notes (source TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, "
+        "PRIMARY KEY (source, key)) WITHOUT ROWID"
+    )
+
+
+HOUSE_TABLES = Schema(
+    application_id=0x424C4648,  # "BLFH"
+    migrations=(m001_house,),
+    resume="blueflame serve",
+    absent="no house was ever started there; `blueflame serve --init` writes its configuration",
+    kept="the sessions are in the journals of their repositories",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingArrival:
+    id: int
+    arrival: Arrival
+
+
+class Settlement(NamedTuple):
+    """What became of an arrival: the stream of its events, and words for the sender."""
+
+    arrival: int
+    stream: str = ""
+    reply: str = ""
+
+
+class ArrivalFate(NamedTuple):
+    settled: bool
+    stream: str
+    reply: str
+
+
+class HouseJournal(Database):
+    """An open journal of a house. Close it, or use it in a `with`."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        super().__init__(path, db, HOUSE_TABLES)
+        self._last = self.find_last()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        return cls(path, open_to_write(path, HOUSE_TABLES))
+
+    @classmethod
+    def open_read_only(cls, path: Path) -> Self:
+        """Raises NoJournal."""
+        return cls(path, open_to_read(path, HOUSE_TABLES))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # --- arrivals: from any process -------------------------------------------------------------------------------
+
+    def read_cursor(self, source: str) -> str:
+        rows = self._fetch_all("SELECT cursor FROM cursors WHERE source = ?", source)
+        return str(rows[0][0]) if rows else ""
+
+    def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> int:
+        """Keep arrivals and the cursor of `source` in one transaction; return how many were new."""
+        rows = [
+            (each.source, each.key, each.at, kind := type(each).__name__, format_json(each, kind)) for each in arrivals
+        ]
+        sql = "INSERT OR IGNORE INTO arrivals (source, key, at, kind, body) VALUES (?, ?, ?, ?, ?)"
+        with self._transaction("receive into") as db:
+            new = sum(db.execute(sql, row).rowcount for row in rows)
+            if cursor is not None:
+                db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (source, cursor))
+        return new
+
+    def list_waiting(self, limit: int = 100) -> tuple[WaitingArrival, ...]:
+        """The arrivals that the house has not dealt with, oldest first."""
+        rows = self._fetch_all("SELECT id, kind, body FROM arrivals WHERE NOT settled ORDER BY id LIMIT ?", limit)
+        return tuple(WaitingArrival(id=id, arrival=_decode_arrival(kind, body)) for id, kind, body in rows)
+
+    def find_fate(self, source: str, key: str) -> ArrivalFate | None:
+        rows = self._fetch_all("SELECT settled, stream, reply FROM arrivals WHERE source = ? AND key = ?", source, key)
+        return ArrivalFate(bool(rows[0][0]), rows[0][1], rows[0][2]) if rows else None
+
+    def is_open(self, source: str, key: str) -> bool:
+        """Whether that request was received and has not ended."""
+        fate = self.find_fate(source, key)
+        if fate is None or not fate.settled:
+            return fate is not None
+        return bool(self._fetch_all("SELECT 1 FROM streams WHERE stream = ? AND NOT ended", fate.stream))
+
+    # --- what a face or a source has to remember ------------------------------------------------------------------
+
+    def write_notes(self, source: str, notes: Mapping[str, str | None]) -> None:
+        """Keep small facts of a source or a face by their keys, all of them or none; None removes one."""
+        with self._transaction("write notes to") as db:
+            for key, value in notes.items():
+                if value is None:
+                    db.execute("DELETE FROM notes WHERE source = ? AND key = ?", (source, key))
+                else:
+                    db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (source, key, value))
+
+    def read_notes(self, source: str) -> dict[str, str]:
+        return dict(self._fetch_all("SELECT key, value FROM notes WHERE source = ? ORDER BY key", source))
+
+    # --- events: from the house only ------------------------------------------------------------------------------
+
+    def append(
+        self, events: Sequence[tuple[str, HouseEvent]], at: float, *, settles: Sequence[Settlement] = ()
+    ) -> tuple[HouseEntry, ...]:
+        """Write events of any streams and settle the arrivals that caused them: all or nothing, durably."""
+        rows = [(self._last + n, stream, at, *encode_event(event)) for n, (stream, event) in enumerate(events, 1)]
+        recorded = tuple(_decode_entry(*row) for row in rows)
+        with self._transaction("append to") as db:
+            self._check_last(db)
+            db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+            for arrival, stream, reply in settles:
+                sql = "UPDATE arrivals SET settled = 1, stream = ?, reply = ? WHERE id = ?"
+                db.execute(sql, (stream, reply, arrival))
+        self._last += len(rows)
+        return recorded
+
+    def find_last(self) -> int:
+        """The number of the newest event; 0 for none."""
+        return int(self._fetch_all("SELECT coalesce(max(n), 0) FROM events")[0][0])
+
+    def read_after(self, n: int, limit: int = 1_000) -> tuple[HouseEntry, ...]:
+        """The events after a number, in order: a face that keeps the number of the last one it showed misses none."""
+        sql = "SELECT n, stream, at, kind, body FROM events WHERE n > ? ORDER BY n LIMIT ?"
+        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, n, limit))
+
+    def read_newest(self, limit: int) -> tuple[HouseEntry, ...]:
+        sql = "SELECT n, stream, at, kind, body FROM events ORDER BY n DESC LIMIT ?"
+        return tuple(_decode_entry(*row) for row in reversed(self._fetch_all(sql, limit)))
+
+    def read_stream(self, stream: str) -> tuple[HouseEntry, ...]:
+        sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? ORDER BY n"
+        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, stream))
+
+    def read_open_streams(self) -> tuple[HouseEntry, ...]:
+        """All events of the requests that have not ended."""
+        sql = (
+            "SELECT n, stream, at, kind, body FROM events "
+            "WHERE stream IN (SELECT stream FROM streams WHERE NOT ended) ORDER BY n"
+        )
+        return tuple(_decode_entry(*row) for row in self._fetch_all(sql))
+
+    def list_streams(self, limit: int) -> tuple[str, ...]:
+        """The ids of requests, newest first."""
+        rows = self._fetch_all("SELECT stream FROM streams ORDER BY begun DESC, rowid DESC LIMIT ?", limit)
+        return tuple(stream for (stream,) in rows)
+
+    def has_stream(self, stream: str) -> bool:
+        return bool(self._fetch_all("SELECT 1 FROM streams WHERE stream = ?", stream))
+
+    def count_requests_since(self, at: float, sender: str) -> int:
+        """How many requests of a sender (by address) arrived and were dealt with since then."""
+        sql = (
+            "SELECT count(*) FROM streams JOIN events USING (stream) WHERE begun >= ? AND kind = 'RequestReceived' "
+            "AND json_extract(body, '$.request.sender.address') = ?"
+        )
+        return int(self._fetch_all(sql, at, sender)[0][0])
+
+    def _check_last(self, db: sqlite3.Connection) -> None:
+        found = db.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()[0]
+        if found != self._last:
+            raise Fenced(
+                f"another process has written to the journal {self.path} (event {found}, not {self._last}). "
+                "Nothing was written and this house stops; see the other one with `blueflame status --house`"
+            )
+
+
+def _decode_entry(n: int, stream: str, at: float, kind: str, body: str) -> HouseEntry:
+    return HouseEntry(n=n, stream=stream, at=at, event=cast("HouseEvent", decode_value(kind, body, EVENTS)))
+
+
+def _decode_arrival(kind: str, body: str) -> Arrival:
+    return cast("Arrival", decode_value(kind, body, ARRIVALS))

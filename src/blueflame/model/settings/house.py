@@ -1,0 +1,57 @@
+"""The whole of house.yaml, as one typed object: what `blueflame serve` serves.
+
+Built once, by `config/house.py`. Every field is described here and nowhere else, as in blueflame.yaml.
+Tokens are never in the file: a setting names the environment variable that holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from blueflame.model.settings.chat import PersonSettings
+from blueflame.model.settings.fields import Label, Section, Text
+from blueflame.model.settings.sources import SourceSettings
+
+HOUSE_VERSION = 1
+
+
+def _read_null_as_mapping(given: object) -> object:
+    return {} if given is None else given
+
+
+class RepositorySettings(Section):
+    path: Text
+    """The folder of the repository, absolute, below ~, or relative to this file."""
+    config: Text = "blueflame.yaml"
+    """Its configuration, relative to that folder."""
+    priority: int = Field(default=0, ge=-100, le=100)
+    """Added to the priority of each of its requests; a higher one goes first."""
+
+
+class RequestLimitSettings(Section):
+    requests_per_hour: int = Field(default=30, ge=1, le=100_000)
+    """How many requests of one sender are accepted within an hour; the others are refused, with this reason."""
+    queue_length: int = Field(default=50, ge=1, le=10_000)
+    """How many requests may wait for one repository; the others are refused, with this reason."""
+    sessions: int = Field(default=4, ge=1, le=1_000)
+    """How many sessions run at once, over all repositories."""
+
+
+class HouseSettings(Section):
+    version: Literal[1] = 1
+    """The version of this file."""
+    repositories: Annotated[Mapping[Label, RepositorySettings], BeforeValidator(_read_null_as_mapping)] = Field(
+        default_factory=dict
+    )
+    """The repositories that are served, by the names that requests use."""
+    people: Annotated[Mapping[Label, PersonSettings], BeforeValidator(_read_null_as_mapping)] = Field(
+        default_factory=dict
+    )
+    """Who may ask and answer, by name. Unknown senders are not answered."""
+    sources: SourceSettings = Field(default_factory=SourceSettings)
+    """Where requests come from besides a terminal."""
+    limits: RequestLimitSettings = Field(default_factory=RequestLimitSettings)
+    """How much is accepted and runs at once."""
