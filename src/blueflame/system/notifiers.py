@@ -1,18 +1,21 @@
-"""Notify a person through a command, the desktop, or a POST of JSON, each with a timeout."""
+"""Notify a person through a command, the desktop, a POST of JSON, or Apprise, each with a timeout."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import shutil
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +23,9 @@ from blueflame.model.errors import NotifierFailed
 from blueflame.model.settings.notifications import URL_HINT, NotifierSettings, find_url_problem
 from blueflame.system.process import ProcessResult, run
 from blueflame.text.notifications import Notification, build_message, format_body, format_headline
+
+if TYPE_CHECKING:
+    from apprise import Apprise
 
 MAX_TRIES = 2
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -97,10 +103,40 @@ def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Ma
     return notify
 
 
+def _build_apprise_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
+    def notify(notice: Notification, more: int) -> None:
+        address = environ.get(settings.url_from or "", "")
+        if not address:
+            raise NotifierFailed(f"the variable {settings.url_from} is empty: set it to an address of Apprise")
+        service = _open_apprise()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the first address imports all of its services
+            known = service.add(address)
+        if not known:
+            raise NotifierFailed(f"the address in {settings.url_from} is not one of Apprise: see its list of services")
+        for each in service:
+            each.socket_connect_timeout = each.socket_read_timeout = settings.timeout
+        if not service.notify(title=format_headline(notice), body=format_body(notice, more)):
+            raise NotifierFailed(f"the service in {settings.url_from} did not take the message: check its address")
+
+    return notify
+
+
+def _open_apprise() -> Apprise:
+    try:
+        from apprise import Apprise, AppriseAsset
+    except ModuleNotFoundError as error:
+        raise NotifierFailed("apprise is not installed: pip install 'blueflame[notify]'") from error
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines have parts of the address
+    # a redirect would be followed as a GET without the message, and count as success
+    return Apprise(asset=AppriseAsset(http_redirects=False, async_mode=False))
+
+
 NOTIFIER_BUILDERS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, str]], Notifier]] = {
     "command": _build_command_notifier,
     "desktop": _build_desktop_notifier,
     "webhook": _build_webhook_notifier,
+    "apprise": _build_apprise_notifier,
 }
 
 

@@ -167,3 +167,30 @@ def test_a_notifier_that_hangs_delays_nothing(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert seen.is_set(), "it was warned of, when it was killed"
+
+
+def test_what_is_held_back_goes_out_as_one_message_and_urgent_topics_at_once() -> None:
+    reported: Outcomes = []
+
+    async def story() -> None:
+        quiet = {"ended": 0.2, "budget": 0.0}
+        queue = NotificationQueue(
+            "desk",
+            settings(on=["ended", "budget"], throttle="0s"),
+            lambda each, more: reported.append((each.words, more)),
+            lambda _text: None,
+            lambda each: quiet[each.topic],
+        )
+        now = asyncio.get_running_loop().time()
+
+        async def during() -> None:
+            for words in ("one", "two", "three"):
+                queue.take(notice(words, "ended"), now)
+            queue.take(notice("money", "budget"), now)
+            await until(lambda: len(reported) == 2)
+
+        await delivering(queue, during)
+
+    asyncio.run(story())
+
+    assert reported == [("money", 0), ("three", 2)]

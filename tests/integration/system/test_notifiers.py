@@ -185,9 +185,40 @@ def test_a_webhook_without_a_server_is_an_error(tmp_path: Path) -> None:
         build_notifier(made(kind="webhook", url=f"http://127.0.0.1:{port}/s3cret"), tmp_path, {})(NOTICE, 0)
 
 
+def find_apprise_address(server: Server) -> str:
+    return f"json://127.0.0.1:{server.server_address[1]}/s3cret"
+
+
+def test_a_service_of_apprise_gets_headline_and_text(tmp_path: Path) -> None:
+    with serving() as server:
+        build_notifier(made(kind="apprise", url_from="HOOK"), tmp_path, {"HOOK": find_apprise_address(server)})(
+            NOTICE, 2
+        )
+    (got,) = server.got
+    assert got["title"] == "Blue Flame: пример waits for you"
+    assert got["message"].splitlines() == [NOTICE.words, "and 2 more", NOTICE.answer]
+
+
+@pytest.mark.parametrize("status", [302, 500])
+def test_a_redirect_or_a_failure_of_a_service_is_an_error_without_its_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    with serving(status, status) as server:
+        address = find_apprise_address(server)
+        with pytest.raises(NotifierFailed, match="HOOK did not take the message") as failed:
+            build_notifier(made(kind="apprise", url_from="HOOK"), tmp_path, {"HOOK": address})(NOTICE, 0)
+    assert "s3cret" not in str(failed.value) + caplog.text
+
+
+@pytest.mark.parametrize(("address", "words"), [("", "is empty"), ("pigeon://x", "is not one of Apprise")])
+def test_an_address_that_apprise_does_not_know_is_an_error(tmp_path: Path, address: str, words: str) -> None:
+    with pytest.raises(NotifierFailed, match=words):
+        build_notifier(made(kind="apprise", url_from="HOOK"), tmp_path, {"HOOK": address})(NOTICE, 0)
+
+
 @pytest.mark.parametrize(
     ("variable", "words"),
-    [({}, "is empty"), ({"HOOK": "http://example.org/s3cret"}, "not encrypted"), ({"HOOK": "x"}, "posted to")],
+    [({}, "is empty"), ({"HOOK": "http://example.org/s3cret"}, "not encrypted"), ({"HOOK": "x"}, "web address")],
 )
 def test_an_address_from_the_environment_is_looked_at_too(tmp_path: Path, variable: dict[str, str], words: str) -> None:
     with pytest.raises(NotifierFailed, match=words) as failed:
@@ -237,6 +268,9 @@ def test_addresses_that_will_not_do(url: str) -> None:
         {"kind": "webhook", "url": "http://example.org"},
         {"kind": "desktop", "on": ["everything"]},
         {"kind": "pigeon"},
+        {"kind": "apprise"},
+        {"kind": "apprise", "url": "json://127.0.0.1"},
+        {"kind": "apprise", "url": "json://127.0.0.1", "url_from": "HOOK"},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(given: dict[str, Any]) -> None:

@@ -31,14 +31,14 @@ def _convert_list_to_tuple(value: object) -> object:
 
 
 class NotifierSettings(Section):
-    kind: Literal["command", "desktop", "webhook"]
-    """How: a command of yours, a desktop notification, or a POST of JSON."""
+    kind: Literal["command", "desktop", "webhook", "apprise"]
+    """How: a command of yours, a desktop notification, a POST of JSON, or a service that Apprise knows."""
     command: Annotated[Command | tuple[Text, ...] | None, BeforeValidator(_convert_list_to_tuple)] = None
     """For `command`: one line for a shell, or a list of a program and its arguments. It gets JSON on stdin."""
     url: Text | None = None
     """For `webhook`: where to. https, or http on this machine only."""
     url_from: VariableName | None = None
-    """For `webhook`: the environment variable that holds the address, so that it is not in this file."""
+    """For `webhook` and `apprise`: the environment variable with the address, so that it is not in this file."""
     on: tuple[Topic, ...] = Field(default=("gate", "ended"), strict=False)
     """When: gate, ended, failed (a task, after its retries), parked (the model is unavailable), budget."""
     delay: DurationOrOff = 2.0
@@ -58,7 +58,10 @@ class NotifierSettings(Section):
         if self.kind == "webhook" and len(given) != 1:
             wrong = "is there, and url_from too" if given else "is missing, and so is url_from"
             raise InvalidValue(wrong, "write one of url and url_from", at=("url",), got=self.url)
-        if self.kind != "webhook" and given:
+        if self.kind == "apprise" and given != ["url_from"]:
+            right = "write url_from: the address holds the secrets of the service"
+            raise InvalidValue("is missing, and kind: apprise needs it", right, at=("url_from",), got=self.url_from)
+        if self.kind not in ("webhook", "apprise") and given:
             raise self._build_error(given[0], "webhook")
         if self.url is not None and (fault := find_url_problem(self.url)):
             raise InvalidValue(fault, URL_HINT, at=("url",), got=self.url)

@@ -21,14 +21,30 @@ from blueflame.text.notifications import GATE, Notification, build_notifications
 LAST_DELIVERY_SECONDS = 5.0  # for what is still waiting when the session is over
 
 
+Hold = Callable[[Notification], float]
+"""For how many seconds a notification is held back, so that it goes out with others: quiet hours."""
+
+
+def hold_nothing(_notification: Notification) -> float:
+    return 0.0
+
+
 class NotificationQueue:
     """One notifier with its waiting notifications, by topic."""
 
-    def __init__(self, name: str, settings: NotifierSettings, send: Notifier, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: NotifierSettings,
+        send: Notifier,
+        warn: Callable[[str], None],
+        hold: Hold = hold_nothing,
+    ) -> None:
         self._name = name
         self._settings = settings
         self._send = send
         self._warn = warn
+        self._hold = hold
         self._warned = False
         self._waiting: dict[str, list[tuple[float, Notification]]] = {}
         self._free_at: dict[str, float] = {}  # topic -> when the next message may go out
@@ -37,7 +53,8 @@ class NotificationQueue:
 
     def take(self, notification: Notification, now: float) -> None:
         if notification.topic in self._settings.on:
-            due = now + (self._settings.delay if notification.topic == GATE else 0.0)
+            delay = self._settings.delay if notification.topic == GATE else 0.0
+            due = now + max(delay, self._hold(notification))
             self._waiting.setdefault(notification.topic, []).append((due, notification))
             self._changed.set()
 
@@ -105,11 +122,16 @@ class NotificationSender:
 
 @asynccontextmanager
 async def run_notifications(
-    settings: Mapping[str, NotifierSettings], root: Path, environ: Mapping[str, str], warn: Callable[[str], None]
+    settings: Mapping[str, NotifierSettings],
+    root: Path,
+    environ: Mapping[str, str],
+    warn: Callable[[str], None],
+    hold: Hold = hold_nothing,
 ) -> AsyncIterator[NotificationSender]:
     """The last notifications are waited for, up to LAST_DELIVERY_SECONDS."""
     queues = [
-        NotificationQueue(name, each, build_notifier(each, root, environ), warn) for name, each in settings.items()
+        NotificationQueue(name, each, build_notifier(each, root, environ), warn, hold)
+        for name, each in settings.items()
     ]
     under_way = [asyncio.create_task(queue.keep_up()) for queue in queues]
     try:
