@@ -68,6 +68,17 @@ people: {}
 #    answers: [plan, changeset]  # the kinds of gates; left out, all for an owner
 #    order: 1               # who is asked first
 
+# telegram:
+#   token_from: TELEGRAM_BOT_TOKEN
+#   chats:
+#     12345678: {repository: shop}   # the repository of requests that name none
+
+# quiet_hours:
+#   - {begin: "22:00", end: "07:00", timezone: Europe/Berlin}
+
+# gates:
+#   changeset: {remind: 30m, next: 30m, deadline: 24h}
+
 limits:
   requests_per_hour: 30     # of one sender
   queue_length: 50          # of one repository

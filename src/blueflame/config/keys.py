@@ -30,6 +30,8 @@ MAPPING_KEYS = {
     "notifications": "<name>",
     "repositories": "<repository>",
     "people": "<person>",
+    "gates": "<kind>",
+    "chats": "<number>",
 }
 
 
@@ -72,7 +74,7 @@ def iter_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> 
         inner = find_section(info.annotation)
         yield _build_key((*path, name), info, section=inner is not None)
         if inner is not None:
-            repeated = () if _is_model(info.annotation) else (MAPPING_KEYS[name],)
+            repeated = (MAPPING_KEYS[name],) if name in MAPPING_KEYS else ()
             yield from iter_keys(inner, (*path, name, *repeated))
 
 
@@ -82,6 +84,8 @@ def find_section(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 (an
         return annotation  # type: ignore[no-any-return] # _is_model has just made sure
     if get_origin(annotation) is Annotated:
         return find_section(get_args(annotation)[0])
+    if get_origin(annotation) is types.UnionType and len(get_args(annotation)) == 2:  # a section that may be left out
+        return next((each for each in get_args(annotation) if _is_model(each)), None)
     inner = get_args(annotation)[1] if _is_mapping(annotation) else None
     return inner if _is_model(inner) else None
 

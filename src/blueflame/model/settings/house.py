@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from blueflame.model.settings.chat import PersonSettings
+from blueflame.model.settings.chat import GateAsks, PersonSettings, QuietHours, TelegramSettings
 from blueflame.model.settings.fields import Label, Section, Text
+from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.sources import SourceSettings
 
 HOUSE_VERSION = 1
@@ -51,6 +52,16 @@ class HouseSettings(Section):
         default_factory=dict
     )
     """Who may ask and answer, by name. Unknown senders are not answered."""
+    gates: Annotated[GateAsks, BeforeValidator(_read_null_as_mapping)] = Field(default_factory=dict)
+    """When people are reminded of a gate of this kind, who is asked next, and what is answered at its deadline."""
+    quiet_hours: tuple[QuietHours, ...] = Field(default=(), strict=False)
+    """When people are left alone, unless money or safety is at stake; what happened comes as one message after it."""
+    telegram: TelegramSettings | None = None
+    """A bot in which people ask for work and answer gates."""
+    notifications: Annotated[Mapping[Label, NotifierSettings], BeforeValidator(_read_null_as_mapping)] = Field(
+        default_factory=dict
+    )
+    """Further notifiers, as in blueflame.yaml, for what happens in all repositories."""
     sources: SourceSettings = Field(default_factory=SourceSettings)
     """Where requests come from besides a terminal."""
     limits: RequestLimitSettings = Field(default_factory=RequestLimitSettings)
