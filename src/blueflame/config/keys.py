@@ -74,7 +74,7 @@ def iter_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> 
         inner = find_section(info.annotation)
         yield _build_key((*path, name), info, section=inner is not None)
         if inner is not None:
-            repeated = (MAPPING_KEYS[name],) if name in MAPPING_KEYS else ()
+            repeated = (MAPPING_KEYS[name],) if _is_mapping(info.annotation) else ()
             yield from iter_keys(inner, (*path, name, *repeated))
 
 
@@ -173,4 +173,6 @@ def _is_model(annotation: Any) -> bool:  # noqa: ANN401 (an annotation can be an
 
 def _is_mapping(annotation: Any) -> bool:  # noqa: ANN401 (an annotation can be anything)
     origin = get_origin(annotation)
+    if origin is Annotated:
+        return _is_mapping(get_args(annotation)[0])
     return isinstance(origin, type) and issubclass(origin, Mapping)
