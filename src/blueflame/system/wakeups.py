@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -37,21 +37,28 @@ async def watch_wakeups(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise build_file_error("watch", folder, error) from error
+    async with aclosing(watch_folders(folder, pulse=pulse, polling=polling)) as changes:
+        async for paths in changes:
+            yield {path.name for path in paths if path != folder}
+
+
+async def watch_folders(*folders: Path, pulse: float, polling: bool = False) -> AsyncGenerator[set[Path], None]:
+    """Yield what changed in these folders, not below them; an empty set every `pulse` seconds."""
     try:
-        async with aclosing(_watch_changes(folder, pulse, polling)) as changes:
-            async for names in changes:
-                yield names
+        async with aclosing(_watch_changes(folders, pulse, polling)) as changes:
+            async for paths in changes:
+                yield paths
     except (OSError, RuntimeError):  # no inotify watches left, or none on this file system
         if polling:
             raise
-        async with aclosing(_watch_changes(folder, pulse, True)) as changes:
-            async for names in changes:
-                yield names
+        async with aclosing(_watch_changes(folders, pulse, True)) as changes:
+            async for paths in changes:
+                yield paths
 
 
-async def _watch_changes(folder: Path, pulse: float, polling: bool) -> AsyncGenerator[set[str], None]:
+async def _watch_changes(folders: Sequence[Path], pulse: float, polling: bool) -> AsyncGenerator[set[Path], None]:
     hints = awatch(
-        folder,
+        *folders,
         watch_filter=None,
         recursive=False,
         debounce=100,
@@ -62,4 +69,4 @@ async def _watch_changes(folder: Path, pulse: float, polling: bool) -> AsyncGene
         poll_delay_ms=200,
     )
     async for changes in hints:
-        yield {Path(path).name for _, path in changes if Path(path) != folder}
+        yield {Path(path) for _, path in changes}
