@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blueflame.intake.source import Clock, SourceContext
+from blueflame.intake.source import Clock, ServedRepository, SourceContext
 from blueflame.model.house.arrival import Arrival, IncomingRequest, Sender, Trust
 
 
@@ -61,7 +61,7 @@ def build_source_context(clock: Clock, folder: Path = Path("/nowhere"), **enviro
     }
     return SourceContext(
         folder=folder,
-        repositories={"app": folder / "app"},
+        repositories={"app": ServedRepository(folder / "app", folder / "app" / "blueflame.yaml")},
         identify=people.get,
         clock=clock,
         environment=environment,

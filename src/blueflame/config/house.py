@@ -67,6 +67,7 @@ people: {}
 #    telegram: 12345678     # `blueflame telegram pair` finds it
 #    answers: [plan, changeset]  # the kinds of gates; left out, all for an owner
 #    order: 1               # who is asked first
+#    github: alice          # issues and comments of this account are the person's
 
 # telegram:
 #   token_from: TELEGRAM_BOT_TOKEN

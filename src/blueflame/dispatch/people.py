@@ -80,9 +80,10 @@ def find_answer_problem(people: People, sender: Sender, kind: GateKind) -> str:
 
 
 def find_sender(people: People, address: str) -> Sender | None:
-    """Return the person behind `telegram:12345` or `terminal:alice`; None for a stranger."""
+    """Return the person behind `telegram:12345`, `terminal:alice` or `github:alice`; None for a stranger."""
     for name, person in people.items():
         known = {"terminal": person.terminal or name, "telegram": person.telegram}
+        known |= {"github": person.github, "gitlab": person.gitlab}
         if address in [f"{kind}:{value}" for kind, value in known.items() if value is not None]:
             return Sender(name=name, trust=person.trust_level, address=address)
     return None

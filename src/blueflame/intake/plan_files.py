@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from blueflame.config.load import load_config
-from blueflame.config.locate import CONFIG_NAME
 from blueflame.dispatch.checklists import MAX_ITEMS, PlanDocument, build_plan, compute_digest, parse_plan_document
 from blueflame.documents.plans import format_plan
 from blueflame.git.command import split_nul, try_git
@@ -49,6 +48,7 @@ class _Refused(Exception):
 class PlanFileSource:
     repository: str
     root: Path
+    config: Path
     settings: PlanFileSettings
     clock: Clock
     _seen: dict[str, FileStamp] = field(default_factory=dict)  # at the last look
@@ -213,7 +213,7 @@ class PlanFileSource:
     def _list_writable(self) -> tuple[str, ...]:
         """List what agents may write here, as locks: a task without locks is refused where that is not everything."""
         try:
-            allowed = load_config(self.root / CONFIG_NAME).settings.permissions.allowed_paths
+            allowed = load_config(self.config).settings.permissions.allowed_paths
         except BlueFlameError:
             return ()  # starting the session reports it
         return tuple(pattern.lstrip("/") for pattern in allowed if "\\" not in pattern)
@@ -261,5 +261,6 @@ def build_plan_sources(settings: SourceSettings, context: SourceContext) -> tupl
     if not settings.plans.enabled:
         return ()
     return tuple(
-        PlanFileSource(name, root, settings.plans, context.clock) for name, root in context.repositories.items()
+        PlanFileSource(name, served.root, served.config, settings.plans, context.clock)
+        for name, served in context.repositories.items()
     )

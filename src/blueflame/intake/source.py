@@ -52,12 +52,17 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+class ServedRepository(NamedTuple):
+    root: Path
+    config: Path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
     """What sources need of the house."""
 
     folder: Path  # of house.yaml
-    repositories: Mapping[str, Path]  # by their names in house.yaml
+    repositories: Mapping[str, ServedRepository]  # by their names in house.yaml
     identify: Callable[[str], Sender | None]  # the person behind an address such as github:alice
     clock: Clock
     environment: Mapping[str, str] = field(default_factory=dict)  # where secrets are

@@ -17,6 +17,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.intake import plan_files
 from blueflame.intake.plan_files import PlanFileSource
 from blueflame.intake.registry import build_sources
+from blueflame.intake.source import MAX_WAIT_SECONDS
 from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.system.clock import SystemClock
@@ -87,7 +88,7 @@ def test_a_file_that_is_being_written_waits_until_it_rests(root: Path) -> None:
         file.write("- [ ] One\n")
     assert look(source, intake, 1) == plan_files.REST_SECONDS
     assert intake.requests == []
-    assert look(source, intake, 1) == plan_files.MAX_WAIT_SECONDS
+    assert look(source, intake, 1) == MAX_WAIT_SECONDS
     assert [request.text for request in intake.requests] == ["# Half\n- [ ] One\n"]
 
 
@@ -206,7 +207,7 @@ def test_hidden_files_and_other_names_are_not_plans(root: Path) -> None:
     for name in (".draft.md", "notes.txt", "b.md~", "sub/c.md"):
         write_plan(root, "x", f"docs/plans/{name}")
     intake = MemoryIntake()
-    assert look(build_plans(root), intake) == plan_files.MAX_WAIT_SECONDS
+    assert look(build_plans(root), intake) == MAX_WAIT_SECONDS
     assert (intake.requests, intake.warnings) == ([], [])
 
 
@@ -236,7 +237,7 @@ def test_the_real_watcher_gives_a_hint_also_after_the_folder_was_made_again(
 
     async def play() -> list[str]:
         intake = MemoryIntake()
-        source = PlanFileSource("app", root, SourceSettings().plans, SystemClock())
+        source = PlanFileSource("app", root, root / "blueflame.yaml", SourceSettings().plans, SystemClock())
         task = asyncio.create_task(source.run(intake))
         await wait_until(lambda: bool(intake.cursors))
         for number in range(2):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic.functional_validators import AfterValidator
 
 from blueflame.model.gate import FORMS, GateKind
 from blueflame.model.house.arrival import Trust
-from blueflame.model.settings.fields import Duration, DurationOrOff, InvalidValue, Section, Text, VariableName
+from blueflame.model.settings.fields import (
+    Duration,
+    DurationOrOff,
+    InvalidValue,
+    Section,
+    Text,
+    VariableName,
+    ZoneName,
+)
 from blueflame.model.settings.notifications import URL_HINT, find_url_problem
 from blueflame.model.suggestions import suggest
 
@@ -26,16 +33,14 @@ def _check_time(text: str) -> str:
     return text
 
 
-def _check_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidValue("is not a time zone", "write a name such as Europe/Berlin or UTC", got=name) from None
-    return name
+def _check_account(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", text):
+        raise InvalidValue("is not a user name", "write it as in the address of the person's page, without @", got=text)
+    return text.lower()
 
 
+AccountName = Annotated[str, AfterValidator(_check_account)]
 TimeOfDay = Annotated[str, AfterValidator(_check_time)]
-ZoneName = Annotated[str, AfterValidator(_check_zone)]
 
 
 def parse_gate_kind(value: object) -> GateKind:
@@ -55,6 +60,10 @@ class PersonSettings(Section):
     """The person's number in Telegram: `blueflame telegram pair` finds it. Names in Telegram change hands."""
     terminal: Text | None = None
     """The person's user name on this machine; left out, the name of this entry."""
+    github: AccountName | None = None
+    """The person's user name on GitHub."""
+    gitlab: AccountName | None = None
+    """The person's user name on GitLab."""
     answers: tuple[GateKindName, ...] | None = Field(default=None, strict=False)
     """The kinds of gates that this person may answer; left out, all for an owner and no kind for a member."""
     order: int = Field(default=1, ge=1)

@@ -187,6 +187,16 @@ def _check_registry(value: str) -> str:
     return _check_host_name(value)
 
 
+def _check_zone(name: str) -> str:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # late: only the house needs it
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidValue("is not a time zone", "write a name such as Europe/Berlin or UTC", got=name) from None
+    return name
+
+
 Text = Annotated[str, AfterValidator(_check_one_line)]
 Command = Annotated[str, AfterValidator(_check_command)]
 HookCommand = Annotated[str, AfterValidator(_check_hook), BeforeValidator(_read_null_as_empty)]
@@ -195,6 +205,7 @@ RoleName = Annotated[str, AfterValidator(_check_role_name)]
 Label = Annotated[str, AfterValidator(_check_label)]
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 HostName = Annotated[str, AfterValidator(_check_host_name)]
+ZoneName = Annotated[str, AfterValidator(_check_zone)]
 RegistryName = Annotated[str, AfterValidator(_check_registry)]
 
 # --- globs and patterns ------------------------------------------------------------------------------------------

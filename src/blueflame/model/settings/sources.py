@@ -6,11 +6,10 @@ import re
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
 
-from blueflame.model.settings.fields import Duration, InvalidValue, Section, Text, VariableName
+from blueflame.model.settings.fields import Duration, InvalidValue, Section, Text, VariableName, ZoneName
 from blueflame.model.settings.notifications import URL_HINT, find_url_problem
 
 CRON_NAMES = {
@@ -43,17 +42,6 @@ def _check_cron(text: str) -> str:
     except CronSimError as error:
         raise InvalidValue(f"is not a cron expression: {str(error).lower()}", CRON_HINT) from None
     return text.strip()
-
-
-def _check_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError
-        raise InvalidValue("is not a time zone", "write a name such as Europe/Berlin or UTC") from None
-    except KeyError:
-        hint = "write a name such as Europe/Berlin or UTC; where the system has no time zones, install tzdata"
-        raise InvalidValue("is not a time zone", hint) from None
-    return name
 
 
 def _check_source_name(text: str) -> str:
@@ -99,7 +87,6 @@ def _check_listen(text: str) -> str:
 
 
 CronExpression = Annotated[str, AfterValidator(_check_cron)]
-ZoneName = Annotated[str, AfterValidator(_check_zone)]
 SourceName = Annotated[str, AfterValidator(_check_source_name)]
 PlanPattern = Annotated[str, AfterValidator(_check_plan_pattern)]
 FeedUrl = Annotated[str, AfterValidator(_check_feed_url)]
