@@ -34,7 +34,7 @@ MAX_PLAN_BYTES = 256_000
 MAX_PLAN_FILES = 1_000
 
 
-class FileStamp(NamedTuple):
+class PlanFileStamp(NamedTuple):
     size: int
     modified_at: int
     inode: int
@@ -51,8 +51,8 @@ class PlanFileSource:
     config: Path
     settings: PlanFileSettings
     clock: Clock
-    _seen: dict[str, FileStamp] = field(default_factory=dict)  # at the last look
-    _handled: dict[str, FileStamp] = field(default_factory=dict)  # judged as they are
+    _seen: dict[str, PlanFileStamp] = field(default_factory=dict)  # at the last look
+    _handled: dict[str, PlanFileStamp] = field(default_factory=dict)  # judged as they are
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ class PlanFileSource:
         await self._take(intake, state["files"], at_rest)
         return MAX_WAIT_SECONDS if all(self._handled.get(path) == due[path] for path in due) else REST_SECONDS
 
-    async def _take(self, intake: Intake, files: dict[str, Any], at_rest: Mapping[str, FileStamp]) -> None:
+    async def _take(self, intake: Intake, files: dict[str, Any], at_rest: Mapping[str, PlanFileStamp]) -> None:
         arrivals = []
         for path, stamp in sorted(at_rest.items()):
             try:
@@ -138,7 +138,7 @@ class PlanFileSource:
         if arrivals or files != parse_cursor(intake.read_cursor(self.name))["files"]:
             intake.receive(self.name, arrivals, cursor=json.dumps({"files": files}))
 
-    def _scan(self) -> Iterator[tuple[str, FileStamp]]:
+    def _scan(self) -> Iterator[tuple[str, PlanFileStamp]]:
         for pattern in self.settings.paths:
             folder, _, names = pattern.rpartition("/")
             with suppress(OSError), os.scandir(self.root / folder) as entries:
@@ -147,16 +147,16 @@ class PlanFileSource:
                         with suppress(OSError):
                             about = entry.stat(follow_symlinks=False)
                             path = f"{folder}/{entry.name}".lstrip("/")
-                            yield path, FileStamp(about.st_size, about.st_mtime_ns, about.st_ino)
+                            yield path, PlanFileStamp(about.st_size, about.st_mtime_ns, about.st_ino)
 
-    def _read(self, path: str, stamp: FileStamp) -> str | None:
+    def _read(self, path: str, stamp: PlanFileStamp) -> str | None:
         """Return its text; None when it has just changed. No link is followed, at any part of the path."""
         data = read_beneath(self.root, path) if stamp.size <= MAX_PLAN_BYTES else None
         try:
             about = (self.root / path).lstat()
         except OSError:
             return None
-        if FileStamp(about.st_size, about.st_mtime_ns, about.st_ino) != stamp:
+        if PlanFileStamp(about.st_size, about.st_mtime_ns, about.st_ino) != stamp:
             return None
         if data is None:
             raise _Refused(self._explain_unread(path, about))

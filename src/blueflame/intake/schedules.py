@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 from blueflame.dispatch.schedules import NEVER, Schedule, find_due_time, find_next_time
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe, parse_cursor, repeat_steps
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
-from blueflame.model.settings.sources import ScheduleSettings, SourceSettings
+from blueflame.model.settings.sources import SourceSettings, TimedRequestSettings
 
 KIND = "schedules"
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSource:
-    settings: ScheduleSettings
+    settings: TimedRequestSettings
     clock: Clock
 
     @property

@@ -141,7 +141,7 @@ class FeedSourceSettings(Section):
     """Addresses of this machine or its network from which feeds may be fetched. Public ones need no entry."""
 
 
-class ScheduleSettings(Section):
+class TimedRequestSettings(Section):
     name: SourceName
     """The schedule in messages, and what its state is stored under."""
     cron: CronExpression
@@ -204,7 +204,7 @@ class SourceSettings(Section):
     """Plan files in the repositories."""
     feeds: FeedSourceSettings = FeedSourceSettings()
     """RSS and Atom."""
-    schedules: tuple[ScheduleSettings, ...] = Field(default=(), strict=False)
+    schedules: tuple[TimedRequestSettings, ...] = Field(default=(), strict=False)
     """Requests at set times."""
     webhooks: WebhookServerSettings = WebhookServerSettings()
     """Calls of GitHub and GitLab."""
