@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +18,11 @@ from crash.disruptions import KILLED, finish_session, kill_a_warden, kill_at, st
 from crash.expectations import Tally, read_result
 from crash.harness import Harness
 from crash.scenario import Scenario, copy_scenario
+from support.disks import fill, mounted, read_only
 
 pytestmark = pytest.mark.slow
 MakeTally = Callable[[str, str], Tally]
 OUR_OWN_BUG = 70
-
-
-def mount(*argv: object) -> bool:
-    return subprocess.run(["mount", *map(str, argv)], capture_output=True, check=False).returncode == 0
-
-
-def umount(path: Path) -> None:
-    subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def reported_clearly(scenario: Scenario, code: int, *words: str) -> None:
@@ -46,10 +37,7 @@ def reported_clearly(scenario: Scenario, code: int, *words: str) -> None:
 
 def test_a_disk_that_fills_up_costs_nothing_that_was_done(harness: Harness, tally: MakeTally) -> None:
     place = harness.home / "small"
-    place.mkdir()
-    if not mount("-t", "tmpfs", "-o", "size=12m", "none", place):
-        pytest.skip("no file system of its own can be made here")
-    try:
+    with mounted(place, 12):
         row = tally("a full disk", "a file system that is filled to the last byte while an agent works, then freed")
         scenario, expected = harness.stage("short", size=2)
         scenario = copy_scenario(scenario, place / "scenario")
@@ -63,8 +51,6 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_done(harness: Harness, tall
         filler.unlink()
         finish_session(harness.fork_server, scenario)
         row.add(scenario, expected, world=True)
-    finally:
-        umount(place)
 
 
 def at_work(scenario: Scenario) -> bool:
@@ -73,17 +59,6 @@ def at_work(scenario: Scenario) -> bool:
         return False
     begun = (each.event.attempt for each in read_result(scenario).events if isinstance(each.event, AttemptStarted))
     return any(name.endswith("task-002.worker.1") for name in begun)
-
-
-def fill(path: Path) -> None:
-    """Fill the disk to the last byte."""
-    with path.open("wb", buffering=0) as file:
-        for size in (65536, 4096, 1):
-            try:
-                while True:
-                    file.write(b"\0" * size)
-            except OSError:
-                continue
 
 
 def test_files_that_may_not_grow_cost_nothing_that_was_done(harness: Harness, tally: MakeTally) -> None:
@@ -102,24 +77,6 @@ def test_files_that_may_not_grow_cost_nothing_that_was_done(harness: Harness, ta
 
 
 # --- a folder that cannot be written
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    if os.geteuid() != 0:
-        modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
-        for path, mode in modes.items():
-            path.chmod(mode & ~0o222)
-        yield
-        for path, mode in modes.items():
-            path.chmod(mode)
-        return
-    if not (mount("--bind", folder, folder) and mount("-o", "remount,bind,ro", folder)):
-        pytest.skip("nothing can be made read-only here")
-    try:
-        yield
-    finally:
-        umount(folder)
 
 
 def test_a_state_folder_that_cannot_be_written_is_reported_and_loses_nothing(
@@ -154,7 +111,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_and_loses_nothing(
 def test_a_clock_that_jumps_to_and_fro_changes_nothing(harness: Harness, tally: MakeTally) -> None:
     row = tally("a clock that jumps", "hours, days and years to and fro, with kills in between")
     for seed in range(6 if harness.long else 1):
-        dice = random.Random(seed)
+        dice = harness.roll("clock", seed)
         scenario, expected = (
             harness.stage(("waves", "flow")[seed % 2]) if harness.long else harness.stage("short", size=2)
         )

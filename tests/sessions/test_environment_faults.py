@@ -8,8 +8,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -35,6 +34,7 @@ from blueflame.orchestrator.attempts import check_commit, spares
 from blueflame.orchestrator.context import SessionContext
 from blueflame.session import environment
 from blueflame.session.state import Session
+from support.disks import fill, mounted
 from support.sessions import SessionRun, Stage, Watcher, git, plan_of, task, writes
 from support.wardens import wait_until
 
@@ -76,18 +76,6 @@ def check_finished(stage: Stage, *, attempts: int) -> None:
     assert result.session.problems == {}
 
 
-@contextmanager
-def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[None]:
-    place.mkdir(parents=True, exist_ok=True)
-    argv = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,nr_inodes={files}", "tmpfs", str(place)]
-    if os.geteuid() or subprocess.run(argv, check=False, capture_output=True).returncode:
-        pytest.skip("a small disk can be mounted by root only")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
 @pytest.mark.parametrize(("min_free", "words"), [(0, "No space left on device"), (2, "the disk is nearly full")])
 def test_a_full_disk_under_the_checkouts(stage: Stage, min_free: int, words: str) -> None:
     stage.reconfigure(sandbox={"level": "off", "min_free_disk_mb": min_free})
@@ -95,12 +83,7 @@ def test_a_full_disk_under_the_checkouts(stage: Stage, min_free: int, words: str
     with mounted(stage.root / ".trees", 16):
         ballast = stage.root / ".trees" / "ballast"
 
-        def fill() -> None:
-            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
-                while True:
-                    file.write(b"x" * 512)
-
-        result = stage.run(STOP, observers=[at(AttemptIntended, fill)])
+        result = stage.run(STOP, observers=[at(AttemptIntended, lambda: fill(ballast))])
         check_hindered(result, words)
         ballast.unlink()
         check_finished(stage, attempts=3)

@@ -41,7 +41,7 @@ def test_a_warden_that_gets_term_from_outside_loses_its_attempt(stage: Stage) ->
 
 def test_a_warden_that_is_stopped_is_reported_and_asked_about(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
-    monkeypatch.setattr(local, "STOPPED_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(local, "HINDERED_POLL_SECONDS", 0.05)
 
     def continue_it(gate: Gate, _session: Session) -> str:
         (problem,) = gate.evidence["problems"]

@@ -65,7 +65,7 @@ def found(standing: AttemptStatus, record: AttemptRecord = RECORD) -> HealthRepo
         (replace(WORKING, state="stopping", state_since=NOW - 3), Health.STOPPING),
         (replace(WORKING, state="ended", state_since=NOW - 1), Health.ENDED),
         (replace(WORKING, state="ended"), Health.UNKNOWN),
-        (replace(WORKING, stopped=True), Health.UNKNOWN),
+        (replace(WORKING, hindrance="its warden is stopped"), Health.UNKNOWN),
         (replace(WORKING, last_output=NOW - 100), Health.SILENT),
         (replace(WORKING, last_output=None, state_since=NOW - 101), Health.SILENT),
         (replace(WORKING, asking_since=NOW - 900, last_output=NOW - 900, state_since=NOW - 9000), Health.ASKING),

@@ -29,6 +29,7 @@ from blueflame.orchestrator.engine.interface import (
 )
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.system.process_identity import read_identity
+from support.disks import read_only
 
 SESSION = "ses-20260101-000000"
 ATTEMPT = f"{SESSION}.task-001.worker.1"
@@ -383,7 +384,7 @@ def test_an_outcome_that_cannot_be_read_is_unknown_and_never_an_end(
 
 def test_a_stopped_warden_is_not_waited_for_without_end(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
-    monkeypatch.setattr(local, "STOPPED_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(local, "HINDERED_POLL_SECONDS", 0.05)
 
     async def story() -> None:
         engine = LocalEngine(state)
@@ -395,10 +396,31 @@ def test_a_stopped_warden_is_not_waited_for_without_end(state: Path, monkeypatch
                 await engine.wait(ATTEMPT)
             found = await engine.inspect(ATTEMPT)
             assert isinstance(found, Running)
-            assert found.stopped
+            assert "is stopped" in found.hindrance
         finally:
             os.kill(warden.pid, signal.SIGCONT)
         (state.parent / "work" / "go").touch()
+
+        assert (await engine.wait(ATTEMPT)).reason is ExitReason.EXITED
+
+    play(story())
+
+
+def test_a_warden_that_cannot_record_the_end_is_not_waited_for_without_end(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps the result until its folder can be written."""
+    monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
+    monkeypatch.setattr(local, "HINDERED_POLL_SECONDS", 0.05)
+
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "until test -e go; do sleep 0.01; done"))
+        await running(engine)
+        with read_only(state):
+            (state.parent / "work" / "go").touch()
+            with pytest.raises(WorldError, match=r"its warden cannot write .* make the folder writable"):
+                await engine.wait(ATTEMPT)
 
         assert (await engine.wait(ATTEMPT)).reason is ExitReason.EXITED
 

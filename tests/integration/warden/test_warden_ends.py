@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from blueflame.warden.output import Spool
+from support.disks import mounted
 from support.wardens import (
     ENTRY,
     ROOT,
@@ -403,23 +404,14 @@ def test_an_outcome_that_cannot_be_written_is_tried_again(folder: Path) -> None:
 
 
 def test_a_full_disk_does_not_lose_the_outcome(tmp_path: Path) -> None:
-    """With a file size limit that allows no growth, the reserved space is enough for the outcome."""
-    if os.geteuid() != 0:
-        pytest.skip("needs a small disk of its own")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False, capture_output=True
-    ).returncode:
-        pytest.skip("may not mount a small disk here")
-    try:
+    """The space that was reserved for it is enough."""
+    with mounted(tmp_path / "disk", 1):
         folder = write_launch(
-            disk / "ses-1.task-001.worker.1", "sh", "-c", "dd if=/dev/zero of=fill bs=4096 2>/dev/null; exit 8"
+            tmp_path / "disk" / "ses-1.task-001.worker.1",
+            *("sh", "-c", "dd if=/dev/zero of=fill bs=4096 2>/dev/null; exit 8"),
         )
 
         assert (run_warden(folder)["reason"], read_outcome(folder)["exit_code"]) == ("exited", 8)
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def gone(folder: Path) -> bool:

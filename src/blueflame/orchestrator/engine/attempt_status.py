@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,13 @@ def read_status(folder: Path) -> AttemptStatus:
     return WardenLost() if started else Queued()
 
 
-def describe_stopped(pid: int) -> str:
-    return f"its warden is stopped and nothing supervises its agent: continue it with 'kill -CONT {pid}'"
+def find_hindrance(folder: Path, pid: int) -> str:
+    """Why the warden cannot supervise its agent or record its end, and what to do; "" if it can."""
+    if is_stopped(pid):
+        return f"its warden is stopped and nothing supervises its agent: continue it with 'kill -CONT {pid}'"
+    if folder.exists() and not os.access(folder, os.W_OK):
+        return f"its warden cannot write to {folder} and keeps the result until it can: make the folder writable"
+    return ""
 
 
 def find_damage(folder: Path) -> str:
@@ -115,5 +121,5 @@ def _build_running(folder: Path, note: str) -> Running | Unreadable:
         parked=status.get("parked") or {},
         asking_since=status.get("asking_since"),
         held=status.get("held", 0.0),
-        stopped=is_stopped(pid),
+        hindrance=find_hindrance(folder, pid),
     )

@@ -10,7 +10,6 @@ from blueflame.agents.runtime import Runtime
 from blueflame.model.activity import Health, HealthReport
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.settings import LimitSettings
-from blueflame.orchestrator.engine.attempt_status import describe_stopped
 from blueflame.orchestrator.engine.interface import (
     AttemptEngine,
     AttemptStatus,
@@ -87,8 +86,8 @@ def _assess_running(record: AttemptRecord, running: Running, limits: LimitSettin
 
 
 def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, now: float) -> tuple[Health, str]:
-    if running.stopped:
-        return Health.UNKNOWN, describe_stopped(running.pid)
+    if running.hindrance:
+        return Health.UNKNOWN, running.hindrance
     in_state_for = now - (running.state_since or now)
     if running.state == "ended":
         return _detect_stuck(Health.ENDED, "its warden has not recorded the end", in_state_for)

@@ -111,7 +111,7 @@ class Running:
     parked: Mapping[str, Any] = field(default_factory=dict)  # why it waits for its model: kind, reason, since, until
     asking_since: float | None = None  # when it began to wait for an answer of a person
     held: float = 0.0  # seconds of such waits in all; they do not count for the timeout
-    stopped: bool = False  # its warden is under SIGSTOP: nothing supervises the agent
+    hindrance: str = ""  # why its warden cannot supervise it or record its end, and what to do
 
 
 @dataclass(frozen=True, slots=True)

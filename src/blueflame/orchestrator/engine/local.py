@@ -19,7 +19,7 @@ from typing import Any
 import blueflame
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
 from blueflame.model.errors import InternalError, ProcessFailed
-from blueflame.orchestrator.engine.attempt_status import describe_stopped, find_damage, read_status
+from blueflame.orchestrator.engine.attempt_status import find_damage, find_hindrance, read_status
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
@@ -38,7 +38,6 @@ from blueflame.system.files import build_file_error, read_json_object
 from blueflame.system.process import read_tail, start_detached
 from blueflame.system.process_identity import (
     ProcessIdentity,
-    is_stopped,
     read_identity,
     read_process_state,
     wait_until_gone,
@@ -58,7 +57,7 @@ MAX_STARTS = 5  # of a warden that dies before it can record anything: then the 
 PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
 MAX_UNKNOWN_SECONDS = 15.0  # seconds in all; then it is reported, and after some such times a person is asked
-STOPPED_POLL_SECONDS = 1.0
+HINDERED_POLL_SECONDS = 1.0
 
 
 class LocalEngine:
@@ -155,7 +154,7 @@ class LocalEngine:
         while not isinstance(now := self._look(attempt), Ended):
             match now:
                 case Running():
-                    await _wait_for_warden(attempt, now.pid, now.start_time)
+                    await _wait_for_warden(self._folder(attempt), now.pid, now.start_time)
                 case Queued() | WardenLost():
                     if (outcome := self._find_removed(attempt)) is not None:
                         return outcome
@@ -180,7 +179,7 @@ class LocalEngine:
         """It has no warden: wait for one that is starting, or start one. Return how many were started."""
         coming = self._started.get(attempt)
         if coming is not None and read_process_state(coming) is not Alive.DEAD:
-            await _wait_for_warden(attempt, coming.pid, coming.start_time)
+            await _wait_for_warden(self._folder(attempt), coming.pid, coming.start_time)
             return 0
         if starts >= MAX_STARTS:
             folder = self._folder(attempt)
@@ -224,18 +223,19 @@ class LocalEngine:
         return read_status(self._folder(attempt))
 
 
-async def _wait_for_warden(attempt: str, pid: int, start_time: float) -> None:
-    """Wait until it is gone. Raise StatusUnknown for one that was stopped and not continued: it may never end.
+async def _wait_for_warden(folder: Path, pid: int, start_time: float) -> None:
+    """Wait until it is gone. Raise StatusUnknown for one that cannot come to an end without a person.
 
     Turns are counted and not the clock: a machine that sleeps stops all of us.
     """
     gone = asyncio.ensure_future(wait_until_gone(pid, start_time))
-    stopped = 0.0
+    hindered = 0.0
     try:
-        while not (await asyncio.wait({gone}, timeout=STOPPED_POLL_SECONDS))[0]:
-            stopped = stopped + STOPPED_POLL_SECONDS if is_stopped(pid) else 0.0
-            if stopped > MAX_UNKNOWN_SECONDS:
-                raise _build_unknown(attempt, describe_stopped(pid))
+        while not (await asyncio.wait({gone}, timeout=HINDERED_POLL_SECONDS))[0]:
+            why = find_hindrance(folder, pid)
+            hindered = hindered + HINDERED_POLL_SECONDS if why else 0.0
+            if hindered > MAX_UNKNOWN_SECONDS:
+                raise _build_unknown(folder.name, why)
     finally:
         gone.cancel()
 

@@ -1,0 +1,61 @@
+"""Small, full and read-only disks for tests, by real mounts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def mounted(place: Path, megabytes: int, *, files: int = 10_000) -> Iterator[None]:
+    """A disk of its own at `place`, with room for so much."""
+    place.mkdir(parents=True, exist_ok=True)
+    _mount("-t", "tmpfs", "-o", f"size={megabytes}m,nr_inodes={files}", "tmpfs", str(place))
+    try:
+        yield
+    finally:
+        _unmount(place)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """For root by a mount: what is open for writing already stays so."""
+    if os.geteuid() != 0:
+        modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
+        for path, mode in modes.items():
+            path.chmod(mode & ~0o222)
+        yield
+        for path, mode in modes.items():
+            path.chmod(mode)
+        return
+    _mount("--bind", str(folder), str(folder))
+    try:
+        _mount("-o", "remount,bind,ro", str(folder))
+        yield
+    finally:
+        _unmount(folder)
+
+
+def fill(path: Path) -> None:
+    """Fill the disk to the last byte."""
+    with path.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    file.write(b"\0" * size)
+            except OSError:
+                continue
+
+
+def _mount(*argv: str) -> None:
+    if os.geteuid() or subprocess.run(["mount", *argv], capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
