@@ -5,7 +5,8 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
 ARGS ?=
 KILLS ?= 600
-TORTURED := benchmarks/results/torture.json
+SEED ?=
+TORTURED := benchmarks/results/torture$(SEED).json
 # three times the cores of CI: many tests wait for processes
 WORKERS ?= 6
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
@@ -80,10 +81,11 @@ test-agents: sandbox  ## Codex, Gemini CLI, opencode and an ACP agent for real, 
 	@scripts/agents.sh
 	$(BIN)/pytest tests/contracts/agents -p no:xdist $(ARGS)
 
-torture: sandbox  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/evidence/reliability.md
+torture: sandbox  ## kill it hundreds of times (KILLS=600 at random, SEED=2 adds other ones); docs/evidence/reliability.md
 	@mkdir -p $(dir $(TORTURED))
-	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/crash -p no:xdist; \
-	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/evidence/reliability.md; exit $$code
+	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_SEED=$(SEED) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) \
+	$(BIN)/pytest tests/crash -p no:xdist $(ARGS); \
+	code=$$?; $(BIN)/python scripts/reliability.py $(dir $(TORTURED))torture*.json docs/evidence/reliability.md; exit $$code
 
 repositories: sandbox  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md
 	$(BIN)/python tests/repositories/run.py $(ARGS)

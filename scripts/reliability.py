@@ -1,4 +1,4 @@
-"""Writes docs/evidence/reliability.md from the results of a long torture run: `reliability.py RESULTS.json PAGE.md`."""
+"""Writes docs/evidence/reliability.md from results of long torture runs: `reliability.py RESULTS.json ... PAGE.md`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ TEMPLATE = Path(__file__).with_name("reliability.template.md")
 COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost", "duplicated", "blamed")
 
 Row = Mapping[str, Any]
+
+
+def add_up(runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Several runs, with other dice or other cases, as one."""
+    rows = [row for run in runs for row in run["rows"]]
+    return {"date": max(run["date"] for run in runs), "seconds": sum(run["seconds"] for run in runs), "rows": rows}
 
 
 def build_page(results: Mapping[str, Any]) -> str:
@@ -55,8 +61,9 @@ def _describe_machine() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    results, target = map(Path, arguments)
-    target.write_text(build_page(json.loads(results.read_text(encoding="utf-8"))), encoding="utf-8")
+    *paths, target = map(Path, arguments)
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    target.write_text(build_page(add_up(runs)), encoding="utf-8")
     print(f"written: {target}")
     return 0
 

@@ -1,7 +1,8 @@
 """One fork server and one undisturbed run of each scenario for all crash tests; a table of the results.
 
 BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
-table as JSON, from which scripts/reliability.py writes docs/evidence/reliability.md.
+table as JSON, from which scripts/reliability.py writes docs/evidence/reliability.md. BLUEFLAME_TORTURE_SEED=2 gives
+other dice, so that the kills of several runs add up.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory, warden_forks: WardenForks)
         base = tmp_path_factory.getbasetemp()
         shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "театр torture, shared"
         shared.mkdir(exist_ok=True)
-        made = Harness(tmp_path_factory.mktemp("театр torture"), running, kills, shared)
+        seed = os.environ.get("BLUEFLAME_TORTURE_SEED", "")
+        made = Harness(tmp_path_factory.mktemp("театр torture"), running, kills, shared, seed)
         running.forks_wardens = not made.long
         yield made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,12 +24,16 @@ class Harness:
     fork_server: ForkServer
     kills: int
     shared: Path  # of all processes that run these tests
+    seed: str = ""  # another one gives other dice
     _pieces: dict[str, tuple[Scenario, Expected]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def long(self) -> bool:
         return self.kills > SHORT
+
+    def roll(self, *round_of: object) -> random.Random:
+        return random.Random(" ".join(map(str, (*self.seed.split(), *round_of))))
 
     def stage(
         self, workflow: str = "waves", size: int = 4, *, mode: str = "merge", boxed: bool = False

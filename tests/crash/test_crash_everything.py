@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -27,7 +26,7 @@ def test_killed_with_all_its_processes_nothing_is_lost_run_twice_or_blamed(
     row = tally(f"everything at once{', in the sandbox' if boxed else ''}", about)
     wanted, seed = harness.kills // 4 if harness.long else 3, 0
     while row.kills < wanted:
-        dice = random.Random(f"everything {boxed} {seed}")
+        dice = harness.roll("everything", boxed, seed)
         mode = MODES[seed % len(MODES)]
         workflow = ("waves", "flow")[seed // len(MODES) % 2] if harness.long else "short"
         scenario, expected = harness.stage(workflow, size=6 if harness.long else 2, mode=mode, boxed=boxed)
@@ -44,7 +43,7 @@ def test_killed_while_a_program_of_ours_runs(harness: Harness, tally: MakeTally,
     does = {"git": "one of our git commands that change something", "rm": "the removal of a checkout"}[program]
     row = tally(f"during {does.partition(' that')[0]}", f"while {does} runs: only the orchestrator, only it, or both")
     for seed in range(6 if harness.long else 1):
-        dice = random.Random(f"{program} {mode} {seed}")
+        dice = harness.roll(program, mode, seed)
         boxed = harness.long and seed % 3 == 2
         scenario, expected = (
             harness.stage(("flow", "waves")[seed % 2], mode=mode, boxed=boxed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -37,7 +36,7 @@ def test_killed_after_git_has_changed_something(harness: Harness, tally: MakeTal
     """After the nth command of git that changes anything, whichever it is."""
     row = tally("after any command of git", "after the nth command that changes something, for random n")
     for seed in range(20 if harness.long else 1):
-        dice = random.Random(seed)
+        dice = harness.roll("git", seed)
         scenario, expected = (
             harness.stage(("flow", "waves")[seed % 2]) if harness.long else harness.stage("short", size=2)
         )

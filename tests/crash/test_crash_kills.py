@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from itertools import count
 
@@ -50,7 +49,7 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
     row = tally(f"at random: {what}", "every 30 to 600 ms, with dice that are the same in every run")
     seed = 0
     while row.kills < harness.kills // 2:
-        dice = random.Random(f"{what} {seed}")
+        dice = harness.roll(what, seed)
         if harness.long:
             scenario, expected = harness.stage(("waves", "flow")[seed % 2], size=9)
         else:
@@ -67,7 +66,7 @@ def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(harness: H
         "while it stops", "Ctrl-C, SIGTERM or SIGHUP, and killed soon after; agents that were ended are done again"
     )
     for seed in range(12 if harness.long else 1):
-        dice = random.Random(f"stop {seed}")
+        dice = harness.roll("stop", seed)
         scenario, expected = (
             harness.stage(("flow", "waves")[seed % 2]) if harness.long else harness.stage("short", size=2)
         )
