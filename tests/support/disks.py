@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,12 +34,15 @@ def read_only(folder: Path) -> Iterator[None]:
         for path, mode in modes.items():
             path.chmod(mode)
         return
-    _mount("--bind", str(folder), str(folder))
-    try:
-        _mount("-o", "remount,bind,ro", str(folder))
-        yield
-    finally:
-        _unmount(folder)
+    with tempfile.TemporaryDirectory() as aside:  # made read-only there: nothing may be open while it becomes so
+        _mount("--bind", str(folder), aside)
+        _mount("-o", "remount,bind,ro", aside)
+        _mount("--bind", aside, str(folder))
+        try:
+            yield
+        finally:
+            _unmount(folder)
+            _unmount(Path(aside))
 
 
 def fill(path: Path) -> None:

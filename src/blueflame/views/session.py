@@ -114,10 +114,7 @@ def build_status_view(
         facts.append(
             NamedValue("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
         )
-    if session.problems and not session.ended:
-        facts.append(
-            NamedValue("Hindered", "\n".join(_describe_hindrance(each, now) for each in list_held(session)), "warn")
-        )
+    facts += _list_hindrances(session, now)
     if session.overlaps:
         facts.append(
             NamedValue("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
@@ -194,6 +191,7 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
     good = session.outcome == "completed" and work.is_whole
     return (
         NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
+        *_list_hindrances(session, now),
         NamedValue("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
         NamedValue("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
         *_list_landed_checks(session),
@@ -281,6 +279,12 @@ def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:
     left = f" (in {format_duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
     return describe_parked(parked) + format_until(parked.until) + left
+
+
+def _list_hindrances(session: Session, now: float) -> Iterator[NamedValue]:
+    held = list_held(session)
+    if held and not session.ended:
+        yield NamedValue("Hindered", "\n".join(_describe_hindrance(each, now) for each in held), "warn")
 
 
 def _describe_hindrance(problem: EnvironmentFailed, now: float) -> str:

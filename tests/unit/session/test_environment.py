@@ -27,6 +27,7 @@ from blueflame.session.missing_work import list_needed_foundations
 from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
+from blueflame.views.session import build_summary_view
 from support.session_examples import Outcomes, events, reported, states, task
 
 NO_RETRIES = Limits(max_retries=0, validator_retries=0)
@@ -146,10 +147,22 @@ def test_stop_leaves_a_session_that_can_be_resumed_and_exits_with_4() -> None:
     assert isinstance(world.journal[-1].event, OrchestratorStopped)
     assert len(world.session.live) == 2, "the attempts are still intended"
     assert choose_exit_code(None, all_landed=False, hindered=bool(world.session.problems)) is ExitCode.WORLD
+    shown = {fact.name: fact.text for fact in build_summary_view(world.session, now=world.now).facts}
+    assert "worker of task-001: the disk is full" in shown["Hindered"]
     outcomes.failing.clear()  # a person has freed some space
     again = world.resume().run()
     assert again.session.outcome == "completed"
     assert len(again.session.attempts) == len(world.session.attempts) + 2, "only the two reviewers are new"
+
+
+def test_a_resume_counts_failures_again_before_it_asks() -> None:
+    """One more may have happened before the person repaired it."""
+    outcomes = hindered("worker of task-001", times=ASK_AFTER, choice="stop")
+    world = reported(outcomes).resume()
+    outcomes.failing = Counter({"worker of task-001": 1})
+    again = world.run()
+    assert [event.times for event in events(again, EnvironmentFailed)] == [*range(1, ASK_AFTER + 1), 1]
+    assert again.session.outcome == "completed"
 
 
 def test_an_agent_that_could_not_be_started_waits_before_the_next_is() -> None:
