@@ -9,7 +9,7 @@ import pytest
 from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, EnvironmentFailed, TaskMoved
+from blueflame.model.event import AttemptEnded, AttemptStarted, EnvironmentFailed, JournalEntry, TaskMoved
 from blueflame.model.gate import Gate
 from blueflame.model.task import Cause
 from blueflame.orchestrator.attempts import run as attend
@@ -18,7 +18,7 @@ from blueflame.session.state import Session
 from blueflame.text.event_lines import format_log_lines
 from blueflame.views.changeset import build_changeset_view, list_notes
 from blueflame.views.items import build_item_json, build_item_view, find_item
-from support.sessions import SessionRun, Stage, task, writes
+from support.sessions import SessionRun, Stage, Watcher, task, writes
 
 STOP = {"session": ["stop"]}
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
@@ -73,10 +73,16 @@ def test_an_attempt_is_judged_by_what_it_did_not_by_what_it_says(stage: Stage) -
 
 
 def test_a_retry_continues_with_the_commits_and_the_uncommitted_work_of_the_attempt_before(stage: Stage) -> None:
+    """Also if the person has another name by then."""
+
+    def rename(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, AttemptEnded):
+            stage.git("config", "user.name", "Renamed Person")
+
     half = [*writes("src/1.txt", "half"), {"append": {"path": "src/2.txt", "text": "not committed\n"}}, {"exit": 1}]
     rest = [{"run": "test -e src/1.txt && test -e src/2.txt"}, {"commit": "The rest"}]
     stage.play(task(1, locks=["src/"]), workers={1: {"1": half, "*": rest}})
-    reported = stage.run()
+    reported = stage.run(observers=[Watcher(rename)])
     assert reported.session.outcome == "completed"
     assert [ended.ending for ended in endings(reported)] == [Ending.FAILED, Ending.PASSED]
     assert (stage.root / "src" / "2.txt").read_text() == "not committed\n"

@@ -258,14 +258,17 @@ def _was_surveyed(context: SessionContext, attempt: str) -> bool:
 
 
 def _list_identities(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:
-    """Return those that its commits may have: what it was started with, and the person's, for work by hand."""
-    launch = _read_launch(context, attempt.id) or {}
-    env = {
-        **build_agent_identity(attempt.agent_id),
-        **find_author(context.repo, context.settings),
-        **launch.get("env", {}),
-    }
-    started = [f"{env[f'GIT_{role}_NAME']} <{env[f'GIT_{role}_EMAIL']}>" for role in ("COMMITTER", "AUTHOR")]
+    """Return those that its commits may have: what it was started with, and the person's, for work by hand.
+
+    It may continue work from before the person got another name.
+    """
+    usual = {**build_agent_identity(attempt.agent_id), **find_author(context.repo, context.settings)}
+    stem = attempt.id.removesuffix(str(attempt.n))
+    names = [attempt.id, *(f"{stem}{n}" for n in range(1, attempt.n) if attempt.continues)]
+    envs = [{**usual, **(_read_launch(context, each) or {}).get("env", {})} for each in names]
+    started = [
+        f"{env[f'GIT_{role}_NAME']} <{env[f'GIT_{role}_EMAIL']}>" for env in envs for role in ("COMMITTER", "AUTHOR")
+    ]
     name, address = find_identity(context.repo.root)
     return tuple(dict.fromkeys([*started, f"{name} <{address}>"]))
 
