@@ -239,7 +239,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.PlanProposed: lambda e: _join_parts(
         f"plan {e.round} by {e.origin} with {format_count(len(e.tasks), 'task')} "
         f"and {format_count(len(e.problems), 'problem')}",
-        _join_names(e.problems),
+        _join_names((*e.problems, *e.warnings)),
     ),
     _H.PlanFailed: lambda e: _join_parts(f"round {e.round} gave no plan", e.reason),
     _H.PlanApproved: lambda e: f"the plan with {format_count(len(e.tasks), 'task')} was approved",
@@ -411,7 +411,8 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.PlanProposed: lambda e: ShortLine(
         BAD if e.problems else DOT,
         f"a plan of {format_count(len(e.tasks), 'task')}"
-        + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else ""),
+        + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else "")
+        + _format_reason("; ".join(e.warnings)),
     ),
     _H.PlanFailed: lambda e: ShortLine(BAD, f"no plan{_format_reason(e.reason)}"),
     _H.PlanApproved: lambda e: ShortLine(OK, f"plan of {format_count(len(e.tasks), 'task')} approved"),
