@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +86,20 @@ def run(argv: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     open_closed_streams()
+    _use_utf8()
+    os.umask(os.umask(0o077) & 0o077)  # one that denies us our own files would make every agent fail
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited as ignored, it hides how our children ended
     sys.exit(run(sys.argv[1:]))
+
+
+def _use_utf8() -> None:
+    """Start again in Python's UTF-8 mode if the locale has another encoding; only the terminal keeps that one.
+
+    Else the same file has another name here than in the journal, in trust records and for wardens.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding}:backslashreplace")
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 (no shell is wanted)
 
 
 def _check_current_folder() -> None:

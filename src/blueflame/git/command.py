@@ -16,9 +16,7 @@ from blueflame.model.errors import GitFailed
 from blueflame.system.process import ProcessResult, ProcessResultBytes, run, run_capped
 
 # git exports GIT_DIR and GIT_INDEX_FILE to hooks; inherited, they point us at the wrong repository.
-KEPT_VARIABLES = re.compile(
-    r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_SSH(_\w+)?"
-)
+KEPT_VARIABLES = re.compile(r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_SSH(_\w+)?")
 
 FIXED_VARIABLES = MappingProxyType(
     {

@@ -225,6 +225,19 @@ def test_a_reader_that_leaves_early_is_no_bug(python: Callable[..., subprocess.C
     assert "bug" not in done.stderr
 
 
+def test_an_odd_locale_umask_or_signal_of_the_parent_does_not_matter(
+    tmp_path: Path, python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """Else a file has another name in the next locale, is not readable for us, or children end unseen."""
+    other = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    script = "import os, sys; print(sys.getfilesystemencoding()); from blueflame.cli import main; "
+    script += "main.run = lambda argv: print(sys.stdout.encoding, ascii(argv[0]), oct(os.umask(0)), "
+    script += "signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL); main.main()"
+    odd = "import os, signal; os.umask(0o277); signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+    done = python("-c", odd + script, "мой", **other)
+    assert done.stdout.splitlines() == ["ascii", "utf-8", "ascii '\\u043c\\u043e\\u0439' 0o77 True"], done.stderr
+
+
 @pytest.mark.parametrize("command", ["status", "run", "--version"])
 def test_a_current_folder_that_was_deleted_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
