@@ -15,7 +15,7 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import PASSED, REVIEWED, Limits
 from blueflame.model.seat import ContextBudget, Seat, Team
 from blueflame.model.sizing import ChosenBy, SizeAnswer, Sizing, Tier, Triage
-from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
+from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Assignment, Task, TaskRecord, TaskState
 from blueflame.model.workflow import Workflow, build_stages
 from blueflame.paths.locks import do_locks_overlap
@@ -280,6 +280,37 @@ def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation
     outcomes = dice(tasks, draw(st.integers(0, 2**32)), draw(odds()))
     sized = [JournalEntry(2, 0.0, size) for size in [draw(st.none() | sizes(workflow))] if size is not None]
     return Simulation(outcomes, [opening, *sized])
+
+
+class Stubborn(Dice):
+    """People often want one more attempt, and change the ceiling under way."""
+
+    def answer(self, gate: Gate, session: Session) -> Answer | None:
+        answer = super().answer(gate, session)
+        if gate.kind is GateKind.ESCALATION and answer is not None and self.roll("stubborn", gate.id) < 0.4:
+            return replace(answer, choice="retry")
+        return answer
+
+    def _limits(self, session: Session, digest: str) -> Limits:
+        return replace(super()._limits(session, digest), max_attempts=1 + int(3 * self.roll("ceiling", digest)))
+
+
+@st.composite
+def failing_worlds(draw: st.DrawFn) -> Simulation:
+    """Worlds in which few attempts are allowed, and work fails in every way it can, mostly several times."""
+    tasks, workflow = draw(plans(4)), draw(workflows)
+    limits = replace(
+        draw(bounds()),
+        max_attempts=draw(st.integers(1, 3)),
+        max_cycles=draw(st.integers(2, 6)),
+        session_budget=UNLIMITED,
+        day_budget=UNLIMITED,
+    )
+    rate = st.sampled_from((0.0, 0.2, 0.5))
+    odds = Odds(**{name: draw(rate) for name in Odds.__dataclass_fields__})
+    return Simulation(
+        Stubborn(tasks, draw(st.integers(0, 2**32)), odds), [build_opening(workflow=workflow, limits=limits)]
+    )
 
 
 @st.composite

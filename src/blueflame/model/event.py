@@ -203,6 +203,7 @@ class TaskMoved:
     counts: bool = False  # as a retry: it starts again because its work did not pass
     assigned: Assignment | None = None  # who makes it from now on
     until: float = 0.0  # of a retry: it does not begin before this moment; 0: at once
+    granted: bool = False  # a person asked for one more attempt at this task: it may begin above the ceiling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,7 @@ class TaskRecord:
     start: Result | None = None  # what its earlier making stages made: the present one starts from it
     scratch: bool = False  # the next attempt starts from the base
     failures: int = 0  # attempts that failed or whose work was sent back, in the whole session
+    granted: int = 0  # failures up to which people let it go on, where that is above the ceiling
     assigned: Assignment | None = None  # by a person, for the present stage
     until: float = 0.0  # it is not tried again before this moment; 0: at once
 

@@ -49,13 +49,14 @@ from blueflame.session.environment import count_taken_slots, is_attempt_wanted
 from blueflame.session.estimate import find_model
 from blueflame.session.foundations import are_foundations_valid, find_start_foundations
 from blueflame.session.gates.questions import (
+    ask_or_give_up,
     open_budget_gate,
     open_changeset_gate,
     open_day_budget_gate,
     open_plan_gate,
     open_unpaid_review_gate,
 )
-from blueflame.session.next_try import find_rung
+from blueflame.session.next_try import find_rung, is_at_ceiling
 from blueflame.session.retries import find_continuation
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
@@ -147,8 +148,16 @@ def _find_lock_for_glob(glob: str) -> str:
 
 
 def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capacity) -> Iterator[Event]:
-    """Intend a new attempt, if its model is available and its budget allows it."""
+    """Intend a new attempt, if its task may have one, its model is available and its budget allows it.
+
+    No attempt begins elsewhere: here the promises about attempts and money are kept.
+    """
     who, record = session.choose_agent(stage, subject), session.tasks.get(subject)
+    if record is not None and stage.duty is Duty.MAKE and is_at_ceiling(session.limits, record):
+        reason = f"it has had all attempts that it may have ({record.failures})"
+        yield TaskMoved(task=subject, cause=Cause.FAIL, reason=reason, stage=record.stage)
+        yield from ask_or_give_up(session, record, reason)
+        return
     if record is not None and stage.duty is not Duty.MAKE:
         who = replace(who, model=find_model(record.task, who.role, stage.duty, session.limits))
     if who.runtime in session.parked:

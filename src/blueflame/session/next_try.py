@@ -5,6 +5,7 @@ So a wait survives a crash: who continues the session waits only for the rest of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 from blueflame.model.limits import Limits
@@ -50,8 +51,19 @@ def may_retry(limits: Limits, record: TaskRecord) -> bool:
 
 
 def is_at_ceiling(limits: Limits, record: TaskRecord, *, more: int = 0) -> bool:
-    """Whether a task has had all attempts that it may have in the session, `more` of them not counted yet."""
-    return bool(limits.max_attempts) and record.failures + more >= limits.max_attempts
+    """Whether a task has had all attempts that it may have in the session, `more` of them not counted yet.
+
+    The promise about money, in one place: no attempt that makes a task begins once as many failed or were sent back
+    as `limits.max_attempts` allows, plus one for each time that a person asked for one more. It holds whatever brought
+    the task back (a retry, a rung, a new cycle or plan, another task that was retried, a lower limit), because every
+    such attempt begins in `session/decide`, which asks here. Endings that say nothing about the work count nothing.
+    """
+    return bool(limits.max_attempts) and record.failures + more >= max(limits.max_attempts, record.granted)
+
+
+def grant_attempt(record: TaskRecord) -> TaskRecord:
+    """Let a task have one more attempt, wherever its ceiling is. Further calls before it fails change nothing."""
+    return replace(record, granted=max(record.granted, record.failures + 1))
 
 
 def find_rung(limits: Limits, record: TaskRecord) -> int:

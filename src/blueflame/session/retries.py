@@ -189,7 +189,15 @@ def retry_task(
         return
     entry = build_history_entry(session, session.tasks[name], HistoryResult.FAILED, at, notes=note) if note else None
     reason = f"given to {assigned} by a person" if assigned else "retried by a person"
-    yield TaskMoved(task=name, cause=Cause.RENEW, reason=reason, history=entry, keeps_retries=once, assigned=assigned)
+    yield TaskMoved(
+        task=name,
+        cause=Cause.RENEW,
+        reason=reason,
+        history=entry,
+        keeps_retries=once,
+        assigned=assigned,
+        granted=True,
+    )
     if why := find_failed_dependency(session, name):
         yield TaskMoved(task=name, cause=Cause.BLOCK, reason=why)
         return
@@ -216,6 +224,8 @@ def present_deferred(session: Session, now: float) -> Iterator[Event]:
         if name in stale:
             notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
             entry = build_history_entry(session, record, HistoryResult.STALE, now, notes=notes)
+            if record.verdict == VerdictStatus.FAIL:  # it did not pass, whatever became of what it was built on
+                entry = replace(entry, result=HistoryResult.VALIDATION_FAILED, notes=record.verdict_notes)
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=notes, history=entry)
             yield from _renew_task(name, without_dependency)
         else:

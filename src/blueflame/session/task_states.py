@@ -11,6 +11,7 @@ _S, _C = TaskState, Cause
 
 MOVES: Mapping[tuple[TaskState, Cause], TaskState] = {  # to PENDING: a task made in part is PARTIAL again
     (_S.PENDING, _C.CLAIM): _S.CLAIMED,
+    (_S.PENDING, _C.FAIL): _S.FAILED,  # it may have no further attempt
     (_S.PENDING, _C.BLOCK): _S.BLOCKED,
     (_S.PENDING, _C.DROP): _S.DROPPED,
     (_S.CLAIMED, _C.COMPLETE): _S.DONE,

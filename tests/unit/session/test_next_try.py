@@ -10,6 +10,7 @@ from blueflame.model.attempt import Attempt, Duty, Ending
 from blueflame.model.event import (
     AttemptIntended,
     BackoffEnded,
+    ConfigDrifted,
     GateOpened,
     JournalEntry,
     OrchestratorStarted,
@@ -371,3 +372,50 @@ def test_a_task_that_is_unblocked_keeps_its_retries() -> None:
     world = reported(Outcomes(task(1), task(2, 1), endings=fail(*range(1, 9))), limits=limits)
     unblocked = [event for event in events(world, TaskMoved) if event.cause is Cause.UNBLOCK]
     assert unblocked and all(event.keeps_retries for event in unblocked)
+
+
+def test_a_task_at_its_ceiling_is_asked_about_also_where_the_task_it_waited_for_is_retried() -> None:
+    """It was given up, then blocked with what it depends on: a person's word about that one is not about this one."""
+    limits = replace(ASKING, max_attempts=1, on_validation_failed="requeue", max_cycles=4)
+    answers: dict[str, str | Answer | None] = {
+        "changeset-cs-001": "reject",
+        "escalation-task-002-2": Answer(choice="retry", note="once more"),
+    }
+    refused = ["task-001.validator.1", "task-001.validator.2"]
+    world = reported(Outcomes(task(1, 2), task(2), refused=refused, answers=answers), limits=limits)
+    assert [len(made(world, name)) for name in ("task-001", "task-002")] == [1, 2]
+    assert "unblock" in moves(world, "task-001")
+    assert "escalation-task-001-2" in [gate.id for gate in asked(world)]
+
+
+def test_a_ceiling_that_was_lowered_holds_for_what_is_next() -> None:
+    limits = replace(ASKING, max_attempts=8, max_cycles=3, on_validation_failed="requeue")
+    lower = ConfigDrifted(digest="lower", changes=("limits.max_attempts: 1",), limits=replace(limits, max_attempts=1))
+    refused = ["task-001.validator.1", "task-001.validator.2"]
+    world = reported(Outcomes(task(1), refused=refused, drifts={(2, "work"): lower}), limits=limits)
+    assert len(made(world)) == 1
+    assert [gate.id for gate in asked(world)][:1] == ["escalation-task-001"]
+
+
+def test_a_verdict_on_work_that_was_deferred_meanwhile_counts_as_one() -> None:
+    limits = Limits(max_attempts=3, max_cycles=3, on_validation_failed="requeue")
+    slow = {"task-002.validator.1": 9.0}
+    answers: dict[str, str | Answer | None] = {"changeset-cs-001": "reject"}
+    tasks = (task(1), task(2, 1, group="other"))
+    outcomes = Outcomes(*tasks, refused=["task-002.validator.1"], answers=answers, minutes=slow)
+    world = reported(outcomes, FLOW, limits)
+    assert "defer" in moves(world, "task-002")
+    assert count_failures(world.session, "task-002") == 1
+
+
+def test_in_a_journal_from_before_it_was_recorded_what_a_person_wanted_is_asked_again() -> None:
+    limits = replace(ASKING, max_attempts=1)
+    once = Answer(choice="retry", note="read the test first")
+    world = reported(Outcomes(task(1), endings=fail(1), answers={"escalation": once}), limits=limits)
+    (wanted,) = [n for n, each in enumerate(world.journal) if getattr(each.event, "granted", False)]
+    renewed = world.journal[wanted]
+    assert isinstance(renewed.event, TaskMoved)
+    earlier = [*world.journal[:wanted], replace(renewed, event=replace(renewed.event, granted=False))]
+    again = Simulation(Outcomes(task(1), answers={"escalation": once}), earlier).run()
+    assert [gate.id for gate in asked(again)] == ["escalation-task-001", "escalation-task-001-2"]
+    assert again.session.outcome == "completed"

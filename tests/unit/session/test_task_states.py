@@ -7,7 +7,7 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.session.task_states import MOVES, find_next_state
 
 LEGAL = """
-pending    claim->claimed block->blocked drop->dropped
+pending    claim->claimed fail->failed block->blocked drop->dropped
 claimed    complete->done hand_over->partial fail->failed release->pending requeue->requeued
 partial    claim->claimed hand_over->partial fail->failed requeue->requeued block->blocked drop->dropped
 done       hand_over->done validate->validated fail->failed requeue->requeued defer->deferred drop->dropped

@@ -38,6 +38,7 @@ from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, move_base, schedule_hook, update_stage_queues
+from blueflame.session.next_try import grant_attempt
 from blueflame.session.state import Phase, Session, build_validation_key, list_stages_ahead
 
 
@@ -90,7 +91,8 @@ def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> No
     fresh = {task.id: TaskRecord(task=task) for task in event.tasks}
     for name in fresh.keys() & session.tasks.keys():
         old = session.tasks[name]
-        fresh[name] = replace(fresh[name], attempts=old.attempts, history=old.history, failures=old.failures)
+        same = replace(fresh[name], attempts=old.attempts, history=old.history, failures=old.failures)
+        fresh[name] = grant_attempt(same)  # who approved the plan asked for it
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}

@@ -11,6 +11,7 @@ from blueflame.model.event import BackoffEnded, EditDismissed, FixRequested, Tas
 from blueflame.model.task import Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.apply.indexes import install_tasks, put_task, schedule_hook
 from blueflame.session.foundations import are_foundations_valid
+from blueflame.session.next_try import grant_attempt
 from blueflame.session.retries import limit_history
 from blueflame.session.state import Session, is_workflow_changed
 from blueflame.session.task_states import find_next_state
@@ -105,6 +106,7 @@ def _release_task(_session: Session, record: TaskRecord, _event: TaskMoved) -> T
 
 def _renew_task(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     retries, limits = record.retries if event.keeps_retries else 0, session.limits.find_task_limits(record.task)
+    record = grant_attempt(record) if event.granted else record
     return replace(record, retries=min(retries + 1, limits.most_retries) if event.counts else retries)
 
 

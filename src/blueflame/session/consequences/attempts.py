@@ -33,8 +33,8 @@ from blueflame.session.clarifications import find_question_gate, is_question_kep
 from blueflame.session.environment import is_held, name_attempt_act, report_lost, report_unstarted
 from blueflame.session.foundations import are_foundations_valid
 from blueflame.session.gates.questions import (
+    ask_or_give_up,
     open_clarification_gate,
-    open_escalation_gate,
     open_overlap_gate,
     open_stall_gate,
     open_validator_gate,
@@ -197,10 +197,10 @@ def _fail_task(
         until = find_retry_moment(session.limits, record, now)
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason, until=until)
         yield from block_if_dependency_failed(session, attempt.subject)
-    elif session.limits.on_exhausted == "ask" and not exhausted:
-        yield open_escalation_gate(session, record, reason)
-    else:
+    elif exhausted:
         yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
+    else:
+        yield from ask_or_give_up(session, record, reason)
 
 
 def _build_failure_entry(

@@ -12,6 +12,7 @@ from blueflame.model.event import (
     ConfigDrifted,
     EditRefused,
     EnvironmentFailed,
+    Event,
     GateOpened,
     OverlapSeen,
     RuntimeParked,
@@ -29,6 +30,7 @@ from blueflame.session.budget import (
     format_budget_use,
     format_session_budget,
 )
+from blueflame.session.cascade import block_dependants
 from blueflame.session.clarifications import MAX_ANSWER_CHARS, list_assumptions
 from blueflame.session.environment import describe_problem
 from blueflame.session.gates.assignments import find_assignment_problem, list_known_runtimes
@@ -186,6 +188,14 @@ def open_escalation_gate(session: Session, record: TaskRecord, reason: str) -> G
     }
     title = f"{record.task.id} ({record.task.title}) failed, and no attempt is left. Who tries it again?"
     return _open_gate(session, GateKind.ESCALATION, record.task.id, title, evidence=evidence)
+
+
+def ask_or_give_up(session: Session, record: TaskRecord, reason: str) -> Iterator[Event]:
+    """Ask who tries a failed task again, which nothing may do without asking; or block what depends on it."""
+    if session.limits.on_exhausted == "ask":
+        yield open_escalation_gate(session, record, reason)
+    else:
+        yield from block_dependants(session, record.task.id, f"dependency {record.task.id} failed")
 
 
 def _list_who_tried(session: Session, task: str) -> Iterator[str]:
