@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.gateway.connect import is_private_use, is_public
 from blueflame.gateway.options import find_rule, normalize_host, parse_allow_rule
 from blueflame.gateway.request import RequestHead, RequestRefused, parse_head
 from blueflame.gateway.tunnel import extract_client_hello, read_server_name
+from blueflame.policy.addresses import is_private_use, is_public
 from support.gateways import build_client_hello
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
