@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from blueflame.config.load import build_config_error
 from blueflame.config.locate import read_config_text
@@ -11,7 +12,9 @@ from blueflame.config.problems import format_value, validate_model
 from blueflame.documents.yaml import YamlProblem, read_document
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings.house import HouseSettings, RepositorySettings
+from blueflame.model.settings.sources import FeedsFile
 
+_File = TypeVar("_File", HouseSettings, FeedsFile)
 INIT = "run `blueflame serve --init` to write one"
 
 
@@ -30,8 +33,17 @@ class LoadedHouse:
 
 def load_house(path: Path) -> LoadedHouse:
     """Raises ConfigError with every problem, each with its line."""
+    return LoadedHouse(settings=_load_file(path, HouseSettings, INIT), path=path)
+
+
+def load_feeds(path: Path) -> FeedsFile:
+    """Raises ConfigError with every problem, each with its line."""
+    return _load_file(path, FeedsFile, "write `feeds:` and its entries, or correct sources.feeds.file in house.yaml")
+
+
+def _load_file(path: Path, model: type[_File], fix: str) -> _File:
     if not path.exists():
-        raise ConfigError(f"there is no {path.name} in {path.parent}", [INIT])
+        raise ConfigError(f"there is no {path.name} in {path.parent}", [fix])
     document = read_document(read_config_text(path))
     problems = list(document.problems)
     if not isinstance(document.data, dict):
@@ -39,13 +51,13 @@ def load_house(path: Path) -> LoadedHouse:
             wrong = (
                 "the file is empty" if document.data is None else f"must be keys (got {format_value(document.data)})"
             )
-            problems = [YamlProblem((), f"{wrong}; {INIT}", 1)]
+            problems = [YamlProblem((), f"{wrong}; {fix}", 1)]
         raise build_config_error(document, path, problems)
-    settings, faults = validate_model(document.data, HouseSettings, {})
+    settings, faults = validate_model(document.data, model, {})
     problems += (YamlProblem(at, text) for at, text in faults)
     if problems or settings is None:
         raise build_config_error(document, path, problems)
-    return LoadedHouse(settings=settings, path=path)
+    return settings
 
 
 EXAMPLE = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from blueflame.intake.feeds import build_feed_sources
 from blueflame.intake.plan_files import build_plan_sources
 from blueflame.intake.schedules import build_schedule_sources
 from blueflame.intake.source import Source, SourceContext
@@ -11,6 +12,7 @@ from blueflame.model.settings.sources import SourceSettings
 
 SOURCE_BUILDERS: Mapping[str, Callable[[SourceSettings, SourceContext], Sequence[Source]]] = {
     "plans": build_plan_sources,
+    "feeds": build_feed_sources,
     "schedules": build_schedule_sources,
 }
 
