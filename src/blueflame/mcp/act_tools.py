@@ -11,7 +11,7 @@ from pydantic import Field
 
 from blueflame.journal.journal import REFUSED
 from blueflame.mcp.read_tools import Request, SessionName
-from blueflame.mcp.served import Served, start_command
+from blueflame.mcp.served import Served, start_and_wait
 from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import (
@@ -96,7 +96,7 @@ class ActTools:
         return Reply(session=session, reply=reply.reply or "it is stopping")
 
     def _start(self, project: Project, verb: str, *words: str, find: Callable[[int], str]) -> Started:
-        found = start_command(self.served, project, verb, *words, find_started=find)
+        found = start_and_wait(self.served, project, verb, *words, find_started=find)
         is_session = found.startswith("ses-") and " " not in found
         return Started(session=found if is_session else "", state=FOLLOW if is_session else found or STARTING)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,19 +10,15 @@ from pathlib import Path
 
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.gate import Gate
+from blueflame.orchestrator.background import start_command
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session
-from blueflame.system.files import rotate_log
-from blueflame.system.process import BackgroundProcess, start_background
-from blueflame.text.sanitize import clean_text
+from blueflame.system.process import BackgroundProcess
 
 START_SECONDS = 15.0
 POLL_SECONDS = 0.05
-MAX_OUTPUT_CHARS = 2_000
 MAX_NAMED = 5
-PARENT_VARIABLES = re.compile(r"CLAUDECODE|CLAUDE_(PROJECT|PLUGIN)_.*|CLAUDE_CODE_(SESSION|MESSAGING|ENTRYPOINT|SSE).*")
-"""The client's conversation with its own processes: no session of ours is part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +54,14 @@ def describe_waiting(served: Served) -> str:
     return ""
 
 
-def start_command(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
-    """Start a command of ours that outlives the server. Return what `find_started` finds by its pid, or its output.
+def start_and_wait(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
+    """Start a command that outlives the server. Return what `find_started` finds by its pid, or its output.
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """
-    from blueflame.orchestrator.lifecycle import prepare_folders
-
-    prepare_folders(project)
-    log = project.state.logs / "background.log"
-    rotate_log(log)
-    begin = log.stat().st_size if log.exists() else 0
-    argv = [sys.executable, "-m", "blueflame", verb, "--config", str(project.config), *words]
-    served.children[:] = [child for child in served.children if child.is_running]
-    child = start_background(argv, log=log, env=served.environ)
-    served.children.append(child)
+    command = start_command(project, verb, *words, environ=served.environ)
+    child = command.process
+    served.children[:] = [*(each for each in served.children if each.is_running), child]
     until = time.monotonic() + START_SECONDS
     while child.is_running and time.monotonic() < until:
         if found := find_started(child.pid):
@@ -82,18 +69,7 @@ def start_command(served: Served, project: Project, verb: str, *words: str, find
         time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
     if child.is_running:
         return ""
-    said = _read_output(log, begin)
+    printed = command.read_output()
     if child.code:
-        raise Refused(said or f"blueflame {verb} ended with exit code {child.code}; see {log}")
-    return find_started(child.pid) or said
-
-
-def build_session_environment(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if not PARENT_VARIABLES.fullmatch(name)} | dict(keys)
-
-
-def _read_output(log: Path, begin: int) -> str:
-    with log.open("rb") as file:
-        file.seek(begin)
-        said = file.read(MAX_OUTPUT_CHARS).decode("utf-8", "replace")
-    return clean_text(said).strip().removeprefix("blueflame: ")
+        raise Refused(printed or f"blueflame {verb} ended with exit code {child.code}; see {command.log}")
+    return find_started(child.pid) or printed

@@ -349,15 +349,20 @@ def start_background(
     log: Path | None = None,
     env: Mapping[str, str] | None = None,
     handles: Sequence[int] = (),
+    stdin: Path | None = None,
 ) -> BackgroundProcess:
-    """Start without input, with output to `log`; it inherits `handles`. Raise ProcessFailed."""
+    """Start with output to `log`, and without input unless `stdin` is a file; it inherits `handles`.
+
+    Raises ProcessFailed.
+    """
+    given = os.open(stdin or os.devnull, os.O_RDONLY)
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log else os.open(os.devnull, os.O_WRONLY)
     try:
         started = subprocess.Popen(
             argv,
             cwd="/",
             env=env,
-            stdin=subprocess.DEVNULL,
+            stdin=given,
             stdout=sink,
             stderr=sink,
             start_new_session=True,
@@ -366,6 +371,7 @@ def start_background(
     except OSError as e:
         raise ProcessFailed(f"cannot run {argv[0]}: {e.strerror}") from e
     finally:
+        os.close(given)
         os.close(sink)
     return BackgroundProcess(started)
 

@@ -38,7 +38,8 @@ def serve(config: Path | None) -> int:
             raise
         raise Refused("the package mcp is not installed: pip install 'blueflame[mcp]'") from error
     from blueflame.mcp.call_log import find_call_log
-    from blueflame.mcp.served import Served, build_session_environment
+    from blueflame.mcp.served import Served
+    from blueflame.orchestrator.background import build_session_environment
 
     environ = build_session_environment(os.environ, keys)
     served = Served(config=config, environ=environ, draw_gate=draw_gate)

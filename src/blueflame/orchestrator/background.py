@@ -1,0 +1,49 @@
+"""Start a command of ours that outlives the process that starts it: the only way to start a background session."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame.orchestrator.project import Project
+from blueflame.system.files import rotate_log
+from blueflame.system.process import BackgroundProcess, start_background
+from blueflame.text.sanitize import clean_text
+
+MAX_OUTPUT_CHARS = 2_000
+PARENT_VARIABLES = re.compile(r"CLAUDECODE|CLAUDE_(PROJECT|PLUGIN)_.*|CLAUDE_CODE_(SESSION|MESSAGING|ENTRYPOINT|SSE).*")
+"""A client's conversation with its own processes: no session of ours is part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundCommand:
+    process: BackgroundProcess
+    log: Path
+    begin: int  # where its output begins in the log
+
+    def read_output(self) -> str:
+        with self.log.open("rb") as file:
+            file.seek(self.begin)
+            printed = file.read(MAX_OUTPUT_CHARS).decode("utf-8", "replace")
+        return clean_text(printed).strip().removeprefix("blueflame: ")
+
+
+def start_command(
+    project: Project, verb: str, *words: str, environ: Mapping[str, str], stdin: Path | None = None
+) -> BackgroundCommand:
+    """Start it with its output in the log of the project, and return at once."""
+    from blueflame.orchestrator.lifecycle import prepare_folders
+
+    prepare_folders(project)
+    log = project.state.logs / "background.log"
+    rotate_log(log)
+    begin = log.stat().st_size if log.exists() else 0
+    argv = [sys.executable, "-m", "blueflame", verb, "--config", str(project.config), *words]
+    return BackgroundCommand(start_background(argv, log=log, env=environ, stdin=stdin), log, begin)
+
+
+def build_session_environment(environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if not PARENT_VARIABLES.fullmatch(name)} | dict(keys)
