@@ -198,6 +198,10 @@ class Journal(Database):
         """The newest session that has not ended; the others are not read."""
         return next((self._read_info(*row) for row in self._fetch_all(_UNFINISHED)), None)
 
+    def find_session_of(self, request_id: str) -> str | None:
+        """The session that was opened for a request of the house."""
+        return next((name for (name,) in self._fetch_all(_SESSION_OF, request_id)), None)
+
     def sum_spend_since(self, at: float, *, without: str) -> Spend:
         """Sum the cost of attempts that ended since then, in all sessions but one; older sessions are not read."""
         names = [
@@ -344,6 +348,11 @@ _SESSIONS = """
 _UNFINISHED = """
     SELECT session, (SELECT max(seq) FROM events WHERE events.session = sessions.session), ended
     FROM sessions WHERE ended IS NULL ORDER BY n DESC LIMIT 1
+"""
+_SESSION_OF = """
+    SELECT session FROM sessions WHERE ? = (
+        SELECT json_extract(body, '$.request_id') FROM events WHERE events.session = sessions.session AND seq = 1
+    ) ORDER BY n DESC LIMIT 1
 """
 _AGENTS = """
     SELECT json_extract(body, '$.attempt.agent_id') FROM events

@@ -37,6 +37,7 @@ class SessionOpened:
     config_digest: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)  # settings of the command line, by their keys
     team: Team = NEW_TEAM  # that earlier sessions left
+    request_id: str = ""  # of the house that started it; a request has at most one session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

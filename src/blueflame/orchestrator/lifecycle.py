@@ -130,6 +130,7 @@ def open_session(
     allow_dirty: bool = False,
     scripted: bool = False,
     interactive: bool = False,
+    request_id: str = "",
 ) -> Session:
     """Open a session; with `tasks`, they are the plan and only need approval. `sized`: the size of the request. `fix`:
     what the only task fixes; it needs no approval.
@@ -151,6 +152,7 @@ def open_session(
         config_digest=project.loaded.digest,
         overrides=project.overrides,
         team=_find_team(project),
+        request_id=request_id,
     )
     save_settings(project.state, name, project.settings)
     session = replay([JournalEntry(1, now, opened)])

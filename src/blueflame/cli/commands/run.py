@@ -48,6 +48,7 @@ tier_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
 @click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
 @click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
+@click.option("--request-id", default="", hidden=True, help="Of the house: a request has at most one session.")
 @foreground_options
 def run(
     *,
@@ -60,6 +61,7 @@ def run(
     dry_run: bool,
     fresh: bool,
     allow_dirty: bool,
+    request_id: str,
     options: RunOptions,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
@@ -77,6 +79,8 @@ def run(
         return _show_dry_run(project, request, workflow, options, sized)
     check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
+        if request_id and (begun := journal.find_session_of(request_id)) is not None:
+            return _continue_request(project, journal, load_session(journal, begun), options)
         left = find_unfinished(journal)
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
             if overrides != Overrides():
@@ -85,8 +89,24 @@ def run(
         _warn_of_lost_sessions(project, journal)
         handle_stale_checkouts(project, journal, options)
         _print_size(sized, options)
-        session = _open_session(project, journal, request, options, sized, workflow=workflow, allow_dirty=allow_dirty)
+        session = _open_session(
+            project,
+            journal,
+            request,
+            options,
+            sized,
+            workflow=workflow,
+            allow_dirty=allow_dirty,
+            request_id=request_id,
+        )
         return run_session(project, journal, session, options)
+
+
+def _continue_request(project: Project, journal: Journal, begun: Session, options: RunOptions) -> int:
+    """Continue the session of a request that another process began; one that has ended is not begun again."""
+    from blueflame.cli.foreground import get_exit_code, run_session
+
+    return get_exit_code(begun) if begun.ended else run_session(project, journal, begun, options)
 
 
 @click.command()
@@ -281,6 +301,7 @@ def _open_session(
     *,
     workflow: str | None,
     allow_dirty: bool,
+    request_id: str = "",
 ) -> Session:
     """Open a new session, with an interactive planner if one is possible here."""
     from blueflame.cli.foreground import can_planner_talk
@@ -296,6 +317,7 @@ def _open_session(
         allow_dirty=allow_dirty,
         scripted=options.script is not None,
         interactive=can_planner_talk(project, options, workflow=workflow, planned=request.tasks is not None),
+        request_id=request_id,
     )
 
 
