@@ -62,6 +62,11 @@ class RunOptions:
         return self.decisions is None and not self.as_json
 
     @property
+    def has_decided(self) -> bool:
+        """Whether options are given that only a process in the foreground can keep."""
+        return self.decisions is not None or self.script is not None or self.cassette != NO_CASSETTE
+
+    @property
     def why_silent(self) -> str:
         """Why no agent can talk with a person here; empty when one can."""
         reasons = {

@@ -25,7 +25,7 @@ class LoadedHouse:
 
     def find_folder(self, repository: RepositorySettings) -> Path:
         """Paths are relative to the file."""
-        return (self.path.parent / Path(repository.path).expanduser()).absolute()
+        return (self.path.parent / Path(repository.path).expanduser()).resolve()
 
     def find_config(self, repository: RepositorySettings) -> Path:
         return self.find_folder(repository) / repository.config

@@ -28,6 +28,7 @@ def m001_house(db: sqlite3.Connection) -> None:
         "body TEXT NOT NULL)"
     )
     db.execute("CREATE INDEX by_stream ON events (stream, n)")
+    db.execute("CREATE INDEX endings ON events (n) WHERE kind = 'RequestEnded'")
     db.execute("CREATE TABLE streams (stream TEXT PRIMARY KEY, begun REAL NOT NULL, ended INTEGER NOT NULL DEFAULT 0)")
     db.execute("CREATE INDEX open_streams ON streams (stream) WHERE NOT ended")
     db.execute("CREATE INDEX streams_by_time ON streams (begun)")
@@ -43,7 +44,8 @@ def m001_house(db: sqlite3.Connection) -> None:
     db.execute(
         "CREATE TABLE arrivals (id INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, key TEXT NOT NULL, "
         "at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0, "
-        "stream TEXT NOT NULL DEFAULT '', reply TEXT NOT NULL DEFAULT '', UNIQUE (source, key))"
+        "accepted INTEGER NOT NULL DEFAULT 0, stream TEXT NOT NULL DEFAULT '', reply TEXT NOT NULL DEFAULT '', "
+        "UNIQUE (source, key))"
     )
     db.execute("CREATE INDEX waiting ON arrivals (id) WHERE NOT settled")
     db.execute("CREATE TABLE cursors (source TEXT PRIMARY KEY, cursor TEXT NOT NULL)")
@@ -74,10 +76,12 @@ class Settlement(NamedTuple):
     arrival: int
     stream: str = ""
     reply: str = ""
+    accepted: bool = True
 
 
 class ArrivalFate(NamedTuple):
     settled: bool
+    accepted: bool
     stream: str
     reply: str
 
@@ -126,14 +130,16 @@ class HouseJournal(Database):
                 db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (source, cursor))
         return new
 
-    def list_waiting(self, limit: int = 100) -> tuple[WaitingArrival, ...]:
+    def list_waiting(self, *, after: int = 0, limit: int = 100) -> tuple[WaitingArrival, ...]:
         """The arrivals that the house has not dealt with, oldest first."""
-        rows = self._fetch_all("SELECT id, kind, body FROM arrivals WHERE NOT settled ORDER BY id LIMIT ?", limit)
+        sql = "SELECT id, kind, body FROM arrivals WHERE NOT settled AND id > ? ORDER BY id LIMIT ?"
+        rows = self._fetch_all(sql, after, limit)
         return tuple(WaitingArrival(id=id, arrival=_decode_arrival(kind, body)) for id, kind, body in rows)
 
     def find_fate(self, source: str, key: str) -> ArrivalFate | None:
-        rows = self._fetch_all("SELECT settled, stream, reply FROM arrivals WHERE source = ? AND key = ?", source, key)
-        return ArrivalFate(bool(rows[0][0]), rows[0][1], rows[0][2]) if rows else None
+        sql = "SELECT settled, accepted, stream, reply FROM arrivals WHERE source = ? AND key = ?"
+        rows = self._fetch_all(sql, source, key)
+        return ArrivalFate(bool(rows[0][0]), bool(rows[0][1]), *rows[0][2:]) if rows else None
 
     def is_open(self, source: str, key: str) -> bool:
         """Whether that request was received and has not ended."""
@@ -167,9 +173,9 @@ class HouseJournal(Database):
         with self._transaction("append to") as db:
             self._check_last(db)
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-            for arrival, stream, reply in settles:
-                sql = "UPDATE arrivals SET settled = 1, stream = ?, reply = ? WHERE id = ?"
-                db.execute(sql, (stream, reply, arrival))
+            for arrival, stream, reply, accepted in settles:
+                sql = "UPDATE arrivals SET settled = 1, accepted = ?, stream = ?, reply = ? WHERE id = ?"
+                db.execute(sql, (accepted, stream, reply, arrival))
         self._last += len(rows)
         return recorded
 
@@ -189,6 +195,13 @@ class HouseJournal(Database):
     def read_stream(self, stream: str) -> tuple[HouseEntry, ...]:
         sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? ORDER BY n"
         return tuple(_decode_entry(*row) for row in self._fetch_all(sql, stream))
+
+    def read_stream_since(self, stream: str, kind: type[HouseEvent]) -> tuple[HouseEntry, ...]:
+        """Its events from the newest one of that kind on."""
+        sql = "SELECT n FROM events WHERE stream = ? AND kind = ? ORDER BY n DESC LIMIT 1"
+        first = next((n for (n,) in self._fetch_all(sql, stream, kind.__name__)), 0)
+        sql = "SELECT n, stream, at, kind, body FROM events WHERE stream = ? AND n >= ? ORDER BY n"
+        return tuple(_decode_entry(*row) for row in self._fetch_all(sql, stream, first))
 
     def read_open_streams(self) -> tuple[HouseEntry, ...]:
         """All events of the requests that have not ended."""
@@ -214,6 +227,10 @@ class HouseJournal(Database):
         )
         return int(self._fetch_all(sql, at, sender)[0][0])
 
+    def list_durations(self, limit: int) -> tuple[tuple[str, float], ...]:
+        """Repository and seconds of the sessions that ended last, oldest first."""
+        return tuple(reversed(self._fetch_all(_DURATIONS, limit)))
+
     def _check_last(self, db: sqlite3.Connection) -> None:
         found = db.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()[0]
         if found != self._last:
@@ -221,6 +238,13 @@ class HouseJournal(Database):
                 f"another process has written to the journal {self.path} (event {found}, not {self._last}). "
                 "Nothing was written and this house stops; see the other one with `blueflame status --house`"
             )
+
+
+_DURATIONS = """
+    SELECT json_extract(begun.body, '$.repository'), json_extract(ended.body, '$.seconds')
+    FROM events AS ended JOIN events AS begun ON begun.stream = ended.stream AND begun.kind = 'RequestReceived'
+    WHERE ended.kind = 'RequestEnded' ORDER BY ended.n DESC LIMIT ?
+"""
 
 
 def _decode_entry(n: int, stream: str, at: float, kind: str, body: str) -> HouseEntry:

@@ -235,6 +235,11 @@ class Journal(Database):
         with self._transaction("send to") as db:
             return int(db.execute(_SEND, row).fetchone()[0])
 
+    def find_message(self, kind: str, key: str) -> int | None:
+        """The message that the house sent for an arrival, by the key in its body."""
+        rows = self._fetch_all("SELECT id FROM inbox WHERE kind = ? AND json_extract(body, '$.key') = ?", kind, key)
+        return int(rows[0][0]) if rows else None
+
     def list_waiting(self, session: str | None) -> tuple[Message, ...]:
         """Messages to this session and to any running orchestrator, oldest first; None: only the latter."""
         return tuple(

@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     STOPPED = 6
     NO_ANSWER = 7
     INTERNAL = 70
+    TIMED_OUT = 124
     INTERRUPTED = 130
 
 
@@ -29,6 +30,7 @@ EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.STOPPED: "Stopped with work left; `blueflame resume` continues.",
     ExitCode.NO_ANSWER: "A gate got no answer: the decisions file has no entry for it, or there is no terminal.",
     ExitCode.INTERNAL: "A bug in Blue Flame; a crash log was written.",
+    ExitCode.TIMED_OUT: "`blueflame wait` waited as long as --timeout allows.",
     ExitCode.INTERRUPTED: "Interrupted from the keyboard.",
 }
 """A sentence for each; the reference is generated from it."""

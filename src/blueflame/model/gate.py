@@ -26,6 +26,7 @@ class GateKind(StrEnum):
     BASE = "base"  # the base branch is gone or was replaced: look again, use what is there, stop
     RESUME = "resume"  # an unfinished session was found: resume or fresh
     STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
+    REQUEST = "request"  # of the house: a member, a feed or another source asks for work: start it or refuse it
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,15 @@ FORMS: Mapping[GateKind, GateForm] = {
             Option("keep", "leave them where they are"),
         ),
         safe="keep",
+    ),
+    GateKind.REQUEST: GateForm(
+        when="A request reached the house from a sender who may not start work: a member, a feed, a plan file.",
+        options=(
+            Option("start", "queue it: a session works on it"),
+            Option("refuse", "do not do it; the sender sees your note"),
+        ),
+        safe="refuse",
+        is_foreseen=False,
     ),
 }
 """All kinds of gates. Their questions are in session/gates/questions, their evidence in views/gates."""

@@ -21,8 +21,16 @@ def is_session_id(text: str) -> bool:
 
 
 def build_session_id(now: float, taken: Container[str]) -> str:
-    """ses-YYYYMMDD-HHMMSS in UTC; a suffix keeps two sessions of one second apart."""
-    stem = datetime.fromtimestamp(now, UTC).strftime("ses-%Y%m%d-%H%M%S")
+    return _build_time_id("ses", now, taken)
+
+
+def build_request_id(now: float, taken: Container[str]) -> str:
+    return _build_time_id("req", now, taken)
+
+
+def _build_time_id(prefix: str, now: float, taken: Container[str]) -> str:
+    """ses-YYYYMMDD-HHMMSS in UTC; a suffix keeps two of one second apart."""
+    stem = datetime.fromtimestamp(now, UTC).strftime(f"{prefix}-%Y%m%d-%H%M%S")
     name, n = stem, 1
     while name in taken:
         n += 1

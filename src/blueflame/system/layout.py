@@ -49,8 +49,9 @@ class HousePaths:
         return self.root / "signals"
 
     @property
-    def logs(self) -> Path:
-        return self.root / "logs"
+    def requests(self) -> Path:
+        """The texts of requests, for the processes that work on them."""
+        return self.root / "requests"
 
 
 @dataclass(frozen=True, slots=True)

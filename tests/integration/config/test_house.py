@@ -26,7 +26,7 @@ def test_paths_of_repositories_are_relative_to_the_file(tmp_path: Path) -> None:
         write(tmp_path, "version: 1\nrepositories:\n  shop: {path: ../the shop, config: conf/b.yaml}\n")
     )
     shop = loaded.settings.repositories["shop"]
-    assert loaded.find_config(shop) == tmp_path / "../the shop/conf/b.yaml"
+    assert loaded.find_config(shop) == tmp_path.parent / "the shop/conf/b.yaml"
 
 
 def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:

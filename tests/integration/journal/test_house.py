@@ -66,11 +66,11 @@ def test_what_was_received_before_is_dropped_also_after_it_was_settled(journal: 
 def test_the_fate_of_an_arrival_names_its_request(journal: HouseJournal) -> None:
     assert journal.find_fate("plans", ASKED.key) is None
     journal.receive("plans", [ASKED])
-    assert journal.find_fate("plans", ASKED.key) == (False, "", "")
+    assert journal.find_fate("plans", ASKED.key) == (False, False, "", "")
     (waiting,) = journal.list_waiting()
     received = RequestReceived(request=ASKED, repository="shop")
     journal.append([("req-1", received)], 6.0, settles=[Settlement(waiting.id, "req-1", "queued")])
-    assert journal.find_fate("plans", ASKED.key) == (True, "req-1", "queued")
+    assert journal.find_fate("plans", ASKED.key) == (True, True, "req-1", "queued")
 
 
 def test_a_request_is_open_from_its_arrival_to_its_end(journal: HouseJournal) -> None:

@@ -31,11 +31,24 @@ POLL_SECONDS = 0.3
 )
 @click.option("--follow", "-f", is_flag=True, help="Follow until the session ends.")
 @click.option("--handoffs", is_flag=True, help="Show what agents left for the next stage instead, as Markdown.")
+@click.option("--house", is_flag=True, help="Show the events of the house instead.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and event.")
-def log(*, session: str | None, last: int, follow: bool, handoffs: bool, config: Path | None, as_json: bool) -> int:
+def log(
+    *,
+    session: str | None,
+    last: int,
+    follow: bool,
+    handoffs: bool,
+    house: bool,
+    config: Path | None,
+    as_json: bool,
+) -> int:
     """Show the events of a session, one per line, in UTC."""
     import time
+
+    if house:
+        return _show_house(last, follow=follow, as_json=as_json)
 
     from blueflame.model.errors import UsageError
     from blueflame.orchestrator.project import open_project
@@ -90,3 +103,30 @@ def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
     for each in events:
         kind, body = encode_event(each.event)
         print_json({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)
+
+
+def _show_house(last: int, *, follow: bool, as_json: bool) -> int:
+    """Show the events of the house; with `follow` until interrupted."""
+    import time
+
+    from blueflame.house.client import open_house
+    from blueflame.journal.codec import encode_event
+    from blueflame.journal.house import HouseJournal
+    from blueflame.text.house_lines import format_house_line
+
+    with HouseJournal.open_read_only(open_house(None).paths.journal) as journal:
+        seen = max(0, journal.find_last() - last) if last else 0
+        while True:
+            entries = journal.read_after(seen)
+            for each in entries:
+                seen = each.n
+                if as_json:
+                    kind, body = encode_event(each.event)
+                    row = {"n": each.n, "stream": each.stream, "at": each.at, "kind": kind, "event": json.loads(body)}
+                    print_json(row, indent=None)
+                else:
+                    print_text(format_house_line(each))
+            if not entries and not follow:
+                return 0
+            if not entries:
+                time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way

@@ -48,6 +48,7 @@ tier_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Show plan, schedule, cost and agents without starting anything.")
 @click.option("--fresh", is_flag=True, help="Abandon an unfinished session without asking.")
 @click.option("--allow-dirty", is_flag=True, help="Start even if the checkout has changes.")
+@click.option("--detach", is_flag=True, help="Hand the request to the house ('blueflame serve') and return.")
 @click.option("--request-id", default="", hidden=True, help="Of the house: a request has at most one session.")
 @foreground_options
 def run(
@@ -61,6 +62,7 @@ def run(
     dry_run: bool,
     fresh: bool,
     allow_dirty: bool,
+    detach: bool,
     request_id: str,
     options: RunOptions,
 ) -> int:
@@ -70,6 +72,10 @@ def run(
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.sessions import find_unfinished, load_session
 
+    if detach:
+        if dry_run or fresh or allow_dirty or overrides != Overrides() or options.has_decided:
+            raise UsageError("--detach goes with the request, --plan, --tier and --workflow only: leave the rest out")
+        return _detach(read_request(text, task, plan), options, tier=tier, workflow=workflow)
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     request = read_request(text, task, plan)
     project, sized = _size_request(project, overrides, request, tier=tier, workflow=workflow)
@@ -100,6 +106,25 @@ def run(
             request_id=request_id,
         )
         return run_session(project, journal, session, options)
+
+
+def _detach(request: Request, options: RunOptions, *, tier: str | None, workflow: str | None) -> int:
+    """Hand the request to the house of this repository."""
+    from blueflame.cli.commands.requests import print_fate
+    from blueflame.house.client import build_common, open_house
+    from blueflame.model.house.arrival import IncomingRequest
+    from blueflame.orchestrator.project import open_project
+
+    client = open_house(None)
+    arrival = IncomingRequest(
+        **build_common(client),
+        text=request.text,
+        repository=client.find_repository(open_project(options.config).config),
+        plan=request.plan.read_text("utf-8") if request.plan is not None else "",
+        tier=int(tier) if tier else None,
+        workflow=workflow or "",
+    )
+    return print_fate(client, client.hand_in(arrival), as_json=options.as_json)
 
 
 def _continue_request(project: Project, journal: Journal, begun: Session, options: RunOptions) -> int:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @session_argument
+@click.option("--house", is_flag=True, help="Show the house instead: repositories, gates and requests.")
 @config_option
 @json_option
-def status(session: str | None, config: Path | None, as_json: bool) -> int:
+def status(session: str | None, house: bool, config: Path | None, as_json: bool) -> int:
     """Show open gates, running agents and all tasks of a session."""
+    if house:
+        return _show_house(as_json=as_json)
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal
     from blueflame.system.clock import SystemClock
@@ -51,4 +54,20 @@ def status(session: str | None, config: Path | None, as_json: bool) -> int:
         print_view(console, render_commands(commands, now=now))
     if words := describe_orchestrator(holder, found, checkups, now=now):
         print_text(f"\n{words}")
+    return 0
+
+
+def _show_house(*, as_json: bool) -> int:
+    from blueflame.house.client import open_house
+    from blueflame.system.clock import SystemClock
+    from blueflame.views.house import build_house_json, build_house_view
+
+    view = build_house_view(open_house(None), SystemClock().now())
+    if as_json:
+        print_json(build_house_json(view))
+        return 0
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.house import render_house
+
+    print_view(make_console(), render_house(view))
     return 0

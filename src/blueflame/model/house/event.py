@@ -16,6 +16,7 @@ HOUSE = "house"  # the stream of events that concern no single request
 class RequestState(StrEnum):
     """Where a request is. The last three are final."""
 
+    RECEIVED = "received"  # just now: what becomes of it is recorded together with it
     ASKED = "asked"  # an owner is asked whether it may start
     QUEUED = "queued"  # waits for its repository
     STARTING = "starting"  # a process was started, its session is not known yet

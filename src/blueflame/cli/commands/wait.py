@@ -1,0 +1,68 @@
+"""`blueflame wait`: wait until a session or a request of the house needs a person, or has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blueflame.cli.commands.serve import house_option
+from blueflame.cli.options import config_option, json_option
+from blueflame.cli.output import print_json, print_text
+
+if TYPE_CHECKING:
+    from blueflame.house.waiting import Waited
+
+POLL_SECONDS = 0.2
+
+
+@click.command()
+@click.argument("what", required=False, help="A request of the house or a session [default: the newest session here].")
+@click.option("--for", "until", type=click.Choice(["end", "gate"]), default="end", show_default=True, help="For what.")
+@click.option("--timeout", default="0s", show_default=True, help="At most so long, such as 10m; 0s: without limit.")
+@config_option
+@house_option
+@json_option
+def wait(*, what: str | None, until: str, timeout: str, config: Path | None, house: Path | None, as_json: bool) -> int:
+    """Wait for the end of a session, or for a gate. The exit code is that of the session."""
+    from blueflame.model.errors import UsageError
+    from blueflame.model.exit_codes import ExitCode
+    from blueflame.model.settings.fields import InvalidValue, parse_duration
+
+    try:
+        limit = parse_duration(timeout)
+    except InvalidValue as error:
+        raise UsageError(f"--timeout: {timeout!r} {error}") from error
+    look = _watch_request(what, house) if what and what.startswith("req-") else _watch_session(what, config)
+    ends = time.monotonic() + limit
+    while True:
+        found = look()
+        if found.code is not None or (until == "gate" and found.gates):
+            break
+        if limit and time.monotonic() > ends:
+            print_text(f"still {found.state}: --timeout {timeout} is over", err=True)
+            return ExitCode.TIMED_OUT
+        time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
+    if as_json:
+        print_json({"state": found.state, "session": found.session or None, "gates": list(found.gates)})
+    else:
+        gates = f": {', '.join(found.gates)}" if found.gates and found.code is None else ""
+        print_text(f"{found.session or what}: {'gate' if gates else found.state}{gates}")
+    return ExitCode.OK if found.code is None else found.code
+
+
+def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited]:
+    from blueflame.house.waiting import watch_session
+    from blueflame.orchestrator.project import open_project
+
+    return watch_session(open_project(config), what)
+
+
+def _watch_request(request: str, house: Path | None) -> Callable[[], Waited]:
+    from blueflame.house.client import open_house
+    from blueflame.house.waiting import watch_request
+
+    return watch_request(open_house(house), request)

@@ -1,0 +1,62 @@
+"""Draws the house: its repositories, gates and requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from blueflame.cli.console import build_columns
+from blueflame.model.house.event import RequestState
+from blueflame.text.sanitize import shorten_line
+from blueflame.views.house import HouseView, RequestRow, describe_state
+
+_GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
+
+
+def render_requests(rows: Sequence[RequestRow]) -> RenderableType:
+    head = [Text(word, "quiet") for word in ("request", "state", "repository", "session", "from", "asked for")]
+    cells = [
+        (
+            Text(row.record.id, "id"),
+            Text(describe_state(row), _choose_tone(row)),
+            row.record.repository or "-",
+            row.record.session or "-",
+            row.record.request.sender.name,
+            shorten_line(row.record.request.title or row.record.request.text, 50),
+        )
+        for row in rows
+    ]
+    return build_columns([head, *cells], whole=(0, 1, 2, 3, 4))
+
+
+def _choose_tone(row: RequestRow) -> str:
+    return "good" if row.record.state in _GOOD or row.record.outcome == "completed" else "warn"
+
+
+def render_house(view: HouseView) -> RenderableType:
+    where = f"house {view.folder}, " + (f"served (pid {view.pid})" if view.pid else "not served: 'blueflame serve'")
+    parts: list[RenderableType] = [Text(where, "quiet" if view.pid else "warn"), Text("")]
+    head = [Text(word, "quiet") for word in ("repository", "state", "queued", "")]
+    cells = [
+        (
+            Text(row.name, "id"),
+            Text(row.state, "warn" if row.state in ("held", "stopped") else "good"),
+            str(row.queued),
+            shorten_line(row.detail, 300),
+        )
+        for row in view.repositories
+    ]
+    parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)))
+    if view.gates:
+        gates = [
+            (Text(each.gate.id, "id"), each.repository or "house", each.session or each.request, each.gate.title)
+            for each in view.gates
+        ]
+        parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
+    if view.requests:
+        parts += [Text(""), render_requests(view.requests)]
+    for warned in view.warnings:
+        parts += [Text(""), Text(f"{warned.source}: {shorten_line(warned.text, 300)}", "warn")]
+    return Group(*parts)

@@ -1,0 +1,284 @@
+"""The loop of the house: take arrivals, follow sessions, start what is next; record before acting.
+
+Every act is repeated safely: a session belongs to one request by the request's id, an answer to one message by its key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from blueflame.dispatch.admission import admit_request
+from blueflame.dispatch.queue import choose_starts
+from blueflame.dispatch.state import BEGUN, RequestRecord
+from blueflame.house.answers import Answers
+from blueflame.house.core import HouseCore
+from blueflame.house.processes import start_session, write_request_files
+from blueflame.house.repository import WatchedRepository, list_open_gates
+from blueflame.journal.house import HouseJournal, Settlement, WaitingArrival
+from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.model.event import GateOpened
+from blueflame.model.exit_codes import ExitCode
+from blueflame.model.house.arrival import IncomingRequest
+from blueflame.model.house.event import (
+    HOUSE,
+    HouseEvent,
+    Refusal,
+    RepositoryFreed,
+    RepositoryHeld,
+    RequestCancelled,
+    RequestEnded,
+    RequestRefused,
+    RequestState,
+    SessionFound,
+    SessionStopped,
+    StartFailed,
+    StartIntended,
+)
+from blueflame.model.ids import build_request_id
+from blueflame.text.format import format_count
+
+POLL_SECONDS = 0.5  # how soon a change in a repository is seen; an answer takes effect within a second
+HOUR = 3600.0
+FIRST_HOLD_SECONDS, MAX_HOLD_SECONDS = 15.0, 300.0
+MAX_STARTS = 5  # processes in a row that end without ending the session
+MAX_DURATIONS = 200
+
+
+@dataclass(slots=True)
+class Hold:
+    """Why no session can be started in a repository, and when that is tried again."""
+
+    reason: str
+    until: float
+    seconds: float
+
+
+class HouseLoop:
+    def __init__(self, build_core: Callable[[Callable[[], None]], HouseCore]) -> None:
+        self._wake = asyncio.Event()
+        self.core = build_core(self.wake)
+        self.answers = Answers(self.core)
+        self.holds: dict[str, Hold] = {}
+        self.last_starts: dict[str, float] = {}
+        self.durations: dict[str, deque[float]] = {name: deque(maxlen=20) for name in self.core.repositories}
+        for name, seconds in self.core.journal.list_durations(MAX_DURATIONS):
+            if name in self.durations:
+                self.durations[name].append(seconds)
+        self._taken = 0  # the newest arrival that was looked at
+        self.stepped_at = self.core.clock.monotonic()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Step when woken, and at least as often as repositories are looked at."""
+        while True:
+            self._wake.clear()
+            await self.step()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
+
+    async def step(self) -> None:
+        for repository in self.core.repositories.values():
+            repository.look()
+        self._take_arrivals()
+        for repository in self.core.repositories.values():
+            await self._follow(repository)
+        self.answers.settle_sent()
+        await self._start_next()
+        self._publish_gates()
+        self.stepped_at = self.core.clock.monotonic()
+
+    # --- arrivals -------------------------------------------------------------------------------------------------
+
+    def _take_arrivals(self) -> None:
+        for waiting in self.core.journal.list_waiting(after=self._taken):
+            self._taken = waiting.id
+            if isinstance(waiting.arrival, IncomingRequest):
+                self._admit(waiting, waiting.arrival)
+            else:
+                self.answers.take(waiting)
+
+    def _admit(self, waiting: WaitingArrival, request: IncomingRequest) -> None:
+        now = self.core.clock.now()
+        name = build_request_id(now, _Streams(self.core.journal))
+        recent = self.core.journal.count_requests_since(now - HOUR, request.sender.address)
+        events = admit_request(self.core.state, name, request, self.core.settings, recent=recent)
+        reply, accepted = _describe_admission(events[-1]), not isinstance(events[-1], RequestRefused)
+        self.core.record(name, *events, settles=[Settlement(waiting.id, name, reply, accepted)])
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    async def _follow(self, repository: WatchedRepository) -> None:
+        for record in self.core.state.list_of(repository.name):
+            if record.state in BEGUN or (record.state is RequestState.QUEUED and repository.is_starting):
+                await self._follow_request(repository, record)
+
+    async def _follow_request(self, repository: WatchedRepository, record: RequestRecord) -> None:
+        if repository.problem:
+            return  # it is shown; what runs there goes on
+        if not record.session:
+            await self._find_session(repository, record)
+            return
+        watch = repository.watch(record.session)
+        if watch.ended:
+            seconds = watch.last_at - watch.opened_at
+            usd = watch.micro_usd / 1e6
+            self.core.record(
+                record.id, RequestEnded(outcome=watch.ended, reason=watch.reason, usd=usd, seconds=seconds)
+            )
+            self.durations[repository.name].append(seconds)
+            repository.forget(record.session)
+        elif repository.is_busy:
+            if record.state is RequestState.STOPPED and repository.unfinished == record.session:
+                self.core.record(record.id, SessionFound(session=record.session))  # a person has resumed it
+            if record.cancelled_by:
+                self.answers.send_stop(repository, record.session, record.cancelled_by)
+        elif record.cancelled_by:
+            self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+        elif record.state is RequestState.RUNNING:
+            await self._resume(repository, record)
+
+    async def _find_session(self, repository: WatchedRepository, record: RequestRecord) -> None:
+        ended = repository.command is not None and not repository.command.process.is_running  # before the journal
+        if session := repository.find_session_of(record.id):
+            self.core.record(record.id, SessionFound(session=session))
+            self._free(repository.name)
+        elif ended:
+            self._report_failed_start(repository, record)
+        elif repository.command is None and record.state is RequestState.STARTING:
+            if record.cancelled_by:
+                self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+            else:  # this house was started after it: a second start of the same request does no harm
+                await self._start(repository, record)
+
+    def _report_failed_start(self, repository: WatchedRepository, record: RequestRecord) -> None:
+        command, repository.command = repository.command, None
+        assert command is not None, "only a start that ended is reported"
+        code = command.process.code
+        reason = command.read_output() or f"blueflame run ended with exit code {code}; see {command.log}"
+        if record.cancelled_by:
+            self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
+        elif code == ExitCode.USAGE:  # the configuration was read before: it is the request
+            self.core.record(record.id, RequestRefused(why=Refusal.CANNOT_START, reason=reason))
+        else:
+            if record.state is RequestState.STARTING:
+                self.core.record(record.id, StartFailed(reason=reason))
+            self._hold(repository.name, reason)
+
+    async def _resume(self, repository: WatchedRepository, record: RequestRecord) -> None:
+        """Its process is gone and its session has not ended: continue it, unless a person stopped it."""
+        watch = repository.watch(record.session)
+        if watch.is_stopped_by_person:
+            self.core.record(record.id, SessionStopped(reason=watch.reason))
+        elif record.starts >= MAX_STARTS:
+            why = f"its process ended {format_count(record.starts, 'time')} without ending the session"
+            self.core.record(
+                record.id, SessionStopped(reason=f"{why}; look at 'blueflame log', then 'blueflame resume'")
+            )
+        elif not self._is_held(repository.name):
+            await self._start(repository, record)
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    async def _start_next(self) -> None:
+        now = self.core.clock.now()
+        closed = {name for name, each in self.core.repositories.items() if self._is_closed(each)}
+        chosen = choose_starts(
+            self.core.state,
+            {name: each.priority for name, each in self.core.settings.repositories.items()},
+            closed=closed,
+            last_starts=self.last_starts,
+            slots=self.core.settings.limits.sessions,
+            now=now,
+        )
+        for record in chosen:
+            await self._start(self.core.repositories[record.repository], record)
+
+    def _is_closed(self, repository: WatchedRepository) -> bool:
+        """Whether no session can start there: it is busy, or something has to be fixed first."""
+        if repository.problem:
+            self._hold(repository.name, repository.problem, seconds=0.0)
+            return True
+        if repository.is_busy or self._is_held(repository.name):
+            return True
+        if repository.unfinished and not self._is_abandoned(repository):
+            self._hold(
+                repository.name,
+                f"{repository.unfinished} is unfinished there and was not started by the house: continue it with "
+                f"'blueflame resume', or abandon it with 'blueflame run --fresh'",
+                seconds=0.0,
+            )
+            return True
+        return False
+
+    def _is_abandoned(self, repository: WatchedRepository) -> bool:
+        """Whether the unfinished session is that of a request that was cancelled; the next one replaces it."""
+        owner = repository.watch(repository.unfinished).request_id
+        return bool(owner) and owner not in self.core.state.requests
+
+    async def _start(self, repository: WatchedRepository, record: RequestRecord) -> None:
+        """Start the process that opens or continues its session; what stands against it holds the repository."""
+        now = self.core.clock.now()
+        if record.state is not RequestState.STARTING and repository.name not in self.holds:
+            self.core.record(record.id, StartIntended(resumes=record.session))
+        fresh = not record.session and bool(repository.unfinished)
+        files = write_request_files(self.core.paths, record.id, record.request)
+        try:
+            project = repository.open_project()
+            repository.command = await asyncio.to_thread(
+                start_session, project, record, files, environ=self.core.environ, fresh=fresh
+            )
+        except BlueFlameError as error:
+            reason = "; ".join(error.problems) if isinstance(error, ConfigError) else str(error)
+            if self.core.state.requests[record.id].state is RequestState.STARTING:
+                self.core.record(record.id, StartFailed(reason=reason))
+            self._hold(repository.name, reason)
+            return
+        self.last_starts[repository.name] = now
+
+    # --- holds ----------------------------------------------------------------------------------------------------
+
+    def _is_held(self, name: str) -> bool:
+        return name in self.holds and self.holds[name].until > self.core.clock.now()
+
+    def _hold(self, name: str, reason: str, seconds: float = FIRST_HOLD_SECONDS) -> None:
+        """Note why the repository cannot be used; a new reason is recorded, the same one is only tried later."""
+        before = self.holds.get(name)
+        if before is None or before.reason != reason:
+            self.core.record(HOUSE, RepositoryHeld(repository=name, reason=reason))
+        elif seconds:
+            seconds = min(max(before.seconds, seconds) * 2, MAX_HOLD_SECONDS)
+        self.holds[name] = Hold(reason, self.core.clock.now() + seconds, seconds)
+
+    def _free(self, name: str) -> None:
+        if self.holds.pop(name, None) is not None:
+            self.core.record(HOUSE, RepositoryFreed(repository=name))
+
+    # --- gates ----------------------------------------------------------------------------------------------------
+
+    def _publish_gates(self) -> None:
+        gates = tuple(list_open_gates(self.core.state, self.core.repositories.values()))
+        if gates != self.core.desk.gates:
+            self.core.desk.gates = gates
+            self.core.desk.announce()
+
+
+def _describe_admission(last: HouseEvent) -> str:
+    if isinstance(last, RequestRefused):
+        return f"refused: {last.reason}"
+    return "an owner is asked" if isinstance(last, GateOpened) else "queued"
+
+
+class _Streams:
+    """The ids that are taken, asked one by one."""
+
+    def __init__(self, journal: HouseJournal) -> None:
+        self._journal = journal
+
+    def __contains__(self, name: object) -> bool:
+        return self._journal.has_stream(str(name))

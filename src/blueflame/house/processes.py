@@ -1,0 +1,61 @@
+"""Start the process of a session: the same `blueflame run` and `resume` that a person starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from blueflame.dispatch.state import RequestRecord
+from blueflame.model.house.arrival import IncomingRequest
+from blueflame.orchestrator.background import BackgroundCommand, start_command
+from blueflame.orchestrator.project import Project
+from blueflame.system.files import write_atomically
+from blueflame.system.layout import HousePaths
+
+
+class RequestFiles(NamedTuple):
+    text: Path
+    plan: Path | None
+
+
+def write_request_files(paths: HousePaths, name: str, request: IncomingRequest) -> RequestFiles:
+    """Write the request where its process reads it: a text may be longer than an argument can be."""
+    text, plan = paths.requests / f"{name}.txt", paths.requests / f"{name}.plan.yaml"
+    text.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(text, request.text)
+    if request.plan:
+        write_atomically(plan, request.plan)
+    return RequestFiles(text, plan if request.plan else None)
+
+
+def start_session(
+    project: Project, record: RequestRecord, files: RequestFiles, *, environ: Mapping[str, str], fresh: bool
+) -> BackgroundCommand:
+    """Open the session of a request, or continue it. `fresh`: an unfinished session there is abandoned."""
+    assert project.settings is not None  # a configuration that cannot be read is not the request's fault: raise it here
+    if record.session:
+        return start_command(project, "resume", record.session, "--quiet", environ=environ)
+    words = [
+        f"--request-id={record.id}",
+        *(("--task=-",) if record.request.text.strip() else ()),
+        *((f"--plan={files.plan}",) if files.plan else ()),
+        *((f"--tier={record.request.tier}",) if record.request.tier and not files.plan else ()),
+        *((f"--workflow={record.request.workflow}",) if record.request.workflow else ()),
+        *(("--fresh",) if fresh else ()),
+        "--quiet",
+    ]
+    return start_command(project, "run", *words, environ=environ, stdin=files.text)
+
+
+def list_secret_variables(settings: BaseModel) -> Iterator[str]:
+    """The environment variables that hold the secrets of sources and chats: no session needs them."""
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if name.endswith("_from") and isinstance(value, str):
+            yield value
+        for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,):
+            if isinstance(inner, BaseModel):
+                yield from list_secret_variables(inner)

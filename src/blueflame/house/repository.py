@@ -1,0 +1,111 @@
+"""A repository as the house sees it: its lock, its journal, the process that was started there. Never written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from blueflame.dispatch.session_watch import SessionWatch
+from blueflame.dispatch.state import House
+from blueflame.journal.journal import Journal
+from blueflame.model.errors import BlueFlameError, Refused
+from blueflame.model.house.event import OpenGate
+from blueflame.orchestrator.background import BackgroundCommand
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.sessions import find_running_pid
+
+
+class WatchedRepository:
+    def __init__(self, name: str, config: Path) -> None:
+        self.name = name
+        self.config = config
+        self.command: BackgroundCommand | None = None  # that this process started
+        self.problem = ""  # why the repository cannot be read
+        self.pid: int | None = None  # of the orchestrator that runs there
+        self.unfinished = ""  # the newest session that has not ended
+        self.watches: dict[str, SessionWatch] = {}  # by session; ended ones are dropped by `forget`
+        self._project: Project | None = None
+        self._seen: object = None
+
+    def open_project(self) -> Project:
+        """A project that reads the configuration as it is now; raises BlueFlameError."""
+        if not self.config.is_file():
+            raise Refused(f"there is no {self.config}: correct its path in house.yaml, or run 'blueflame init' there")
+        return Project(self.config)
+
+    def look(self) -> bool:
+        """Read what has changed: first the lock, so that what a process wrote before it ended is read after it.
+
+        Return whether anything did.
+        """
+        before = (self.pid, self.problem, self._seen)
+        try:
+            project = self._project = self._project or self.open_project()
+            self.pid = find_running_pid(project)
+            self._read_journal(project.state.journal)
+            self.problem = ""
+        except BlueFlameError as error:
+            self.problem, self._project, self.pid = str(error), None, None
+        return before != (self.pid, self.problem, self._seen)
+
+    def find_session_of(self, request: str) -> str:
+        """The session of a request; empty if none was opened."""
+        if self._project is None or not self._project.state.journal.exists():
+            return ""
+        with Journal.open_read_only(self._project.state.journal) as journal:
+            return journal.find_session_of(request) or ""
+
+    def watch(self, session: str) -> SessionWatch:
+        """Return what is known of a session; it is read on from now on."""
+        if session not in self.watches:
+            self.watches[session] = SessionWatch(session)
+            self._seen = None
+            self.look()
+        return self.watches[session]
+
+    def forget(self, session: str) -> None:
+        self.watches.pop(session, None)
+
+    @property
+    def is_starting(self) -> bool:
+        return self.command is not None and self.command.process.is_running
+
+    @property
+    def is_busy(self) -> bool:
+        return self.pid is not None or self.is_starting
+
+    def _read_journal(self, path: Path) -> None:
+        seen = tuple(_describe(file) for file in (path, path.with_name(f"{path.name}-wal")))
+        if seen == self._seen:
+            return
+        if path.exists():
+            with Journal.open_read_only(path) as journal:
+                self.unfinished = next(iter(journal.list_unfinished()), "")
+                if self.unfinished:
+                    self.watches.setdefault(self.unfinished, SessionWatch(self.unfinished))
+                for name, watch in self.watches.items():
+                    for entry in () if watch.ended else journal.read_events(name, watch.seq):
+                        watch.apply(entry)
+        self._seen = seen
+
+
+def list_open_gates(house: House, repositories: Iterable[WatchedRepository]) -> Iterator[OpenGate]:
+    """The gates of the house, and those of all sessions that have not ended."""
+    for record in house.requests.values():
+        if record.gate is not None:
+            at = record.gate_opened_at
+            yield OpenGate(repository="", session="", request=record.id, gate=record.gate, opened_at=at)
+    for repository in repositories:
+        for watch in repository.watches.values():
+            for gate, at in () if watch.ended else watch.gates.values():
+                yield OpenGate(
+                    repository=repository.name, session=watch.id, request=watch.request_id, gate=gate, opened_at=at
+                )
+
+
+def _describe(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

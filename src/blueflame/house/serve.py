@@ -1,0 +1,150 @@
+"""Run the house until it is stopped: its lock, its sources and faces, signals and the service manager."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from blueflame import __version__
+from blueflame.config.house import LoadedHouse
+from blueflame.dispatch.people import find_sender
+from blueflame.house.core import HouseCore
+from blueflame.house.desk import HouseFace
+from blueflame.house.loop import HouseLoop
+from blueflame.house.processes import list_secret_variables
+from blueflame.intake.registry import build_sources
+from blueflame.intake.source import SourceContext
+from blueflame.journal.house import HouseJournal
+from blueflame.model.errors import BlueFlameError, Refused
+from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
+from blueflame.orchestrator.background import build_session_environment
+from blueflame.system import flock
+from blueflame.system.layout import HousePaths
+from blueflame.system.service import find_watchdog_seconds, notify_manager
+from blueflame.system.wakeups import watch_wakeups
+from blueflame.text.format import format_count
+
+FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 1.0, 300.0
+STATUS_SECONDS = 5.0
+MAX_STEP_SECONDS = 60.0  # a step that takes longer hangs: the watchdog restarts the house
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    loaded: LoadedHouse
+    paths: HousePaths
+    environ: Mapping[str, str]  # with the secrets of sources and the keys of models
+    login: str
+    stop_sessions: bool = False
+    report: Callable[[str], None] = lambda _text: None
+
+
+@contextmanager
+def hold_house(paths: HousePaths) -> Iterator[HouseJournal]:
+    """Hold the lock of the house and open its journal; a second one is refused and changes nothing."""
+    try:
+        with flock.hold_lock(paths.lock, flock.format_lock_note("house")), HouseJournal.open(paths.journal) as journal:
+            yield journal
+    except flock.LockHeld as held:
+        pid = held.holder.split(" ")[0] or "unknown"
+        raise Refused(f"the house {paths.root} is served already (pid {pid}): see 'blueflame status --house'") from held
+
+
+async def serve_house(
+    options: ServeOptions, journal: HouseJournal, build_faces: Callable[[HouseCore], Sequence[HouseFace]]
+) -> None:
+    """Serve until SIGTERM or SIGINT. Sessions go on without the house, unless they are to be stopped."""
+    loop = HouseLoop(lambda wake: _build_core(options, journal, wake))
+    core = loop.core
+    secrets = set(list_secret_variables(core.settings))
+    context = SourceContext(
+        folder=options.paths.root,
+        repositories={name: each.config.parent for name, each in core.repositories.items()},
+        identify=lambda address: find_sender(core.people, address),
+        clock=core.clock,
+        environment={name: value for name, value in options.environ.items() if name in secrets},
+    )
+    sources, faces = build_sources(core.settings.sources, context), build_faces(core)
+    core.record(HOUSE, HouseStarted(pid=os.getpid(), version=__version__, repositories=tuple(core.repositories)))
+    stopped = _watch_signals()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop.run())]
+        tasks.append(group.create_task(_watch_signals_folder(options.paths, loop)))
+        tasks.append(group.create_task(_report_status(loop)))
+        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in sources]
+        tasks += [group.create_task(_keep_running(core, each.name, partial(each.run, core.desk))) for each in faces]
+        options.report(f"serving {', '.join(core.repositories) or 'no repository'}; Ctrl-C ends it, sessions go on")
+        notify_manager("READY=1", options.environ)
+        reason = await stopped
+        notify_manager("STOPPING=1", options.environ)
+        for task in tasks:
+            task.cancel()
+    if options.stop_sessions:
+        for repository in core.repositories.values():
+            if repository.pid is not None and repository.unfinished:
+                loop.answers.send_stop(repository, repository.unfinished, "the house")
+    core.record(HOUSE, HouseStopped(reason=reason))
+
+
+def _build_core(options: ServeOptions, journal: HouseJournal, wake: Callable[[], None]) -> HouseCore:
+    secrets = set(list_secret_variables(options.loaded.settings))
+    environ = {name: value for name, value in options.environ.items() if name not in secrets}
+    session = build_session_environment({n: v for n, v in environ.items() if not n.startswith("NOTIFY_")}, {})
+    return HouseCore(options.loaded, options.paths, journal, environ=session, login=options.login, wake=wake)
+
+
+def _watch_signals() -> asyncio.Future[str]:
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[str] = loop.create_future()
+
+    def stop(name: str) -> None:
+        if not stopped.done():
+            stopped.set_result(name)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number.name)
+    return stopped
+
+
+async def _watch_signals_folder(paths: HousePaths, loop: HouseLoop) -> None:
+    """Commands at a terminal touch a file there."""
+    async for _names in watch_wakeups(paths.signals):
+        loop.wake()
+
+
+async def _keep_running(core: HouseCore, name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Run a source or a face; when it fails, report it and start it again, later each time."""
+    seconds = FIRST_RESTART_SECONDS
+    while True:
+        began = core.clock.monotonic()
+        try:
+            await run()
+            why = "it ended"
+        except BlueFlameError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 - a source that fails must not end the others
+            why = f"{type(error).__name__}: {error}"
+        if core.clock.monotonic() - began > MAX_RESTART_SECONDS:
+            seconds = FIRST_RESTART_SECONDS
+        core.desk.warn(name, f"{why}; it is started again")
+        await core.clock.sleep(seconds)
+        seconds = min(seconds * 2, MAX_RESTART_SECONDS)
+
+
+async def _report_status(loop: HouseLoop) -> None:
+    """Tell the service manager how it goes, as often as it wants to hear from us."""
+    watchdog, before = find_watchdog_seconds(), ""
+    while True:
+        core = loop.core
+        running = sum(each.is_busy for each in core.repositories.values())
+        text = f"{format_count(running, 'session')}, {format_count(len(core.desk.gates), 'open gate')}"
+        alive = "WATCHDOG=1\n" if watchdog and core.clock.monotonic() - loop.stepped_at < MAX_STEP_SECONDS else ""
+        if text != before or alive:
+            notify_manager(f"{alive}STATUS={text}")
+        before = text
+        await core.clock.sleep(watchdog or STATUS_SECONDS)

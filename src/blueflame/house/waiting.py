@@ -1,0 +1,71 @@
+"""What `blueflame wait` looks at: a session of a repository, or a request of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from blueflame.dispatch.state import fold_request
+from blueflame.house.client import HouseClient
+from blueflame.house.repository import WatchedRepository
+from blueflame.journal.house import HouseJournal
+from blueflame.model.errors import Refused, UsageError
+from blueflame.model.exit_codes import ExitCode, choose_exit_code
+from blueflame.model.house.event import RequestState
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    state: str
+    session: str = ""
+    gates: tuple[str, ...] = ()
+    code: ExitCode | None = None  # at the end
+
+
+def watch_session(project: Project, name: str | None) -> Callable[[], Waited]:
+    with open_journal(project) as journal:
+        session = find_session(journal, name)
+    watched = WatchedRepository("", project.config)
+
+    def look() -> Waited:
+        running = find_running_pid(project) is not None  # before the journal: what it wrote at its end is read
+        watch = watched.watch(session)
+        watched.look()
+        if watch.ended:
+            return Waited(state=watch.ended, session=session, code=_find_code(project, session))
+        if not running and not watch.gates:
+            raise Refused(f"no process runs {session}: continue it with 'blueflame resume'")
+        return Waited(state="running", session=session, gates=tuple(watch.gates))
+
+    return look
+
+
+def _find_code(project: Project, session: str) -> ExitCode:
+    with open_journal(project) as journal:
+        found = load_session(journal, session)
+    return choose_exit_code(found.outcome, all_landed=bool(found.tasks) and found.all_finished)
+
+
+def watch_request(client: HouseClient, request: str) -> Callable[[], Waited]:
+    def look() -> Waited:
+        with HouseJournal.open_read_only(client.paths.journal) as journal:
+            record = fold_request(journal.read_stream(request))
+        if record is None:
+            raise UsageError(f"no request is called {request!r}: see 'blueflame requests'")
+        if record.state is RequestState.STOPPED:
+            raise Refused(f"{request} is stopped: {record.problem}. Continue it with 'blueflame resume'")
+        if record.state in (RequestState.REFUSED, RequestState.CANCELLED):
+            return Waited(state=record.state.value, code=ExitCode.REFUSED)
+        gates = (record.gate.id,) if record.gate is not None else ()
+        settings = client.loaded.settings.repositories.get(record.repository)
+        if not record.session or settings is None:
+            return Waited(state=record.state.value, gates=gates)
+        project = Project(client.loaded.find_config(settings))
+        if record.state is RequestState.ENDED:
+            return Waited(state=record.outcome, session=record.session, code=_find_code(project, record.session))
+        watch = WatchedRepository(record.repository, project.config).watch(record.session)
+        return Waited(state="running", session=record.session, gates=tuple(watch.gates))
+
+    return look
