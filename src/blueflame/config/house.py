@@ -44,7 +44,7 @@ def load_feeds(path: Path) -> FeedsFile:
 def _load_file(path: Path, model: type[_File], fix: str) -> _File:
     if not path.exists():
         raise ConfigError(f"there is no {path.name} in {path.parent}", [fix])
-    document = read_document(read_config_text(path))
+    document = read_document(read_config_text(path), any_key=True)  # the number of a chat is a key
     problems = list(document.problems)
     if not isinstance(document.data, dict):
         if not problems:

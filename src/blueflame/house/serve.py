@@ -18,7 +18,7 @@ from blueflame.house.desk import HouseFace
 from blueflame.house.loop import HouseLoop
 from blueflame.house.processes import list_secret_variables
 from blueflame.intake.registry import build_sources
-from blueflame.intake.source import SourceContext
+from blueflame.intake.source import ServedRepository, SourceContext
 from blueflame.journal.house import HouseJournal
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
@@ -64,7 +64,10 @@ async def serve_house(
     secrets = set(list_secret_variables(core.settings))
     context = SourceContext(
         folder=options.paths.root,
-        repositories={name: each.config.parent for name, each in core.repositories.items()},
+        repositories={
+            name: ServedRepository(options.loaded.find_folder(each), options.loaded.find_config(each))
+            for name, each in core.settings.repositories.items()
+        },
         identify=lambda address: find_sender(core.people, address),
         clock=core.clock,
         environment={name: value for name, value in options.environ.items() if name in secrets},

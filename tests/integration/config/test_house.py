@@ -61,10 +61,11 @@ def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:
 
 def test_the_example_is_valid_and_so_are_its_commented_lines(tmp_path: Path) -> None:
     load_house(write(tmp_path, EXAMPLE))
-    lines = [re.sub(r"^#  ", "  ", line) for line in EXAMPLE.splitlines()]
+    lines = [re.sub(r"^#(?=  )|^# (?=[a-z_]+:$)", "", line) for line in EXAMPLE.splitlines()]
     whole = "\n".join(line.removesuffix(" {}") for line in lines)
     loaded = load_house(write(tmp_path, whole))
     assert list(loaded.settings.repositories) == ["shop"]
-    written = read_document(whole).data
-    keys = [key for key in iter_keys(HouseSettings) if not key.section and key.path[0] != "sources"]
+    written = read_document(whole, any_key=True).data
+    own = ("version", "repositories", "limits")  # the rest has pages of its own
+    keys = [key for key in iter_keys(HouseSettings) if not key.section and key.path[0] in own]
     assert [key.dotted for key in keys if not is_in(written, key.path)] == []

@@ -14,7 +14,7 @@ from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from blueflame.house.waiting import Waited
+    from blueflame.house.wait import Waited
 
 POLL_SECONDS = 0.2
 
@@ -55,7 +55,7 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
 
 
 def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited]:
-    from blueflame.house.waiting import watch_session
+    from blueflame.house.wait import watch_session
     from blueflame.orchestrator.project import open_project
 
     return watch_session(open_project(config), what)
@@ -63,6 +63,6 @@ def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited
 
 def _watch_request(request: str, house: Path | None) -> Callable[[], Waited]:
     from blueflame.house.client import open_house
-    from blueflame.house.waiting import watch_request
+    from blueflame.house.wait import watch_request
 
     return watch_request(open_house(house), request)

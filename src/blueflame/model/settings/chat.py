@@ -104,7 +104,7 @@ class ChatSettings(Section):
 class TelegramSettings(Section):
     token_from: VariableName = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
     """The environment variable that holds the token of the bot."""
-    chats: dict[int, ChatSettings] = Field(default_factory=dict)
+    chats: dict[Annotated[int, Field(strict=False)], ChatSettings] = Field(default_factory=dict)
     """The chats that the bot serves, by number. A person's own chat with the bot has the person's number."""
     api: Text = "https://api.telegram.org"
     """The address of the Bot API, for a server of your own."""
