@@ -7,7 +7,7 @@ compares `gates` with those that it drew, and hands in answers as arrivals.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from blueflame.journal.house import HouseJournal
@@ -39,8 +39,16 @@ class HouseDesk:
     def read_cursor(self, source: str) -> str:
         return self.journal.read_cursor(source)
 
-    def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> None:
-        self.journal.receive(source, arrivals, cursor=cursor)
+    def receive(
+        self,
+        source: str,
+        arrivals: Sequence[Arrival],
+        *,
+        cursor: str | None = None,
+        notes: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """`notes`: what a face has to remember, as with `write_notes`, in the same transaction."""
+        self.journal.receive(source, arrivals, cursor=cursor, notes=notes)
         self._warned.pop(source, None)
         if arrivals:
             self._wake()

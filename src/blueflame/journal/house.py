@@ -118,8 +118,15 @@ class HouseJournal(Database):
         rows = self._fetch_all("SELECT cursor FROM cursors WHERE source = ?", source)
         return str(rows[0][0]) if rows else ""
 
-    def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> int:
-        """Keep arrivals and the cursor of `source` in one transaction; return how many were new."""
+    def receive(
+        self,
+        source: str,
+        arrivals: Sequence[Arrival],
+        *,
+        cursor: str | None = None,
+        notes: Mapping[str, str | None] | None = None,
+    ) -> int:
+        """Keep arrivals, and cursor and notes of `source`, in one transaction; return how many arrivals were new."""
         rows = [
             (each.source, each.key, each.at, kind := type(each).__name__, format_json(each, kind)) for each in arrivals
         ]
@@ -128,6 +135,7 @@ class HouseJournal(Database):
             new = sum(db.execute(sql, row).rowcount for row in rows)
             if cursor is not None:
                 db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (source, cursor))
+            _write_notes(db, source, notes or {})
         return new
 
     def list_waiting(self, *, after: int = 0, limit: int = 100) -> tuple[WaitingArrival, ...]:
@@ -153,11 +161,7 @@ class HouseJournal(Database):
     def write_notes(self, source: str, notes: Mapping[str, str | None]) -> None:
         """Keep small facts of a source or a face by their keys, all of them or none; None removes one."""
         with self._transaction("write notes to") as db:
-            for key, value in notes.items():
-                if value is None:
-                    db.execute("DELETE FROM notes WHERE source = ? AND key = ?", (source, key))
-                else:
-                    db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (source, key, value))
+            _write_notes(db, source, notes)
 
     def read_notes(self, source: str) -> dict[str, str]:
         return dict(self._fetch_all("SELECT key, value FROM notes WHERE source = ? ORDER BY key", source))
@@ -245,6 +249,14 @@ _DURATIONS = """
     FROM events AS ended JOIN events AS begun ON begun.stream = ended.stream AND begun.kind = 'RequestReceived'
     WHERE ended.kind = 'RequestEnded' ORDER BY ended.n DESC LIMIT ?
 """
+
+
+def _write_notes(db: sqlite3.Connection, source: str, notes: Mapping[str, str | None]) -> None:
+    for key, value in notes.items():
+        if value is None:
+            db.execute("DELETE FROM notes WHERE source = ? AND key = ?", (source, key))
+        else:
+            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (source, key, value))
 
 
 def _decode_entry(n: int, stream: str, at: float, kind: str, body: str) -> HouseEntry:
