@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blueflame.dispatch.people import (
+    DEADLINE,
     HARMLESS,
     Ask,
     AskRules,
@@ -59,6 +60,11 @@ def test_an_owner_answers_everything_and_a_member_what_is_listed() -> None:
 )
 def test_an_answer_of_another_is_refused_with_who_may(name: str, trust: Trust, kind: GateKind, said: str) -> None:
     assert find_answer_problem(PEOPLE, Sender(name=name, trust=trust, address="x:1"), kind) == said
+
+
+def test_the_deadline_may_answer_and_no_sender_can_pretend_to_be_it() -> None:
+    assert find_answer_problem(PEOPLE, DEADLINE, GateKind.CHANGESET) == ""
+    assert find_sender({**PEOPLE, "deadline": PersonSettings(trust="owner")}, DEADLINE.address) is None
 
 
 def test_a_sender_is_found_by_number_or_user_name() -> None:

@@ -110,10 +110,12 @@ class NotificationSender:
         self._queues = tuple(queues)
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
-        if not self._queues:
-            return
+        if self._queues:
+            self.send(tuple(build_notifications(session, recorded)), find_settled_gates(recorded))
+
+    def send(self, found: Sequence[Notification], settled: frozenset[str] = frozenset()) -> None:
+        """Queue notifications, and forget those about gates that are settled."""
         now = asyncio.get_running_loop().time()
-        found, settled = tuple(build_notifications(session, recorded)), find_settled_gates(recorded)
         for queue in self._queues:
             for notification in found:
                 queue.take(notification, now)
