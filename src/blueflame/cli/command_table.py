@@ -55,6 +55,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("stop", WATCH, "control:stop", "Stop the running session; resume continues it."),
         ("undo", WATCH, "undo:undo", "Revert one landing with a new commit."),
         ("init", KEEP, "init:init", "Write a blueflame.yaml for this repository."),
+        ("telegram", KEEP, "telegram:telegram_app", "Find the numbers of people for the bot of the house."),
         ("trust", KEEP, "trust:trust", "Trust what a configuration does outside of the sandbox."),
         ("config", KEEP, "config:config_app", "Check, show and migrate the configuration."),
         ("policy", KEEP, "policy:policy_app", "Show what agents may do, and judge tool calls."),

@@ -48,12 +48,9 @@ def serve(config: Path | None) -> int:
 
 
 def draw_gate(session: Session, gate: Gate) -> str:
-    """The evidence of a gate, as a terminal shows it."""
-    from blueflame.cli.console import render_text
-    from blueflame.cli.gates.view import render_gate
-    from blueflame.views.gates import build_gate_view
+    from blueflame.cli.gates.view import draw_gate as draw  # late: a client waits for the server to start
 
-    return render_text(render_gate(build_gate_view(session, gate)))
+    return draw(session, gate)
 
 
 client_argument = click.argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -42,8 +43,13 @@ def serve(*, house: Path | None, init: bool, stop_sessions: bool) -> int:
         stop_sessions=stop_sessions,
         report=lambda text: print_text(f"blueflame: {text}", err=True),
     )
+    from blueflame.chat.faces import build_faces
+    from blueflame.chat.gate_message import EVIDENCE_WIDTH
+    from blueflame.cli.gates.view import draw_gate
+
+    draw = partial(draw_gate, width=EVIDENCE_WIDTH)
     with hold_house(paths) as journal:
-        asyncio.run(serve_house(options, journal, lambda _core: ()))
+        asyncio.run(serve_house(options, journal, lambda core: build_faces(core, loaded, options.environ, draw)))
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
+from blueflame.cli.console import Heading, build_columns, build_facts, render_text, stack_parts
 from blueflame.cli.gates.prompt import GateContext
 from blueflame.cli.render.changeset import render_changeset
 from blueflame.cli.render.plan import render_plan
@@ -33,6 +33,11 @@ def build_gate_context(session: Session, gate: Gate, *, diff: Callable[[], str] 
 
     view = render_gate(build_gate_view(session, gate))
     return GateContext(view=view, diff=diff, tasks=find_gate_tasks(session, gate), problems_of=find_problems)
+
+
+def draw_gate(session: Session, gate: Gate, *, width: int = 80) -> str:
+    """The evidence of a gate as plain text, for clients and chats."""
+    return render_text(render_gate(build_gate_view(session, gate)), width=width)
 
 
 def render_gate(view: GateView) -> RenderableType:

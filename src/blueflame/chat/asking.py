@@ -1,0 +1,137 @@
+"""Gates as messages: who is asked when, what buttons mean, and that a message shows who answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from base64 import b32encode
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from blueflame.chat.gate_message import GateMessage, format_button, format_settled, list_tappable
+from blueflame.chat.outbox import Outbox, Outgoing
+from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_gate_key, read_note
+from blueflame.chat.sessions import list_files
+from blueflame.chat.setup import ChatSetup
+from blueflame.dispatch.people import find_deadline, find_default, list_asks
+from blueflame.model.errors import BlueFlameError
+from blueflame.model.house.event import OpenGate
+from blueflame.text.format import format_until
+from blueflame.text.sanitize import shorten_line
+
+MAX_SETTLED = 300
+ASK, REMINDER = "ask:", "remind"
+
+
+class PreparedAsk(NamedTuple):
+    messages: list[Outgoing]
+    notes: dict[str, str | None]
+
+
+class GateAsker:
+    def __init__(self, setup: ChatSetup, outbox: Outbox) -> None:
+        self._setup = setup
+        self._outbox = outbox
+
+    def list_gates(self) -> dict[str, OpenGate]:
+        return {build_gate_key(each): each for each in self._setup.list_gates()}
+
+    async def ask_people(self) -> float | None:
+        """Post the messages that are due, show which gates are settled; return when the next message is due."""
+        due = [await self._ask_about(key, found) for key, found in self.list_gates().items()]
+        await self._settle_gates()
+        return min((at for at in due if at is not None), default=None)
+
+    async def _ask_about(self, key: str, found: OpenGate) -> float | None:
+        for ask in list_asks(self._setup.rules, found.gate.kind, found.opened_at):
+            if ask.at > self._setup.clock.now():
+                return ask.at
+            chat = self._find_chat(ask.person, found)
+            asked = f"{ASK}{key}:{chat}"
+            if chat is None:
+                continue
+            if not ask.is_reminder and not self._outbox.has(asked):
+                self._outbox.post(*await self.prepare_ask(found, chat, str(chat)))
+            elif ask.is_reminder:
+                text = f"{ask.person}: this still waits for an answer. {shorten_line(found.gate.title, 200)}"
+                name = f"{ASK}{key}:{REMINDER}:{ask.person}"
+                self._outbox.post([Outgoing(key=name, chat=chat, text=text, after=asked, kept=True)])
+        return None
+
+    def _find_chat(self, person: str, found: OpenGate) -> int | None:
+        """The group of the repository, if there is one; else the person's own chat."""
+        chats = self._setup.telegram.chats
+        groups = [chat for chat, each in chats.items() if chat < 0 and each.repository == found.repository]
+        return groups[0] if groups else self._setup.settings.people[person].telegram
+
+    async def prepare_ask(self, found: OpenGate, chat: int, name: str) -> PreparedAsk:
+        """Build the messages of a gate and the notes of its buttons, whose ids say nothing and are valid once."""
+        deadline = find_deadline(self._setup.rules, found.gate, found.opened_at)
+        default = find_default(self._setup.rules, found.gate)
+        until = f"Without an answer{format_until(deadline)}: {default}." if deadline is not None else ""
+        built = await asyncio.to_thread(self._setup.reader.build_message, found, until=until)
+        key = build_gate_key(found)
+        ids = {option.name: _make_button_id() for option in list_tappable(found.gate)}
+        notes: dict[str, str | None] = {
+            BUTTON + id: json.dumps({"gate": key, "choice": choice, "chat": chat}) for choice, id in ids.items()
+        }
+        buttons = tuple((format_button(option), ids[option.name]) for option in list_tappable(found.gate))
+        asked = Outgoing(
+            key=f"{ASK}{key}:{name}", chat=chat, text=built.text, buttons=buttons, fixed=built.fixed, kept=True
+        )
+        return PreparedAsk([asked, *_list_file_messages(found, built, asked)], notes)
+
+    async def read_file(self, text: str) -> bytes:
+        """Read a file that belongs to a gate: `diff KEY` or `evidence KEY`."""
+        what, _, key = text.partition(" ")
+        found = self.list_gates().get(key)
+        if found is None:
+            return b""
+        try:
+            return await asyncio.to_thread(self._setup.reader.read_file, found, what)
+        except BlueFlameError as error:
+            return f"It cannot be read: {error}\n".encode()
+
+    async def _settle_gates(self) -> None:
+        known = [*self._outbox.sent, *(each.key for each in self._outbox.find_waiting(ASK))]
+        keys = {name.removeprefix(ASK).partition(":")[0] for name in known if name.startswith(ASK)}
+        for key in sorted(keys - set(self.list_gates())):
+            repository, session, gate = key.split("/", 2)
+            words = await asyncio.to_thread(self._setup.reader.describe_settled, repository, session, gate)
+            if words:  # empty: the house has not read it yet
+                self._settle_gate(key, words)
+
+    def _settle_gate(self, key: str, words: str) -> None:
+        """Take the buttons from all messages of a gate, and write above each who answered what."""
+        prefix = f"{ASK}{key}:"
+        asked = {name: sent for name, sent in self._outbox.sent.items() if name.startswith(prefix)}
+        edits = [
+            Outgoing(key=f"settled:{name}", chat=sent.chat, text=format_settled(sent.text, words), edits=sent.message)
+            for name, sent in asked.items()
+            if not name.startswith(f"{prefix}{REMINDER}:")
+        ]
+        notes: dict[str, str | None] = {
+            name: None for name in self._outbox.notes if _find_noted_gate(self._outbox.notes, name) == key
+        }
+        old = [name for name in self._outbox.notes if name.startswith(SETTLED)]
+        notes |= dict.fromkeys(old[: max(len(old) - MAX_SETTLED, 0)])
+        notes |= {f"{SETTLED}{sent.chat}:{sent.message}": words for sent in asked.values()}
+        waiting = [each.key for each in self._outbox.find_waiting(prefix)]
+        self._outbox.post(edits, notes, drops=[*asked, *waiting])
+
+
+def _find_noted_gate(notes: Mapping[str, str], name: str) -> str:
+    """The gate that a button or a prompt belongs to."""
+    return str(read_note(notes, name).get("gate", "")) if name.startswith((BUTTON, PROMPT)) else ""
+
+
+def _make_button_id() -> str:
+    return "g:" + b32encode(secrets.token_bytes(12)).decode().rstrip("=").lower()
+
+
+def _list_file_messages(found: OpenGate, built: GateMessage, asked: Outgoing) -> Iterator[Outgoing]:
+    for file, what in list_files(found.gate, built):
+        text = f"{what} {build_gate_key(found)}"
+        key = f"file:{asked.key}:{what}"
+        yield Outgoing(key=key, chat=asked.chat, text=text, file=file, after=asked.key, silent=True)

@@ -1,0 +1,213 @@
+"""What the bot has to send, durably: a message waits here until Telegram has it.
+
+Messages of a chat go out in their order. A chat that Telegram asks us to leave alone waits, and only that chat. A
+message that was sent just before a crash is sent again: a person would rather read a question twice than never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from blueflame.chat.client import Button, ChatClosed, MessageRefused, RateLimited, TelegramClient, TelegramFailed
+from blueflame.text.utf16 import cut_to_units
+
+MAX_TEXT_UNITS = 4096
+CHAT_PAUSE_SECONDS = 1.0  # about one message a second is allowed in a chat
+MAX_BACKOFF_SECONDS = 60.0
+OUT, SENT = "out:", "sent:"
+
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class NoteStore(Protocol):
+    """Small durable facts by key, written all or none; None removes one."""
+
+    def read_notes(self, source: str) -> Mapping[str, str]: ...
+    def write_notes(self, source: str, notes: Mapping[str, str | None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    key: str  # the same key is the same message
+    chat: int
+    text: str
+    buttons: tuple[tuple[str, str], ...] = ()
+    reply_to: int | None = None
+    after: str = ""  # replies to the message with this key
+    edits: int | None = None  # changes this message instead
+    silent: bool = False
+    asks_reply: bool = False
+    fixed: tuple[int, int] | None = None
+    file: str = ""  # a file with this name; `text` tells the reader of files which
+    kept: bool = False  # its number is needed later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    chat: int
+    message: int
+    text: str
+
+
+NOT_NEEDED = "No answer needed any more."
+NoteWriter = Callable[[Mapping[str, str | None]], None]
+Reporter = Callable[[str], None]
+FileReader = Callable[[str], Awaitable[bytes]]
+"""Reads a file that is to be sent, by what the message says about it; b"" if it does not exist any more."""
+
+
+class Outbox:
+    def __init__(self, source: str, store: NoteStore, clock: Clock, read_file: FileReader, warn: Reporter) -> None:
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._read_file = read_file
+        self._warn = warn
+        notes = store.read_notes(source)
+        self._waiting = {key: _read_outgoing(value) for key, value in sorted(notes.items()) if key.startswith(OUT)}
+        self.sent = {
+            key.removeprefix(SENT): Sent(**json.loads(value)) for key, value in notes.items() if key.startswith(SENT)
+        }
+        self.notes = {key: value for key, value in notes.items() if not key.startswith((OUT, SENT))}
+        self._last = max((int(key.split(":")[1]) for key in self._waiting), default=0)
+        self._free_at: dict[int, float] = {}
+        self._changed = asyncio.Event()
+
+    def has(self, key: str) -> bool:
+        return key in self.sent or any(each.key == key for each in self._waiting.values())
+
+    def find_waiting(self, prefix: str) -> list[Outgoing]:
+        return [each for each in self._waiting.values() if each.key.startswith(prefix)]
+
+    def post(
+        self,
+        messages: Iterable[Outgoing] = (),
+        notes: Mapping[str, str | None] | None = None,
+        *,
+        drops: Iterable[str] = (),
+        write: NoteWriter | None = None,
+    ) -> None:
+        """Keep messages and notes, and forget messages by their keys, in one transaction.
+
+        A message that is known by its key is not sent again. `write` is given all of it to write with what it belongs
+        to.
+        """
+        new: dict[str, Outgoing] = {}
+        for message in messages:
+            if not self.has(message.key) and all(message.key != each.key for each in new.values()):
+                self._last += 1
+                new[f"{OUT}{self._last:09d}"] = message
+        names = set(drops)
+        gone = [row for row, each in self._waiting.items() if each.key in names]
+        known = sorted(key for key in names if key in self.sent)
+        changed = {**(notes or {}), **dict.fromkeys([*gone, *(SENT + key for key in known)])}
+        changed |= {row: json.dumps(asdict(message)) for row, message in new.items()}
+        if changed or write is not None:
+            (write or self._write)(changed)
+        for key, value in (notes or {}).items():
+            if value is None:
+                self.notes.pop(key, None)
+            else:
+                self.notes[key] = value
+        for row in gone:
+            del self._waiting[row]
+        for key in known:
+            del self.sent[key]
+        self._waiting.update(new)
+        if new:
+            self._changed.set()
+
+    def _write(self, notes: Mapping[str, str | None]) -> None:
+        self._store.write_notes(self._source, notes)
+
+    async def keep_sending(self, client: TelegramClient) -> None:
+        """Send what waits, each chat on its own, until cancelled."""
+        senders: dict[int, asyncio.Task[None]] = {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    for chat in sorted({each.chat for each in self._waiting.values()}):
+                        if chat not in senders or senders[chat].done():
+                            senders[chat] = group.create_task(self._send_all(client, chat))
+                    await self._changed.wait()
+        finally:
+            senders.clear()
+
+    async def _send_all(self, client: TelegramClient, chat: int) -> None:
+        backoff = 1.0
+        while (found := self._find_next(chat)) is not None:
+            await self._clock.sleep(max(self._free_at.get(chat, 0.0) - self._clock.now(), 0.0))
+            if self._find_next(chat) != found:
+                continue  # it was dropped meanwhile
+            try:
+                number = await self._send(client, found[1])
+            except RateLimited as error:
+                self._free_at[chat] = self._clock.now() + error.seconds
+            except ChatClosed as error:
+                self._warn(f"chat {chat}: {error}")
+                self._settle(found, None)
+            except MessageRefused as error:
+                self._warn(f"a message to chat {chat} was left out: {error}")
+                self._settle(found, None)
+            except TelegramFailed as error:
+                self._warn(str(error))
+                self._free_at[chat] = self._clock.now() + backoff
+                backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
+            else:
+                backoff = 1.0
+                self._free_at[chat] = self._clock.now() + CHAT_PAUSE_SECONDS
+                self._settle(found, number)
+        self._changed.set()  # what was posted while this ended
+
+    def _find_next(self, chat: int) -> tuple[str, Outgoing] | None:
+        return next(((key, each) for key, each in self._waiting.items() if each.chat == chat), None)
+
+    async def _send(self, client: TelegramClient, message: Outgoing) -> int | None:
+        buttons = [Button(*each) for each in message.buttons]
+        text = cut_to_units(message.text, MAX_TEXT_UNITS)
+        replied = self.sent[message.after].message if message.after in self.sent else message.reply_to
+        if message.edits is not None:
+            await client.edit(message.chat, message.edits, text, buttons=buttons, fixed=message.fixed)
+            return None
+        if message.file:
+            if content := await self._read_file(message.text):
+                await client.send_file(message.chat, message.file, content, reply_to=replied)
+            return None
+        return await client.send(
+            message.chat,
+            text,
+            buttons=buttons,
+            reply_to=replied,
+            silent=message.silent,
+            asks_reply=message.asks_reply,
+            fixed=message.fixed,
+        )
+
+    def _settle(self, entry: tuple[str, Outgoing], number: int | None) -> None:
+        row, message = entry
+        if row not in self._waiting:  # it was dropped while it was sent
+            if number is not None and message.buttons:
+                text = f"{NOT_NEEDED}\n\n{message.text}"
+                self.post([Outgoing(key=f"late:{message.key}", chat=message.chat, text=text, edits=number)])
+            return
+        notes: dict[str, str | None] = {row: None}
+        if message.kept and number is not None:
+            sent = Sent(chat=message.chat, message=number, text=message.text)
+            notes[SENT + message.key] = json.dumps(asdict(sent))
+            self.sent[message.key] = sent
+        self._write(notes)
+        del self._waiting[row]
+
+
+def _read_outgoing(text: str) -> Outgoing:
+    found = Outgoing(**json.loads(text))
+    fixed = tuple(found.fixed) if found.fixed else None
+    return replace(found, buttons=tuple((label, data) for label, data in found.buttons), fixed=fixed)  # type: ignore[arg-type] # two numbers

@@ -1,0 +1,141 @@
+"""What people in a chat read about their requests: one message for each fact of the house's journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from blueflame.chat.outbox import Outgoing
+from blueflame.chat.reactions import BUTTON, SOURCE, read_note
+from blueflame.model.event import GateOpened
+from blueflame.model.house.event import (
+    AnswerSettled,
+    CommandSettled,
+    HouseEntry,
+    RepositoryHeld,
+    RequestCancelled,
+    RequestEnded,
+    RequestQueued,
+    RequestReceived,
+    RequestRefused,
+    SessionFound,
+    SessionStopped,
+    StartFailed,
+)
+from blueflame.text.format import format_dollars, format_duration
+from blueflame.text.sanitize import shorten_line
+
+REQUEST, STATUS = "request:", "status:"
+
+
+class Place(NamedTuple):
+    """Where a message goes: a chat, and the message there that it answers."""
+
+    chat: int
+    message: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Messages to send now, those that wait for the end of quiet hours, and what to note."""
+
+    now: tuple[Outgoing, ...] = ()
+    later: tuple[Outgoing, ...] = ()
+    notes: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def parse_place(reply_to: str) -> Place | None:
+    chat, _, message = reply_to.partition(":")
+    try:
+        return Place(int(chat), int(message.split(":")[0]))
+    except ValueError:
+        return None
+
+
+def report_event(
+    entry: HouseEntry, notes: Mapping[str, str], *, describe_wait: Callable[[str], str], others: tuple[int, ...]
+) -> Report:
+    """`others`: the chats that read about requests from elsewhere."""
+    event, known = entry.event, read_note(notes, REQUEST + entry.stream)
+    match event:
+        case RequestReceived(request=request, repository=repository):
+            return _note_request(entry, request.source == SOURCE, request.reply_to, repository)
+        case AnswerSettled(source=source) | CommandSettled(source=source):
+            return _report_settled(entry, event, notes) if source == SOURCE else Report()
+        case RepositoryHeld(repository=repository, reason=reason):
+            text = f"{repository}: no session can start. {shorten_line(reason, 500)}"
+            return Report(later=tuple(_build(entry, Place(chat), text) for chat in others))
+    place = _find_place(known)
+    words = _describe(entry, describe_wait) if known else ""
+    changed = _change_note(entry, known) if known else {}
+    is_news = isinstance(event, RequestEnded | SessionStopped)  # others are replies: the person is there
+    if not words or (place is None and not is_news):
+        return Report(notes=changed)
+    places = [place] if place is not None else [Place(chat) for chat in others]
+    messages = tuple(_build(entry, each, words) for each in places)
+    return Report(later=messages, notes=changed) if is_news else Report(now=messages, notes=changed)
+
+
+def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str | None]:
+    if isinstance(entry.event, SessionFound):
+        return {REQUEST + entry.stream: json.dumps({**known, "session": entry.event.session})}
+    ended = isinstance(entry.event, RequestEnded | RequestCancelled | RequestRefused)
+    return {REQUEST + entry.stream: None} if ended else {}
+
+
+def _note_request(entry: HouseEntry, is_ours: bool, reply_to: str, repository: str) -> Report:
+    place = parse_place(reply_to) if is_ours else None
+    note = {"repository": repository} | ({"chat": place.chat, "message": place.message} if place else {})
+    return Report(notes={REQUEST + entry.stream: json.dumps(note)})
+
+
+def _find_place(known: Mapping[str, Any]) -> Place | None:
+    return Place(int(known["chat"]), int(known["message"])) if "chat" in known else None
+
+
+def _describe(entry: HouseEntry, describe_wait: Callable[[str], str]) -> str:
+    match entry.event:
+        case RequestQueued(by=by):
+            wait = describe_wait(entry.stream)
+            return f"{f'Approved by {by}. ' if by else ''}Queued as {entry.stream}{f': {wait}' if wait else ''}."
+        case RequestRefused(reason=reason):
+            return f"Not accepted: {shorten_line(reason, 1_000)}"
+        case GateOpened():
+            return f"Received as {entry.stream}: an owner is asked first."
+        case StartFailed(reason=reason):
+            return f"{entry.stream} could not be started and is tried again: {shorten_line(reason, 500)}"
+        case SessionFound(session=session):
+            return f"{entry.stream} has begun: {session}"
+        case SessionStopped(reason=reason):
+            return f"{entry.stream} is stopped and can be resumed: {shorten_line(reason, 500)}"
+        case RequestCancelled(by=by):
+            return f"{entry.stream} was cancelled by {by}."
+        case RequestEnded(outcome=outcome, reason=reason, usd=usd, seconds=seconds):
+            why = f": {shorten_line(reason, 500)}" if reason else ""
+            cost = format_dollars(round(usd * 1e6))
+            return f"{entry.stream} has ended, {outcome.replace('_', ' ')}{why}. {cost}, {format_duration(seconds)}."
+    return ""
+
+
+def _report_settled(entry: HouseEntry, event: AnswerSettled | CommandSettled, notes: Mapping[str, str]) -> Report:
+    """An accepted answer is shown at its gate; one that was not accepted frees its button again."""
+    place = parse_place(event.reply_to)
+    if place is None or (isinstance(event, AnswerSettled) and event.accepted):
+        return Report()
+    changed: dict[str, str | None] = {}
+    if isinstance(event, AnswerSettled):
+        name = BUTTON + event.reply_to.split(":", 2)[-1]
+        if button := read_note(notes, name):
+            changed = {name: json.dumps({**button, "used": ""})}
+    words = event.reply if event.accepted else f"Not accepted: {event.reply}"
+    return Report(now=(_build(entry, place, words),), notes=changed)
+
+
+def _build(entry: HouseEntry, place: Place, text: str) -> Outgoing:
+    key = f"event:{entry.n}:{place.chat}"
+    if isinstance(entry.event, SessionFound):
+        key = STATUS + entry.stream  # it is changed as the session goes on
+        return Outgoing(key=key, chat=place.chat, text=text, reply_to=place.message, silent=True, kept=True)
+    return Outgoing(key=key, chat=place.chat, text=text, reply_to=place.message)

@@ -1,0 +1,110 @@
+"""Read what Telegram delivers: who wrote or tapped what, where. All text is data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from blueflame.text.sanitize import clean_text
+
+MAX_REQUEST_CHARS = 20_000
+FILE_FIELDS = ("document", "photo", "video", "audio", "voice", "animation", "sticker", "video_note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    id: int  # of the update
+    chat: int
+    user: int
+    message: int
+    at: float
+    text: str  # the caption, if there is a file
+    is_private: bool
+    reply_to: int | None = None
+    is_edited: bool = False
+    is_forwarded: bool = False
+    has_file: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ButtonTap:
+    id: int  # of the update
+    chat: int
+    user: int
+    message: int
+    query: str
+    data: str
+
+
+def read_update(id: int, update: Mapping[str, Any]) -> ChatMessage | ButtonTap | None:
+    """None for what is neither a message of a person nor a tap of theirs, or lacks what we need."""
+    try:
+        tap = update.get("callback_query")
+        if tap is not None:
+            return _read_tap(id, tap)
+        is_edited = update.get("message") is None
+        found = update.get("edited_message" if is_edited else "message")
+        return _read_message(id, found, is_edited=is_edited) if found else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _read_tap(id: int, tap: Mapping[str, Any]) -> ButtonTap:
+    message = tap["message"]
+    return ButtonTap(
+        id=id,
+        chat=int(message["chat"]["id"]),
+        user=int(tap["from"]["id"]),
+        message=int(message["message_id"]),
+        query=str(tap["id"]),
+        data=str(tap.get("data", "")),
+    )
+
+
+def _read_message(id: int, message: Mapping[str, Any], *, is_edited: bool) -> ChatMessage:
+    replied = message.get("reply_to_message")
+    text = str(message.get("text") or message.get("caption") or "")
+    return ChatMessage(
+        id=id,
+        chat=int(message["chat"]["id"]),
+        user=int(message["from"]["id"]),
+        message=int(message["message_id"]),
+        at=float(message["date"]),
+        text=clean_text(text).strip()[:MAX_REQUEST_CHARS],
+        is_private=str(message["chat"].get("type")) == "private",
+        reply_to=int(replied["message_id"]) if replied else None,
+        is_edited=is_edited,
+        is_forwarded=any(message.get(name) for name in ("forward_origin", "forward_date", "forward_from")),
+        has_file=any(message.get(name) for name in FILE_FIELDS),
+    )
+
+
+class Addressed(NamedTuple):
+    """A text without the names of those whom it addresses."""
+
+    text: str
+    repository: str = ""
+    to_bot: bool = False
+
+
+def find_addressed(text: str, repositories: Iterable[str], *, bot: str, default: str = "") -> Addressed:
+    """Find whom a text addresses: `name: text`, `#name` or `@name` anywhere, or the name as a word without a default.
+
+    `bot` is the user name of the bot, which people write in groups: `@bot text`, `/command@bot`.
+    """
+    mention = f"@{bot}".casefold()
+    words = text.split()
+    to_bot = bool(bot) and any(word.casefold().rstrip(",:") == mention for word in words)
+    if to_bot:
+        text = " ".join(word for word in words if word.casefold().rstrip(",:") != mention)
+    known = {name.casefold(): name for name in repositories}
+    head, colon, rest = text.partition(":")
+    if colon and (named := known.get(head.strip().lstrip("@#").casefold())):
+        return Addressed(rest.strip(), named, True)
+    marked = {word[1:].casefold().rstrip(".,;:!?") for word in text.split() if word[0] in "@#"}
+    bare = set() if default else {word.casefold().strip(".,;:!?") for word in text.split()}
+    for found in (marked & set(known), bare & set(known)):
+        if len(found) == 1:
+            return Addressed(text, known[found.pop()], to_bot or bool(marked & set(known)))
+    return Addressed(text, default, to_bot)

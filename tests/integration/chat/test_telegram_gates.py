@@ -1,0 +1,160 @@
+"""Gates in a chat: who is asked, what a tap leads to, and what the message shows afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from blueflame.model.event import GateAnswered
+from blueflame.model.gate import Answer
+from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
+from blueflame.model.house.event import HOUSE, AnswerSettled
+from blueflame.testing.bot_api import BotApi
+from support.recorded_session import ID
+from support.telegram_chats import ANNA, BEN, ChatHouse, play
+
+
+def settle(answer: IncomingAnswer, *, accepted: bool, reply: str) -> AnswerSettled:
+    return AnswerSettled(
+        source=answer.source,
+        key=answer.key,
+        sender=answer.sender,
+        repository=answer.repository,
+        session=answer.session,
+        gate=answer.gate,
+        choice=answer.choice,
+        accepted=accepted,
+        reply=reply,
+        reply_to=answer.reply_to,
+    )
+
+
+def test_a_tap_becomes_an_answer_with_who_gave_it_and_from_where(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan of 3 tasks?")
+            assert "Add JWT middleware to API router" in asked.text
+            assert [label.partition(":")[0] for label, _ in asked.buttons] == ["approve", "replan", "quit"]
+            assert all(len(data.encode()) <= 64 and "plan" not in data for _, data in asked.buttons)
+            await house.until_taken(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna (telegram:11)")))
+            await house.until(lambda: not asked.buttons)
+            assert asked.text.startswith("Answered: approve, by anna (telegram:11)\n\nshop · ses-")
+
+    play(story())
+
+    (answer,) = house.answers
+    assert (answer.repository, answer.session, answer.gate, answer.choice) == ("shop", ID, "plan", "approve")
+    assert answer.sender == Sender(name="anna", trust=Trust.OWNER, address="telegram:11")
+    assert api.toasts[-1][1] == "approve: passed on."
+
+
+def test_an_answer_from_another_face_is_shown_and_later_taps_are_answered_with_it(
+    house: ChatHouse, api: BotApi
+) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan")
+            data = asked.find_button("approve")
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="quit", by="root")))
+            await house.until(lambda: not asked.buttons)
+            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
+
+    play(story())
+
+    assert house.answers == []
+    assert api.toasts[-1][1] == "Answered: quit, by root"
+
+
+def test_reject_asks_for_the_reason_and_sends_the_diff(house: ChatHouse, api: BotApi, repo: Path) -> None:
+    async def story() -> None:
+        house.story.reviewing()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "[auth] Add JWT")
+            await house.until(lambda: any(each.document for each in api.messages))
+            await house.until_taken(api.tap(ANNA, ANNA, asked.find_button("reject"), message=asked.id))
+            prompt = await house.until_shown(ANNA, "Reply with your reason")
+            assert prompt.asks_reply
+            assert house.answers == []
+            await house.until_taken(api.write(ANNA, ANNA, "No tests\nfor expiry", reply_to=prompt.id))
+
+    play(story())
+
+    (document,) = [each for each in api.messages if each.document]
+    assert document.document is not None
+    assert document.document[0] == "cs-1-auth.diff"
+    assert (document.reply_to, document.silent) == (api.messages[0].id, True)
+    (answer,) = house.answers
+    assert (answer.choice, answer.note) == ("reject", "No tests\nfor expiry")
+
+
+def test_a_refused_answer_is_explained_and_can_be_given_again(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan")
+            data = asked.find_button("approve")
+            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
+            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))  # impatient
+            assert len(house.answers) == 1
+            house.record(HOUSE, settle(house.answers[0], accepted=False, reply="the repository cannot be read"))
+            refused = await house.until_shown(ANNA, "Not accepted: the repository cannot be read")
+            assert refused.reply_to == asked.id
+            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
+
+    play(story())
+
+    assert len(house.answers) == 2
+    assert api.toasts[1][1] == "anna has answered: approve."
+
+
+def test_a_person_is_reminded_once_and_then_the_next_is_asked(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan")
+            house.clock.advance(31 * 60)
+            reminder = await house.until_shown(ANNA, "anna: this still waits for an answer")
+            assert reminder.reply_to == asked.id
+            assert api.list_shown(BEN) == []
+            house.clock.advance(31 * 60)
+            other = await house.until_shown(BEN, "Approve the plan")
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="ben")))
+            await house.until(lambda: not asked.buttons and not other.buttons)
+
+    play(story())
+
+    assert sum("still waits" in each.text for each in api.list_shown(ANNA)) == 1
+
+
+def test_gates_are_asked_again_after_a_restart_only_by_command(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            await house.until_shown(ANNA, "Approve the plan")
+            await house.until(lambda: house.journal.read_notes("telegram").keys() & {f"sent:ask:shop/{ID}/plan:{ANNA}"})
+        house.desk.gates = ()  # until the house has read its repositories
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "/status"))
+            await house.until_shown(ANNA, "The status of the house.")
+            house.show_gates()
+            await asyncio.sleep(0.1)
+            assert len([each for each in api.list_shown(ANNA) if each.buttons]) == 1
+            await house.until_taken(api.write(ANNA, ANNA, "/gates"))
+            await house.until(lambda: len([each for each in api.list_shown(ANNA) if each.buttons]) == 2)
+            first, second = [each for each in api.list_shown(ANNA) if each.buttons]
+            await house.until_taken(api.tap(ANNA, ANNA, second.find_button("approve"), message=second.id))
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna")))
+            await house.until(lambda: not first.buttons and not second.buttons)
+
+    play(story())
+
+    assert [each.choice for each in house.answers] == ["approve"]
