@@ -20,7 +20,7 @@ from blueflame.model.house.arrival import Arrival, IncomingAnswer
 from blueflame.model.house.event import HouseEvent, OpenGate
 from blueflame.model.settings.house import HouseSettings
 from blueflame.system.layout import StatePaths
-from blueflame.testing.bot_api import BotApi, SentMessage
+from blueflame.testing.bot_api import BotApi, ShownMessage
 from blueflame.testing.clock import FakeClock
 from support.command_line import configure
 from support.recorded_session import ID, Story
@@ -133,8 +133,8 @@ class ChatHouse:
         """Wait until an update is committed."""
         await self.until(lambda: int(self.desk.read_cursor("telegram") or 0) > update)
 
-    async def until_shown(self, chat: int, words: str) -> SentMessage:
-        found: list[SentMessage] = []
+    async def until_shown(self, chat: int, words: str) -> ShownMessage:
+        found: list[ShownMessage] = []
 
         def look() -> bool:
             found[:] = [each for each in self.api.list_shown(chat) if words in each.text]
@@ -152,5 +152,5 @@ def play(story: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-def list_texts(messages: Sequence[SentMessage]) -> list[str]:
+def list_texts(messages: Sequence[ShownMessage]) -> list[str]:
     return [each.text for each in messages]

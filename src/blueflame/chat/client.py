@@ -61,7 +61,7 @@ class Button(NamedTuple):
 
 @asynccontextmanager
 async def open_client(token: str, api: str) -> AsyncIterator[TelegramClient]:
-    """Raises UsageError for a token that is none, Refused without python-telegram-bot."""
+    """Raises UsageError for what cannot be a token, Refused without python-telegram-bot."""
     if not TOKEN.fullmatch(token):
         raise UsageError("the token of the bot is not valid: copy it from BotFather, such as 12345:AbC...")
     for name in ("httpx", "httpcore", "telegram"):

@@ -13,17 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from blueflame.chat.client import Button, ChatClosed, MessageRefused, RateLimited, TelegramClient, TelegramFailed
+from blueflame.intake.source import Clock
 from blueflame.text.utf16 import cut_to_units
 
 MAX_TEXT_UNITS = 4096
 CHAT_PAUSE_SECONDS = 1.0  # about one message a second is allowed in a chat
 MAX_BACKOFF_SECONDS = 60.0
 OUT, SENT = "out:", "sent:"
-
-
-class Clock(Protocol):
-    def now(self) -> float: ...
-    async def sleep(self, seconds: float) -> None: ...
 
 
 class NoteStore(Protocol):

@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EventReport:
     """Messages to send now, those that wait for the end of quiet hours, and what to note."""
 
     now: tuple[Outgoing, ...] = ()
@@ -56,26 +56,26 @@ def parse_place(reply_to: str) -> Place | None:
 
 def report_event(
     entry: HouseEntry, notes: Mapping[str, str], *, describe_wait: Callable[[str], str], others: tuple[int, ...]
-) -> Report:
+) -> EventReport:
     """`others`: the chats that read about requests from elsewhere."""
     event, known = entry.event, read_note(notes, REQUEST + entry.stream)
     match event:
         case RequestReceived(request=request, repository=repository):
             return _note_request(entry, request.source == SOURCE, request.reply_to, repository)
         case AnswerSettled(source=source) | CommandSettled(source=source):
-            return _report_settled(entry, event, notes) if source == SOURCE else Report()
+            return _report_settled(entry, event, notes) if source == SOURCE else EventReport()
         case RepositoryHeld(repository=repository, reason=reason):
             text = f"{repository}: no session can start. {shorten_line(reason, 500)}"
-            return Report(later=tuple(_build(entry, Place(chat), text) for chat in others))
+            return EventReport(later=tuple(_build(entry, Place(chat), text) for chat in others))
     place = _find_place(known)
     words = _describe(entry, describe_wait) if known else ""
     changed = _change_note(entry, known) if known else {}
     is_news = isinstance(event, RequestEnded | SessionStopped)  # others are replies: the person is there
     if not words or (place is None and not is_news):
-        return Report(notes=changed)
+        return EventReport(notes=changed)
     places = [place] if place is not None else [Place(chat) for chat in others]
     messages = tuple(_build(entry, each, words) for each in places)
-    return Report(later=messages, notes=changed) if is_news else Report(now=messages, notes=changed)
+    return EventReport(later=messages, notes=changed) if is_news else EventReport(now=messages, notes=changed)
 
 
 def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str | None]:
@@ -85,10 +85,10 @@ def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str |
     return {REQUEST + entry.stream: None} if ended else {}
 
 
-def _note_request(entry: HouseEntry, is_ours: bool, reply_to: str, repository: str) -> Report:
+def _note_request(entry: HouseEntry, is_ours: bool, reply_to: str, repository: str) -> EventReport:
     place = parse_place(reply_to) if is_ours else None
     note = {"repository": repository} | ({"chat": place.chat, "message": place.message} if place else {})
-    return Report(notes={REQUEST + entry.stream: json.dumps(note)})
+    return EventReport(notes={REQUEST + entry.stream: json.dumps(note)})
 
 
 def _find_place(known: Mapping[str, Any]) -> Place | None:
@@ -119,18 +119,18 @@ def _describe(entry: HouseEntry, describe_wait: Callable[[str], str]) -> str:
     return ""
 
 
-def _report_settled(entry: HouseEntry, event: AnswerSettled | CommandSettled, notes: Mapping[str, str]) -> Report:
+def _report_settled(entry: HouseEntry, event: AnswerSettled | CommandSettled, notes: Mapping[str, str]) -> EventReport:
     """An accepted answer is shown at its gate; one that was not accepted frees its button again."""
     place = parse_place(event.reply_to)
     if place is None or (isinstance(event, AnswerSettled) and event.accepted):
-        return Report()
+        return EventReport()
     changed: dict[str, str | None] = {}
     if isinstance(event, AnswerSettled):
         name = BUTTON + event.reply_to.split(":", 2)[-1]
         if button := read_note(notes, name):
             changed = {name: json.dumps({**button, "used": ""})}
     words = event.reply if event.accepted else f"Not accepted: {event.reply}"
-    return Report(now=(_build(entry, place, words),), notes=changed)
+    return EventReport(now=(_build(entry, place, words),), notes=changed)
 
 
 def _build(entry: HouseEntry, place: Place, text: str) -> Outgoing:

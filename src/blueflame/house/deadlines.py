@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from blueflame.dispatch.people import DEADLINE, AskRules, find_deadline, find_default
 from blueflame.house.desk import HouseDesk
+from blueflame.intake.source import Clock
 from blueflame.model.house.arrival import IncomingAnswer
 from blueflame.model.house.event import OpenGate
 
 TICK_SECONDS = 60.0  # machines sleep and clocks jump: a longer wait would end late
-
-
-class Clock(Protocol):
-    def now(self) -> float: ...
-    async def sleep(self, seconds: float) -> None: ...
 
 
 class DeadlineFace:

@@ -42,7 +42,7 @@ class ApiCall(NamedTuple):
 
 
 @dataclass(slots=True)
-class SentMessage:
+class ShownMessage:
     """A message of the bot, as its chat shows it now."""
 
     id: int
@@ -68,7 +68,7 @@ class BotApi:
         self._port = port
         self.errors: dict[str, list[ApiError]] = {}
         self.calls: list[ApiCall] = []
-        self.messages: list[SentMessage] = []
+        self.messages: list[ShownMessage] = []
         self.toasts: list[tuple[str, str]] = []  # id of the tap, and what was shown
         self.blocked: set[int] = set()  # chats that have blocked the bot
         self._updates: list[dict[str, Any]] = []
@@ -129,7 +129,7 @@ class BotApi:
         """Any other update, as it comes from Telegram."""
         return self._add_update(dict(update))
 
-    def list_shown(self, chat: int) -> list[SentMessage]:
+    def list_shown(self, chat: int) -> list[ShownMessage]:
         with self._changed:
             return [message for message in self.messages if message.chat == chat]
 
@@ -245,7 +245,7 @@ class BotApi:
         self, fields: Mapping[str, Any], *, text: str, document: tuple[str, bytes] | None = None
     ) -> dict[str, Any]:
         replied = fields.get("reply_parameters") or {}
-        message = SentMessage(
+        message = ShownMessage(
             id=next(self._next_message),
             chat=int(fields["chat_id"]),
             text=text,
@@ -258,7 +258,7 @@ class BotApi:
         self.messages.append(message)
         return self._show(message)
 
-    def _show(self, message: SentMessage) -> dict[str, Any]:
+    def _show(self, message: ShownMessage) -> dict[str, Any]:
         kind = "private" if message.chat > 0 else "group"
         return {
             "message_id": message.id,

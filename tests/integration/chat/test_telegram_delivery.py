@@ -199,7 +199,7 @@ def test_the_token_is_in_no_log_error_or_file_name(
 
 
 @pytest.mark.parametrize("token", ["", "s3cret", "67890", "67890:x y", "bot67890:abcdefg\n"])
-def test_a_token_that_is_none_is_refused_without_showing_it(token: str, api: BotApi) -> None:
+def test_what_cannot_be_a_token_is_refused_without_showing_it(token: str, api: BotApi) -> None:
     async def story() -> None:
         async with open_client(token, api.url):
             pass

@@ -22,7 +22,7 @@ from blueflame.model.house.event import (
     RequestRefused,
     SessionFound,
 )
-from blueflame.testing.bot_api import BotApi, SentMessage
+from blueflame.testing.bot_api import BotApi, ShownMessage
 from support.recorded_session import ID
 from support.telegram_chats import ANNA, CARL, GROUP, NOON, ChatHouse, play
 
@@ -97,7 +97,7 @@ def test_the_sender_reads_what_became_of_a_request(house: ChatHouse, api: BotApi
 
 
 def test_a_session_has_one_status_message_that_is_changed_seldom(house: ChatHouse, api: BotApi) -> None:
-    async def story() -> SentMessage:
+    async def story() -> ShownMessage:
         async with house.run():
             await house.until_started()
             house.story.working()

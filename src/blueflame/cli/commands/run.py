@@ -110,7 +110,7 @@ def run(
 
 def _detach(request: Request, options: RunOptions, *, tier: str | None, workflow: str | None) -> int:
     """Hand the request to the house of this repository."""
-    from blueflame.cli.commands.requests import print_fate
+    from blueflame.cli.commands.house.requests import print_fate
     from blueflame.house.client import build_common, open_house
     from blueflame.model.house.arrival import IncomingRequest
     from blueflame.orchestrator.project import open_project

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blueflame.cli.commands.serve import house_option
+from blueflame.cli.commands.house.serve import house_option
 from blueflame.cli.options import CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.commands.serve import house_option
+from blueflame.cli.commands.house.serve import house_option
 from blueflame.cli.options import CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.commands.serve import house_option
+from blueflame.cli.commands.house.serve import house_option
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 
