@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,6 +35,7 @@ from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost, is_planned_by_hand
 from blueflame.session.from_settings import build_workflow, is_planner_interactive
 from blueflame.session.state import Session
+from blueflame.system.layout import POOL_VARIABLE
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean_text
@@ -218,7 +220,7 @@ def _choose_answerer(context: SessionContext, view: LiveView, options: RunOption
         return DecisionsAnswerer(options.decisions)
     if is_interactive() and not options.as_json:
         return TerminalAnswerer(make_console(), view, build_diff_reader(context))
-    return WaitingAnswerer(make_console(stderr=True))
+    return WaitingAnswerer(make_console(stderr=True), in_house=POOL_VARIABLE in os.environ)
 
 
 def build_diff_reader(context: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:

@@ -92,6 +92,13 @@ people: {}
 # gates:
 #   changeset: {remind: 30m, next: 30m, deadline: 24h}
 
+# The agents that all repositories share.
+pool:
+  agents: 8                 # at once
+  roles: {}                 # at most so many of a role at once, such as {worker: 6, validator: 2}
+  min_ram_per_agent_mb: 600
+  max_day_cost_usd: 0.0     # of all sessions together; 0 is unlimited
+
 limits:
   requests_per_hour: 30     # of one sender
   queue_length: 50          # of one repository

@@ -49,6 +49,7 @@ class SessionWatch:
                 self.stopped, self.reason = True, reason
             case SessionEnded(outcome=outcome, reason=reason):
                 self.ended, self.reason = outcome, reason
+                self.gates.clear()
             case GateOpened(gate=gate):
                 self.gates[gate.id] = (gate, entry.at)
             case GateAnswered(gate=name, answer=answer):

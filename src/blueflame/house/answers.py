@@ -133,9 +133,14 @@ class Answers:
                     reply = journal.read_reply(message)
             except BlueFlameError:
                 continue  # the repository cannot be read now; that is shown
+            watch = repository.watches.get(answer.session)
             if reply.state != WAITING:
                 del self._sent[id]
                 self._settle_answer(waiting, answer, accepted=reply.state != REFUSED, reply=reply.reply)
+            elif watch is not None and watch.ended:
+                del self._sent[id]
+                reply_text = f"{answer.session} has ended ({watch.ended}): the answer came too late"
+                self._settle_answer(waiting, answer, accepted=False, reply=reply_text)
 
     # --- commands -------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ from blueflame.text.format import format_count
 
 POLL_SECONDS = 0.5  # how soon a change in a repository is seen; an answer takes effect within a second
 HOUR = 3600.0
-FIRST_HOLD_SECONDS, MAX_HOLD_SECONDS = 15.0, 300.0
+FIRST_HOLD_SECONDS, MAX_HOLD_SECONDS = 5.0, 300.0
 MAX_STARTS = 5  # processes in a row that end without ending the session
 MAX_DURATIONS = 200
 
@@ -132,7 +132,6 @@ class HouseLoop:
                 record.id, RequestEnded(outcome=watch.ended, reason=watch.reason, usd=usd, seconds=seconds)
             )
             self.durations[repository.name].append(seconds)
-            repository.forget(record.session)
         elif repository.is_busy:
             if record.state is RequestState.STOPPED and repository.unfinished == record.session:
                 self.core.record(record.id, SessionFound(session=record.session))  # a person has resumed it
@@ -205,6 +204,8 @@ class HouseLoop:
             self._hold(repository.name, repository.problem, seconds=0.0)
             return True
         if repository.is_busy or self._is_held(repository.name):
+            return True
+        if any(each.state in BEGUN for each in self.core.state.list_of(repository.name)):
             return True
         if repository.unfinished and not self._is_abandoned(repository):
             self._hold(

@@ -14,6 +14,8 @@ from blueflame.orchestrator.background import BackgroundCommand
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
 
+MAX_ENDED = 10
+
 
 class WatchedRepository:
     def __init__(self, name: str, config: Path) -> None:
@@ -23,7 +25,7 @@ class WatchedRepository:
         self.problem = ""  # why the repository cannot be read
         self.pid: int | None = None  # of the orchestrator that runs there
         self.unfinished = ""  # the newest session that has not ended
-        self.watches: dict[str, SessionWatch] = {}  # by session; ended ones are dropped by `forget`
+        self.watches: dict[str, SessionWatch] = {}  # by session, in the order in which they were seen
         self._project: Project | None = None
         self._seen: object = None
 
@@ -63,9 +65,6 @@ class WatchedRepository:
             self.look()
         return self.watches[session]
 
-    def forget(self, session: str) -> None:
-        self.watches.pop(session, None)
-
     @property
     def is_starting(self) -> bool:
         return self.command is not None and self.command.process.is_running
@@ -86,7 +85,14 @@ class WatchedRepository:
                 for name, watch in self.watches.items():
                     for entry in () if watch.ended else journal.read_events(name, watch.seq):
                         watch.apply(entry)
+            self._forget_oldest()
         self._seen = seen
+
+    def _forget_oldest(self) -> None:
+        """Those that ended lately are kept for answers that come too late."""
+        ended = [name for name, watch in self.watches.items() if watch.ended]
+        for name in ended[:-MAX_ENDED]:
+            del self.watches[name]
 
 
 def list_open_gates(house: House, repositories: Iterable[WatchedRepository]) -> Iterator[OpenGate]:

@@ -13,6 +13,7 @@ from functools import partial
 from blueflame import __version__
 from blueflame.config.house import LoadedHouse
 from blueflame.dispatch.people import find_sender
+from blueflame.dispatch.pool import PoolLimits
 from blueflame.house.core import HouseCore
 from blueflame.house.desk import HouseFace
 from blueflame.house.loop import HouseLoop
@@ -20,17 +21,21 @@ from blueflame.house.processes import list_secret_variables
 from blueflame.intake.registry import build_sources
 from blueflame.intake.source import ServedRepository, SourceContext
 from blueflame.journal.house import HouseJournal
+from blueflame.journal.pool import PoolJournal
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
+from blueflame.model.settings.house import PoolSettings
 from blueflame.orchestrator.background import build_session_environment
 from blueflame.system import flock
-from blueflame.system.layout import HousePaths
+from blueflame.system.layout import POOL_VARIABLE, HousePaths
+from blueflame.system.machine import MB
 from blueflame.system.service import find_watchdog_seconds, notify_manager
 from blueflame.system.wakeups import watch_wakeups
 from blueflame.text.format import format_count
 
 FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 1.0, 300.0
 STATUS_SECONDS = 5.0
+MANAGER_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 MAX_STEP_SECONDS = 60.0  # a step that takes longer hangs: the watchdog restarts the house
 
 
@@ -73,6 +78,8 @@ async def serve_house(
         environment={name: value for name, value in options.environ.items() if name in secrets},
     )
     sources, faces = build_sources(core.settings.sources, context), build_faces(core)
+    with PoolJournal.open(options.paths.journal) as pool:
+        pool.write_limits(build_pool_limits(core.settings.pool))
     core.record(HOUSE, HouseStarted(pid=os.getpid(), version=__version__, repositories=tuple(core.repositories)))
     stopped = _watch_signals()
     async with asyncio.TaskGroup() as group:
@@ -94,10 +101,20 @@ async def serve_house(
     core.record(HOUSE, HouseStopped(reason=reason))
 
 
+def build_pool_limits(settings: PoolSettings) -> PoolLimits:
+    return PoolLimits(
+        agents=settings.agents,
+        roles=dict(settings.roles),
+        memory_per_agent=settings.min_ram_per_agent_mb * MB,
+        day_micro_usd=round(settings.max_day_cost_usd * 1e6),
+    )
+
+
 def _build_core(options: ServeOptions, journal: HouseJournal, wake: Callable[[], None]) -> HouseCore:
     secrets = set(list_secret_variables(options.loaded.settings))
     environ = {name: value for name, value in options.environ.items() if name not in secrets}
-    session = build_session_environment({n: v for n, v in environ.items() if not n.startswith("NOTIFY_")}, {})
+    environ = {name: value for name, value in environ.items() if name not in MANAGER_VARIABLES}
+    session = build_session_environment(environ, {POOL_VARIABLE: str(options.paths.root)})
     return HouseCore(options.loaded, options.paths, journal, environ=session, login=options.login, wake=wake)
 
 

@@ -55,9 +55,27 @@ def m001_house(db: sqlite3.Connection) -> None:
     )
 
 
+def m002_pool(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE leases (attempt TEXT PRIMARY KEY, role TEXT NOT NULL, repository TEXT NOT NULL, "
+        "session TEXT NOT NULL, since REAL NOT NULL, micro_usd INTEGER NOT NULL, holder TEXT NOT NULL, "
+        "folder TEXT NOT NULL)"
+    )
+    db.execute(
+        "CREATE TABLE wants (attempt TEXT PRIMARY KEY, role TEXT NOT NULL, repository TEXT NOT NULL, "
+        "session TEXT NOT NULL, since REAL NOT NULL, asked_at REAL NOT NULL, micro_usd INTEGER NOT NULL, "
+        "signals TEXT NOT NULL, reason TEXT NOT NULL)"
+    )
+    db.execute(
+        "CREATE TABLE spends (attempt TEXT PRIMARY KEY, role TEXT NOT NULL, day TEXT NOT NULL, "
+        "micro_usd INTEGER NOT NULL, seconds REAL NOT NULL)"
+    )
+    db.execute("CREATE INDEX spends_by_day ON spends (day)")
+
+
 HOUSE_TABLES = Schema(
     application_id=0x424C4648,  # "BLFH"
-    migrations=(m001_house,),
+    migrations=(m001_house, m002_pool),
     resume="blueflame serve",
     absent="no house was ever started there; `blueflame serve --init` writes its configuration",
     kept="the sessions are in the journals of their repositories",

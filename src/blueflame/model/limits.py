@@ -117,3 +117,4 @@ class Capacity:
     reason: str = ""
     day: str = ""  # the machine's local date
     day_spend: Spend = NO_SPEND  # of all sessions of the repository since midnight, the present one's included
+    waiting_roles: frozenset[str] = frozenset()  # whose agents wait for a slot of the house's pool

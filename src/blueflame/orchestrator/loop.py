@@ -22,6 +22,7 @@ from blueflame.model.errors import NoAnswer, Refused, WorldError
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
+    AttemptIntended,
     ConfigAdopted,
     Event,
     GateAnswered,
@@ -45,6 +46,7 @@ from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
 from blueflame.orchestrator.monitors.questions import await_answer
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
+from blueflame.orchestrator.pool import find_pool
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
 from blueflame.session.consequences import consequences_of
@@ -145,6 +147,7 @@ class SessionLoop:
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
         self._daily_spend = DailySpend(journal)
+        self._pool = find_pool(context.environ, context.paths)
         self._limit_monitor = LimitMonitor(lambda: self.context, session, self.submit)
         self._overlap_monitor = OverlapMonitor(lambda: self.context, session, self.submit)
         self._checkout_bytes = measure_tree(context.repo, session.base_sha)
@@ -320,7 +323,12 @@ class SessionLoop:
         free = measure_free(self.context.paths.worktrees)
         machine = measure_capacity(self.context.settings, len(self.session.live), free, self._checkout_bytes)
         capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
+        self._pool.keep(self.session, now)
         while events := next_events(self.session, capacity):
+            intended = [each.attempt for each in events if isinstance(each, AttemptIntended)]
+            if waiting := {each.role for each in intended if not self._pool.ask(each, now)}:
+                capacity = replace(capacity, waiting_roles=capacity.waiting_roles | waiting)
+                continue
             batch += [each for cause in events for each in self._apply_all(cause, now)]
         self._append(before, batch, now)
 

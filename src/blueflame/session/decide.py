@@ -160,7 +160,7 @@ def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capa
         return
     if record is not None and stage.duty is not Duty.MAKE:
         who = replace(who, model=find_model(record.task, who.role, stage.duty, session.limits))
-    if who.runtime in session.parked:
+    if who.runtime in session.parked or who.role in capacity.waiting_roles:
         return
     granted = grant_budget(session, who.role, subject, capacity)
     if isinstance(granted, BudgetRefusal):

@@ -9,6 +9,7 @@ from pathlib import Path
 from blueflame.system.files import build_file_error
 
 STATE_FOLDER = ".blueflame"
+POOL_VARIABLE = "BLUEFLAME_POOL"  # in a session that a house started: the folder of that house
 
 
 def find_person_state(environ: Mapping[str, str]) -> Path:

@@ -66,6 +66,6 @@ def test_the_example_is_valid_and_so_are_its_commented_lines(tmp_path: Path) -> 
     loaded = load_house(write(tmp_path, whole))
     assert list(loaded.settings.repositories) == ["shop"]
     written = read_document(whole, any_key=True).data
-    own = ("version", "repositories", "limits")  # the rest has pages of its own
+    own = ("version", "repositories", "pool", "limits")  # the rest has pages of its own
     keys = [key for key in iter_keys(HouseSettings) if not key.section and key.path[0] in own]
     assert [key.dotted for key in keys if not is_in(written, key.path)] == []

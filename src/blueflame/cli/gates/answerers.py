@@ -84,14 +84,15 @@ class WaitingAnswerer:
     """Without a terminal: print how the gate is answered, then wait. No answer is ever guessed.
 
     An exhausted budget stops the session instead of waiting, and so does what fails again and again; a resume asks
-    again.
+    again. Where a house asks people, it waits for them.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, in_house: bool = False) -> None:
         self._console = console
+        self._in_house = in_house
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - not shown here
-        if gate.kind in (GateKind.BUDGET, GateKind.ENVIRONMENT):
+        if gate.kind in (GateKind.BUDGET, GateKind.ENVIRONMENT) and not self._in_house:
             ask = "raise it" if gate.kind is GateKind.BUDGET else "ask"
             self._console.print(Text(f"{clean_text(gate.title)} No terminal to {ask} at: stopping."), soft_wrap=True)
             return Answer(choice="stop", by="default")

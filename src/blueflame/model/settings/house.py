@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from blueflame.model.settings.chat import GateAsks, PersonSettings, QuietHours, TelegramSettings
-from blueflame.model.settings.fields import Label, Section, Text
+from blueflame.model.settings.fields import Label, RoleName, Section, Text
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.sources import SourceSettings
 
@@ -41,6 +41,17 @@ class RequestLimitSettings(Section):
     """How many sessions run at once, over all repositories."""
 
 
+class PoolSettings(Section):
+    agents: int = Field(default=8, ge=1, le=1_000)
+    """How many agents work at once, over all repositories."""
+    roles: Annotated[Mapping[RoleName, int], BeforeValidator(_read_null_as_mapping)] = Field(default_factory=dict)
+    """How many agents of a role work at once, by its name; a role that is left out has only the total."""
+    min_ram_per_agent_mb: int = Field(default=600, ge=0, le=10**8)
+    """The memory that must be free for one more agent; 0: memory is not counted."""
+    max_day_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
+    """What all sessions together may spend in a day; 0 is unlimited. Running agents count with their budgets."""
+
+
 class HouseSettings(Section):
     version: Literal[1] = 1
     """The version of this file."""
@@ -64,5 +75,7 @@ class HouseSettings(Section):
     """Further notifiers, as in blueflame.yaml, for what happens in all repositories."""
     sources: SourceSettings = Field(default_factory=SourceSettings)
     """Where requests come from besides a terminal."""
+    pool: PoolSettings = Field(default_factory=PoolSettings)
+    """The agents that all repositories share."""
     limits: RequestLimitSettings = Field(default_factory=RequestLimitSettings)
     """How much is accepted and runs at once."""

@@ -1,0 +1,130 @@
+"""The pool of a house, in its journal: leases of agents at work, wants of those that wait, what was spent today.
+
+Written by the orchestrators of its sessions, each change in one transaction. A lease is not the truth about an agent:
+its warden's lock is. So a lease without a living agent is dropped, and one of a living agent is taken again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Self
+
+from blueflame.dispatch.pool import WANT_SECONDS, Grant, Lease, PoolLimits, PoolState, Want, decide_grant
+from blueflame.journal.database import Database, open_to_read, open_to_write
+from blueflame.journal.house import HOUSE_TABLES
+
+MAX_DURATIONS = 50
+
+
+class PoolJournal(Database):
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        return cls(path, open_to_write(path, HOUSE_TABLES), HOUSE_TABLES)
+
+    @classmethod
+    def open_read_only(cls, path: Path) -> Self:
+        return cls(path, open_to_read(path, HOUSE_TABLES), HOUSE_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def write_limits(self, limits: PoolLimits) -> None:
+        """Written by the house when it starts: what its sessions go by."""
+        with self._transaction("write limits to") as db:
+            db.execute("INSERT OR REPLACE INTO notes VALUES ('pool', 'limits', ?)", (json.dumps(asdict(limits)),))
+
+    def read_limits(self) -> PoolLimits | None:
+        rows = self._fetch_all("SELECT value FROM notes WHERE source = 'pool' AND key = 'limits'")
+        return PoolLimits(**json.loads(rows[0][0])) if rows else None
+
+    def read_state(self, day: str, free_memory: int) -> PoolState:
+        columns = "attempt, role, repository, session, since, micro_usd"
+        leases = self._fetch_all(f"SELECT {columns} FROM leases ORDER BY since")  # noqa: S608 (a constant)
+        wants = self._fetch_all(f"SELECT {columns}, asked_at FROM wants ORDER BY since")  # noqa: S608 (as above)
+        spent = self._fetch_all("SELECT coalesce(sum(micro_usd), 0) FROM spends WHERE day = ?", day)
+        return PoolState(
+            leases=tuple(
+                Lease(attempt=a, role=r, repository=p, session=s, since=t, micro_usd=m) for a, r, p, s, t, m in leases
+            ),
+            wants=tuple(
+                Want(attempt=a, role=r, repository=p, session=s, since=t, micro_usd=m, asked_at=asked)
+                for a, r, p, s, t, m, asked in wants
+            ),
+            free_memory=free_memory,
+            day_micro_usd=int(spent[0][0]),
+        )
+
+    def ask(self, want: Want, *, day: str, free_memory: int, holder: str, folder: Path, signals: Path) -> Grant:
+        """Take a lease if one is free; else note the want. `holder`: the process that asks, until an agent works."""
+        limits = self.read_limits() or PoolLimits()
+        with self._transaction("ask for a slot in") as db:
+            rows = db.execute("SELECT since FROM wants WHERE attempt = ?", (want.attempt,)).fetchall()
+            want = Want(**{**asdict(want), "since": rows[0][0] if rows else want.since})
+            state = self.read_state(day, free_memory)
+            if any(lease.attempt == want.attempt for lease in state.leases):
+                return Grant(True)
+            grant = decide_grant(want, state, limits)
+            own = (want.attempt, want.role, want.repository, want.session, want.since)
+            if grant.given:
+                db.execute("DELETE FROM wants WHERE attempt = ?", (want.attempt,))
+                lease = (*own[:4], want.asked_at, want.micro_usd, holder, str(folder))
+                db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", lease)
+            else:
+                db.execute("DELETE FROM wants WHERE asked_at < ?", (want.asked_at - WANT_SECONDS,))
+                row = (*own, want.asked_at, want.micro_usd, str(signals), grant.reason)
+                db.execute("INSERT OR REPLACE INTO wants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return grant
+
+    def keep_leases(self, session: str, live: Mapping[str, tuple[Lease, str, Path]]) -> None:
+        """Make the leases of a session those of its live attempts, whatever the limits; each with holder and folder."""
+        with self._transaction("keep leases in") as db:
+            held = {name for (name,) in db.execute("SELECT attempt FROM leases WHERE session = ?", (session,))}
+            for name in held - set(live):
+                db.execute("DELETE FROM leases WHERE attempt = ?", (name,))
+            for name, (lease, holder, folder) in live.items():
+                if name not in held:
+                    row = (name, lease.role, lease.repository, session, lease.since, lease.micro_usd)
+                    db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, holder, str(folder)))
+            db.execute("DELETE FROM wants WHERE attempt IN (SELECT attempt FROM leases)")
+
+    def note_ended(self, ended: Sequence[tuple[str, str, str, int, float]]) -> None:
+        """Note attempt, role, day, cost and seconds of agents that ended; each counts once."""
+        with self._transaction("note costs in") as db:
+            db.executemany("INSERT OR IGNORE INTO spends VALUES (?, ?, ?, ?, ?)", ended)
+
+    def drop_dead(self, is_alive: Callable[[str, Path], bool]) -> tuple[str, ...]:
+        """Drop leases whose agent and holder are gone, and return them. The locks are read outside of a transaction."""
+        rows = self._fetch_all("SELECT attempt, holder, folder FROM leases")
+        dead = tuple(name for name, holder, folder in rows if not is_alive(holder, Path(folder)))
+        if dead:
+            with self._transaction("drop leases from") as db:
+                db.executemany("DELETE FROM leases WHERE attempt = ?", [(name,) for name in dead])
+        return dead
+
+    def list_waiting_signals(self, now: float) -> tuple[Path, ...]:
+        """Where the orchestrators are woken that wait for a slot."""
+        rows = self._fetch_all("SELECT DISTINCT signals FROM wants WHERE asked_at >= ?", now - WANT_SECONDS)
+        return tuple(Path(folder) for (folder,) in rows)
+
+    def list_reasons(self) -> dict[str, str]:
+        """Why each want waits."""
+        return dict(self._fetch_all("SELECT attempt, reason FROM wants"))
+
+    def read_durations(self) -> dict[str, list[float]]:
+        """How long agents of each role worked lately."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for role, seconds in self._fetch_all("SELECT role, seconds FROM spends ORDER BY rowid DESC LIMIT 500"):
+            if len(found[role]) < MAX_DURATIONS:
+                found[role].append(seconds)
+        return found
