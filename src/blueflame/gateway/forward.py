@@ -9,13 +9,8 @@ from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.connect import RequestContext, connect_to_host, format_authority
 from blueflame.gateway.options import HTTPS_PORT, GatewayOptions, find_rule
 from blueflame.gateway.relay import CHUNK_BYTES, CountBytes, Stream, close_stream, relay_both_ways
-from blueflame.gateway.request import (
-    RequestHead,
-    RequestRefused,
-    build_malformed_refusal,
-    parse_absolute_url,
-    parse_authority,
-)
+from blueflame.gateway.request import parse_absolute_url, parse_authority
+from blueflame.system.http import RequestHead, RequestRefused, build_malformed_refusal
 
 HTTP_PORT = 80
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from blueflame.gateway.access_log import AccessEntry
-from blueflame.gateway.request import MAX_HEAD_BYTES
+from blueflame.system.http import MAX_HEAD_BYTES
 
 CHUNK_BYTES = 256 * 1024
 

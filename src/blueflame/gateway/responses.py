@@ -1,37 +1,13 @@
-"""Answers of the gateway itself. The reason phrase repeats the message: most clients show only that."""
+"""Answers of the gateway itself."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.connect import RequestContext
-from blueflame.gateway.request import RequestHead, RequestRefused
+from blueflame.system.http import RequestHead, RequestRefused, format_json_response
 
 TUNNEL_ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 TLS_ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied, which clients show
-PHRASES = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
-MAX_PHRASE_LENGTH = 400
-
-
-def format_refusal(refused: RequestRefused) -> bytes:
-    return format_json_response(refused.status, {"error": refused.words, "rule": refused.rule}, phrase=refused.words)
-
-
-def format_json_response(
-    status: int, content: Mapping[str, object], *, phrase: str = "", with_body: bool = True
-) -> bytes:
-    body = (json.dumps(content, ensure_ascii=True) + "\n").encode()
-    line = f"HTTP/1.1 {status} {_clean_phrase(phrase or PHRASES.get(status, 'Error'))}"
-    head = (line, "Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close")
-    return "\r\n".join((*head, "", "")).encode("ascii") + (body if with_body else b"")
-
-
-def _clean_phrase(words: str) -> str:
-    return "".join(letter if " " <= letter <= "~" else "?" for letter in words)[:MAX_PHRASE_LENGTH]
-
-
 NO_MODEL = (
     "no model is configured on this gateway, so there is nothing at this path;"
     " GET / lists the hosts that can be reached with CONNECT"

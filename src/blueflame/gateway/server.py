@@ -22,9 +22,16 @@ from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import UsageLog
 from blueflame.gateway.options import SETUP_LISTENER, GatewayOptions
 from blueflame.gateway.relay import GatewayTimeouts, Stream, close_stream, send_last_bytes
-from blueflame.gateway.request import MAX_HEAD_BYTES, RequestHead, RequestRefused, build_malformed_refusal, parse_head
-from blueflame.gateway.responses import TLS_ACCESS_DENIED, build_status_page, format_refusal
+from blueflame.gateway.responses import TLS_ACCESS_DENIED, build_status_page
 from blueflame.gateway.tunnel import TunnelRefused, open_tunnel
+from blueflame.system.http import (
+    MAX_HEAD_BYTES,
+    RequestHead,
+    RequestRefused,
+    build_malformed_refusal,
+    format_refusal,
+    parse_head,
+)
 
 BACKLOG = 128
 MAX_LOG_BYTES = 256 * 1024

@@ -12,8 +12,9 @@ from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.connect import RequestContext, connect_to_host
 from blueflame.gateway.options import HTTPS_PORT, is_ip_literal, normalize_host
 from blueflame.gateway.relay import CountBytes, Stream, close_stream, copy_until_eof, relay_both_ways
-from blueflame.gateway.request import RequestHead, RequestRefused, parse_authority
+from blueflame.gateway.request import parse_authority
 from blueflame.gateway.responses import TUNNEL_ESTABLISHED
+from blueflame.system.http import RequestHead, RequestRefused
 
 HANDSHAKE, CLIENT_HELLO = 0x16, 0x01
 MAX_RECORD_BYTES = 1 << 14

@@ -11,7 +11,7 @@ import pytest
 from blueflame.gateway.connect import resolve_public_addresses
 from blueflame.gateway.options import read_options
 from blueflame.gateway.relay import GatewayTimeouts
-from blueflame.gateway.request import RequestRefused
+from blueflame.system.http import RequestRefused
 from support.gateways import GatewayHarness, build_client_hello, close_stream, format_connect, run_scenario
 
 

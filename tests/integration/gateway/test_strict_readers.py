@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.gateway.options import find_rule, normalize_host, parse_allow_rule
-from blueflame.gateway.request import RequestHead, RequestRefused, parse_head
 from blueflame.gateway.tunnel import extract_client_hello, read_server_name
 from blueflame.policy.addresses import is_private_use, is_public
+from blueflame.system.http import RequestHead, RequestRefused, parse_head
 from support.gateways import build_client_hello
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)

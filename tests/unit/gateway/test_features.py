@@ -10,7 +10,7 @@ import pytest
 from blueflame.gateway.model_api.asked import DEFAULT_OUTPUT_TOKENS, MAX_PARTS, parse_request, read_call
 from blueflame.gateway.model_api.body import BodyMemory
 from blueflame.gateway.model_api.features import check_features
-from blueflame.gateway.request import RequestHead, RequestRefused
+from blueflame.system.http import RequestHead, RequestRefused
 
 HEAD = RequestHead(method="POST", target="/", version="1.1", headers=())
 PNG = "data:image/png;base64,iVBORw0KGgo="

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.gateway.request import RequestHead, RequestRefused, build_malformed_refusal
+from blueflame.system.http import RequestHead, RequestRefused, build_malformed_refusal
 
 MAX_PARTS = 1_000_000  # objects, lists and their items; each takes up to 250 bytes when it is parsed
 MAX_OUTPUT_TOKENS = 1_000_000  # no model writes more

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 from blueflame.gateway.relay import Stream
-from blueflame.gateway.request import RequestHead, RequestRefused, build_malformed_refusal
+from blueflame.system.http import RequestHead, RequestRefused, build_malformed_refusal
 
 PIECE_BYTES = 256 * 1024
 MAX_CHUNK_LINE_BYTES = 16 * 1024

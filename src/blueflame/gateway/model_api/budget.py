@@ -12,7 +12,7 @@ from blueflame.gateway.model_api.errors import BUDGET_STATUS
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
 from blueflame.gateway.options import BudgetLimit
-from blueflame.gateway.request import RequestRefused
+from blueflame.system.http import RequestRefused
 from blueflame.text.format import format_dollars
 
 BYTES_PER_TOKEN = 4  # roughly, to estimate what a call will cost

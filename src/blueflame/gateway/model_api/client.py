@@ -16,7 +16,7 @@ from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.usage_log import CallRecord
 from blueflame.gateway.options import ProviderApi
 from blueflame.gateway.relay import Stream
-from blueflame.gateway.request import HOP_BY_HOP_HEADERS, RequestHead
+from blueflame.system.http import HOP_BY_HOP_HEADERS, RequestHead
 
 T = TypeVar("T")
 DROPPED_RESPONSE_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "set-cookie", "alt-svc"}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from blueflame.gateway.request import RequestHead
+from blueflame.system.http import RequestHead
 
 
 class EndpointKind(Enum):

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from blueflame.gateway.model_api.asked import normalize_key
-from blueflame.gateway.request import RequestRefused
+from blueflame.system.http import RequestRefused
 
 _OTHER_SERVER = "it makes the provider connect to another server"
 _RUNS_CODE = "it runs code at the provider"

@@ -53,7 +53,7 @@ from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCo
 from blueflame.gateway.model_api.usage_log import PriceList, UsageLog
 from blueflame.gateway.options import ModelOptions, ProviderApi
 from blueflame.gateway.relay import GatewayTimeouts, Stream, send_last_bytes
-from blueflame.gateway.request import RequestHead, RequestRefused
+from blueflame.system.http import RequestHead, RequestRefused
 
 if TYPE_CHECKING:
     from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder

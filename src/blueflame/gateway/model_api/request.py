@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.features import is_allowed
 from blueflame.gateway.options import ProviderApi
-from blueflame.gateway.request import RequestHead, RequestRefused
+from blueflame.system.http import RequestHead, RequestRefused
 
 TOKEN_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 REPLACED_HEADERS = ("host", "content-length", "expect", "accept-encoding", "cookie", *TOKEN_HEADERS)
