@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from blueflame.intake.source import Clock, ServedRepository, SourceContext
 from blueflame.model.house.arrival import Arrival, IncomingRequest, Sender, Trust
+
+NOWHERE = Path("/nowhere")
 
 
 class Killed(BaseException):
@@ -52,7 +54,9 @@ class MemoryIntake:
         self.ended |= set(self.arrivals)
 
 
-def build_source_context(clock: Clock, folder: Path = Path("/nowhere"), **environment: str) -> SourceContext:
+def build_source_context(
+    clock: Clock, folder: Path = NOWHERE, environment: Mapping[str, str] | None = None
+) -> SourceContext:
     """A house with the repository `app` in its folder, in which alice is the owner and bob a member."""
     people = {
         "github:alice": Sender(name="alice", trust=Trust.OWNER, address="github:alice"),
@@ -64,5 +68,5 @@ def build_source_context(clock: Clock, folder: Path = Path("/nowhere"), **enviro
         repositories={"app": ServedRepository(folder / "app", folder / "app" / "blueflame.yaml")},
         identify=people.get,
         clock=clock,
-        environment=environment,
+        environment=environment or {},
     )

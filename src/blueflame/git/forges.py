@@ -43,11 +43,11 @@ def push_branch(repo: Repository, remote: str, commit: str, branch: str) -> None
         raise ForgeFailed(f"{branch} could not be pushed to {remote}: {build_git_error(repo.root, args, done)}")
 
 
-def choose_forge(repo: Repository, remote: str, wanted: str) -> str:
+def choose_forge(root: Path, remote: str, wanted: str) -> str:
     """Return gh, glab or "". For `auto`: by the remote's address, else the one that is installed."""
     if wanted != "auto":
         return "" if wanted == "none" else wanted
-    address = try_git(repo.root, "remote", "get-url", "--push", remote).out.casefold()
+    address = try_git(root, "remote", "get-url", "--push", remote).out.casefold()
     likely = [name for name, host in (("glab", "gitlab"), ("gh", "github")) if host in address]
     return next((name for name in (*likely, "gh", "glab") if shutil.which(name)), "")
 
@@ -55,17 +55,18 @@ def choose_forge(repo: Repository, remote: str, wanted: str) -> str:
 def create_pull_request(repo: Repository, forge: str, request: PullRequest) -> str:
     """Return its address. An existing one (opened before a crash) is found and not opened again."""
     listing, field, opening, text = FORGES[forge](request)
-    found = _parse_first_url(_run_forge(repo.root, forge, listing), field)
+    found = _parse_first_url(run_forge(repo.root, forge, listing), field)
     if found:
         return found
     draft = ("--draft",) if request.draft else ()
-    urls = URL_PATTERN.findall(_run_forge(repo.root, forge, (*opening, *draft), text))
+    urls = URL_PATTERN.findall(run_forge(repo.root, forge, (*opening, *draft), text))
     return str(urls[-1]) if urls else ""
 
 
-def _run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = None) -> str:
+def run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = None) -> str:
+    """Return what gh or glab prints, asked in the person's name. Raises ForgeFailed."""
     if shutil.which(forge) is None:
-        raise ForgeFailed(f"{forge} is not installed: install it and log in, or set landing.forge to none")
+        raise ForgeFailed(f"{forge} is not installed: install it and log in, or name another forge (or none)")
     environment: Mapping[str, str] = {**os.environ, **PROMPT_VARIABLES}
     done: ProcessResult = run(forge, *args, cwd=root, env=environment, stdin=text, timeout=FORGE_TIMEOUT)
     if done.code:

@@ -118,7 +118,7 @@ class FeedSource:
             sender=Sender(name=settings.name, trust=Trust.FEED, address=f"feed:{settings.name}"),
             at=now,
             text=format_item_request(item, settings.name, settings.processor),
-            repository=settings.repository or self.repository,
+            repository=self.repository,
             title=shorten_line(item.title or item.link, 120),
             origin=clean_line(item.link),
             matched=find_keywords(item, settings.notify_on_match.keywords),
@@ -143,7 +143,15 @@ def build_feed_sources(settings: SourceSettings, context: SourceContext) -> tupl
     if feeds and find_spec("feedparser") is None:
         raise Refused("feeds need feedparser: pip install 'blueflame[feeds]'")
     fetcher = PageFetcher(private=settings.feeds.private_addresses)
-    return tuple(FeedSource(feed, settings.feeds.repository or "", fetcher, context.clock) for feed in feeds)
+    return tuple(
+        FeedSource(
+            feed,
+            context.find_repository(feed.repository or settings.feeds.repository, f"the feed {feed.name}"),
+            fetcher,
+            context.clock,
+        )
+        for feed in feeds
+    )
 
 
 def _read_feeds_file(settings: SourceSettings, folder: Path) -> Iterable[FeedSettings]:

@@ -18,6 +18,7 @@ KIND = "schedules"
 @dataclass(frozen=True, slots=True)
 class ScheduleSource:
     settings: TimedRequestSettings
+    repository: str
     clock: Clock
 
     @property
@@ -61,7 +62,7 @@ class ScheduleSource:
             sender=Sender(name=settings.name, trust=Trust.OWNER, address=f"schedule:{settings.name}"),
             at=now,
             text=settings.request,
-            repository=settings.repository or "",
+            repository=self.repository,
             title=f"{settings.name}, {self._format_time(at)}",
             workflow=settings.workflow or "",
             priority=settings.priority,
@@ -79,4 +80,7 @@ class ScheduleSource:
 
 
 def build_schedule_sources(settings: SourceSettings, context: SourceContext) -> tuple[ScheduleSource, ...]:
-    return tuple(ScheduleSource(schedule, context.clock) for schedule in settings.schedules)
+    return tuple(
+        ScheduleSource(each, context.find_repository(each.repository, f"sources.schedules, {each.name}"), context.clock)
+        for each in settings.schedules
+    )

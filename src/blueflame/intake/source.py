@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from blueflame.model.errors import ConfigError
 from blueflame.model.house.arrival import Arrival, Sender
 
 
@@ -66,6 +67,16 @@ class SourceContext:
     identify: Callable[[str], Sender | None]  # the person behind an address such as github:alice
     clock: Clock
     environment: Mapping[str, str] = field(default_factory=dict)  # where secrets are
+
+    def find_repository(self, name: str | None, place: str) -> str:
+        """Return the name of a repository, or that of the only one. Raises ConfigError with the place."""
+        if name is None and len(self.repositories) == 1:
+            return next(iter(self.repositories))
+        if name in self.repositories:
+            return str(name)
+        wrong = "names no repository" if name is None else f"unknown repository {name!r}"
+        known = ", ".join(self.repositories) or "none"
+        raise ConfigError("a source cannot be used:", [f"{place}: {wrong}; the repositories of house.yaml: {known}"])
 
 
 MAX_WAIT_SECONDS = 60.0  # machines sleep and clocks jump: a longer wait would end late

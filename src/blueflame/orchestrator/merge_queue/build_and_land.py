@@ -193,7 +193,7 @@ def open_pull_request(
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:
         push_branch(context.repo, landing.remote, build.commit, branch)
-        forge = choose_forge(context.repo, landing.remote, landing.forge)
+        forge = choose_forge(context.repo.root, landing.remote, landing.forge)
         request = PullRequest(
             branch=branch,
             base=session.base_branch,

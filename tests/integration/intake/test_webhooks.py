@@ -1,0 +1,208 @@
+"""The server for webhooks, called over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from blueflame.intake.registry import build_sources
+from blueflame.intake.webhooks import WebhookSource
+from blueflame.model.errors import ConfigError, WorldError
+from blueflame.model.house.arrival import Arrival
+from blueflame.model.settings.sources import SourceSettings
+from blueflame.testing.clock import FakeClock
+from support.intakes import MemoryIntake, build_source_context
+from support.webhook_calls import (
+    SECRET,
+    SIGNING_SECRET,
+    build_github_comment,
+    build_github_issue,
+    build_gitlab_note,
+    dump_call,
+    sign_github,
+    sign_gitlab,
+)
+
+HOOKS = [
+    {"name": "app", "forge": "github", "project": "acme/app", "secret_from": "GITHUB_SECRET", "repository": "app"},
+    {"name": "lab", "forge": "gitlab", "project": "acme/app", "secret_from": "GITLAB_SECRET"},
+]
+
+
+def build_webhooks(clock: FakeClock, listen: str = "127.0.0.1:0", **environment: str) -> WebhookSource:
+    webhooks = {"enabled": True, "listen": listen, "hooks": HOOKS}
+    settings = SourceSettings.model_validate({"webhooks": webhooks, "plans": {"enabled": False}})
+    secrets = environment or {"GITHUB_SECRET": SECRET, "GITLAB_SECRET": SIGNING_SECRET}
+    (source,) = build_sources(settings, build_source_context(clock, environment=secrets))
+    assert isinstance(source, WebhookSource)
+    return source
+
+
+@asynccontextmanager
+async def run_webhooks(intake: MemoryIntake, clock: FakeClock) -> AsyncIterator[WebhookSource]:
+    source = build_webhooks(clock)
+    task = asyncio.create_task(source.run(intake))
+    await source.listening.wait()
+    try:
+        yield source
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def send(source: WebhookSource, data: bytes) -> str:
+    """Return the answer to raw bytes, of which the sender keeps its side open."""
+    reader, writer = await asyncio.open_connection(source.host, source.port)
+    try:
+        writer.write(data)
+        return (await reader.read()).decode()
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def call(source: WebhookSource, path: str, body: bytes, headers: Mapping[str, str]) -> int:
+    lines = {"Host": "x", "Content-Length": str(len(body))} | dict(headers)
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    answer = await send(source, f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return int(answer.split(" ")[1])
+
+
+def with_webhooks(play: Callable[[WebhookSource, MemoryIntake], Coroutine[None, None, None]]) -> None:
+    async def run() -> None:
+        intake, clock = MemoryIntake(), FakeClock()
+        async with run_webhooks(intake, clock) as source:
+            await play(source, intake)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_genuine_calls_are_received_before_they_are_answered() -> None:
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        issue = dump_call(build_github_issue())
+        note = dump_call(build_gitlab_note())
+        assert await call(source, "/hooks/app", issue, sign_github(issue)) == 202
+        assert await call(source, "/hooks/lab", note, sign_gitlab(note, source.clock.now())) == 202
+        assert [request.key for request in intake.requests] == ["github:acme/app#12", "gitlab:acme/app#12/55"]
+
+    with_webhooks(play)
+
+
+def test_a_call_that_is_sent_again_with_other_headers_is_the_same_request() -> None:
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        body = dump_call(build_github_comment())
+        for event in ("issue_comment", "issues", "push"):
+            replayed = sign_github(body) | {"X-GitHub-Event": event, "X-GitHub-Delivery": event}
+            assert await call(source, "/hooks/app", body, replayed) == 202
+        assert len(intake.requests) == 1
+
+    with_webhooks(play)
+
+
+def test_forged_calls_are_refused_and_nothing_is_received() -> None:
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        body = dump_call(build_github_issue())
+        good = sign_github(body)["X-Hub-Signature-256"]
+        assert await call(source, "/hooks/app", body, {}) == 403
+        assert await call(source, "/hooks/app", body, sign_github(body, "guess")) == 403
+        assert await call(source, "/hooks/lab", body, sign_github(body)) == 403  # the secret of another hook
+        twice = {"X-Hub-Signature-256": "sha256=0", "x-hub-signature-256": good}
+        assert await call(source, "/hooks/app", body, twice) == 403
+        old = sign_gitlab(body, source.clock.now() - 600)
+        assert await call(source, "/hooks/lab", body, old) == 403
+        other = dump_call(build_github_issue(repository={"full_name": "evil/app"}))
+        assert await call(source, "/hooks/app", other, sign_github(other)) == 403
+        deep = b"[" * 100_000
+        assert await call(source, "/hooks/app", deep, sign_github(deep)) == 403
+        assert intake.arrivals == {}
+
+    with_webhooks(play)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /hooks/app HTTP/1.1\r\n\r\n", 405),
+        (b"GET / HTTP/1.1\r\n\r\n", 404),
+        (b"POST /hooks/../app HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 404),
+        (b"POST /hooks/app HTTP/1.1\r\n\r\n", 411),
+        (b"POST /hooks/app HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"POST /hooks/app HTTP/1.1\r\nContent-Length: 1000001\r\n\r\n", 413),
+        (b"POST /hooks/app HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+        (b"POST /hooks/app HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
+        (b"POST /hooks/app HTTP/1.1\r\n" + b"X: y\r\n" * 20_000, 431),
+    ],
+)
+def test_what_is_not_a_call_gets_its_status(data: bytes, status: int) -> None:
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        assert (await send(source, data)).startswith(f"HTTP/1.1 {status} ")
+        assert intake.arrivals == {}
+
+    with_webhooks(play)
+
+
+def test_a_caller_that_never_finishes_is_hung_up_on_and_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blueflame.intake.webhooks.READ_TIMEOUT", 0.5)
+
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        body = dump_call(build_github_issue())
+        slow = asyncio.create_task(send(source, b"POST /hooks/app HTTP/1.1\r\n"))
+        assert await call(source, "/hooks/app", body, sign_github(body)) == 202
+        with suppress(OSError):
+            assert await slow == ""
+
+    with_webhooks(play)
+
+
+def test_what_cannot_be_stored_is_not_acknowledged() -> None:
+    class FullDisk(MemoryIntake):
+        def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> None:
+            raise WorldError("the disk is full")
+
+    async def run() -> None:
+        body = dump_call(build_github_issue())
+        async with run_webhooks(FullDisk(), FakeClock()) as source:
+            assert await call(source, "/hooks/app", body, sign_github(body)) == 503
+
+    asyncio.run(run())
+
+
+def test_without_secrets_or_hooks_nothing_is_served() -> None:
+    with pytest.raises(ConfigError, match="set the environment variable GITHUB_SECRET"):
+        build_webhooks(FakeClock(), GITLAB_SECRET="x")
+    settings = SourceSettings.model_validate({"webhooks": {"enabled": True}})
+    with pytest.raises(ConfigError, match="hooks is empty"):
+        build_sources(settings, build_source_context(FakeClock()))
+    disabled = SourceSettings.model_validate({"webhooks": {"hooks": HOOKS}, "plans": {"enabled": False}})
+    assert build_sources(disabled, build_source_context(FakeClock())) == ()
+
+
+def test_the_probe_knows_a_free_port_our_own_and_that_of_another() -> None:
+    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+        ours = await source.probe()
+        assert (ours.works, "the house listens" in ours.text) == (True, True)
+        free = build_webhooks(FakeClock())
+        assert (await free.probe()).works
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            taken = build_webhooks(FakeClock(), f"127.0.0.1:{other.getsockname()[1]}")
+            probed = await taken.probe()
+            assert not probed.works
+            assert "choose another port" in probed.text
+            with pytest.raises(WorldError, match="choose another port"):
+                await taken.run(intake)
+
+    with_webhooks(play)
+
+
+def test_secrets_are_in_no_text() -> None:
+    source: Any = build_webhooks(FakeClock())
+    assert SECRET not in repr(source)
