@@ -10,6 +10,7 @@ from blueflame.intake.source import Clock, ServedRepository, SourceContext
 from blueflame.model.house.arrival import Arrival, IncomingRequest, Sender, Trust
 
 NOWHERE = Path("/nowhere")
+NO_SECRETS: Mapping[str, str] = {}
 
 
 class Killed(BaseException):
@@ -55,7 +56,7 @@ class MemoryIntake:
 
 
 def build_source_context(
-    clock: Clock, folder: Path = NOWHERE, environment: Mapping[str, str] | None = None
+    clock: Clock, folder: Path = NOWHERE, environment: Mapping[str, str] = NO_SECRETS
 ) -> SourceContext:
     """A house with the repository `app` in its folder, in which alice is the owner and bob a member."""
     people = {
@@ -68,5 +69,5 @@ def build_source_context(
         repositories={"app": ServedRepository(folder / "app", folder / "app" / "blueflame.yaml")},
         identify=people.get,
         clock=clock,
-        environment=environment or {},
+        environment=environment,
     )

@@ -53,7 +53,6 @@ class WebhookSource:
         try:
             server = await asyncio.start_server(serve, self.host, self.port, limit=MAX_HEAD_BYTES)
         except OSError as error:
-            intake.warn(self.name, self._explain_port(error))
             raise WorldError(self._explain_port(error)) from error
         async with server:
             self.port = server.sockets[0].getsockname()[1]
