@@ -9,8 +9,8 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from blueflame.dispatch.state import RequestRecord
+from blueflame.house.background import BackgroundCommand, start_command
 from blueflame.model.house.arrival import IncomingRequest
-from blueflame.orchestrator.background import BackgroundCommand, start_command
 from blueflame.orchestrator.project import Project
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import HousePaths

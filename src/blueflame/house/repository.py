@@ -7,10 +7,10 @@ from pathlib import Path
 
 from blueflame.dispatch.session_watch import SessionWatch
 from blueflame.dispatch.state import House
+from blueflame.house.background import BackgroundCommand
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import OpenGate
-from blueflame.orchestrator.background import BackgroundCommand
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
 

@@ -14,6 +14,7 @@ from blueflame import __version__
 from blueflame.config.house import LoadedHouse
 from blueflame.dispatch.people import find_sender
 from blueflame.dispatch.pool import PoolLimits
+from blueflame.house.background import build_session_environment
 from blueflame.house.core import HouseCore
 from blueflame.house.desk import HouseFace
 from blueflame.house.loop import HouseLoop
@@ -25,7 +26,6 @@ from blueflame.journal.pool import PoolJournal
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import HOUSE, HouseStarted, HouseStopped
 from blueflame.model.settings.house import PoolSettings
-from blueflame.orchestrator.background import build_session_environment
 from blueflame.system import flock
 from blueflame.system.layout import POOL_VARIABLE, HousePaths
 from blueflame.system.machine import MB

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from blueflame.house.background import start_command
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.background import start_command
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session

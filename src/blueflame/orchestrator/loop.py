@@ -39,6 +39,7 @@ from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.cycle_boundary import cross_boundary
+from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
@@ -46,7 +47,6 @@ from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
 from blueflame.orchestrator.monitors.questions import await_answer
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
-from blueflame.orchestrator.pool import find_pool
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
 from blueflame.session.consequences import consequences_of

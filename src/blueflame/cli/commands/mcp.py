@@ -37,9 +37,9 @@ def serve(config: Path | None) -> int:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise Refused("the package mcp is not installed: pip install 'blueflame[mcp]'") from error
+    from blueflame.house.background import build_session_environment
     from blueflame.mcp.call_log import find_call_log
     from blueflame.mcp.served import Served
-    from blueflame.orchestrator.background import build_session_environment
 
     environ = build_session_environment(os.environ, keys)
     served = Served(config=config, environ=environ, draw_gate=draw_gate)
