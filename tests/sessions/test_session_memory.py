@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.provider import Remembered
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.model.memory import FILE_KINDS, Lesson, MemoryRecord, Origin, SessionSummary, TaskFailure, TaskResult
 from blueflame.orchestrator.wiring import open_memory, open_mirrored_memory
@@ -287,7 +288,7 @@ def test_after_so_many_tasks_memory_is_saved(
     saved: set[tuple[int, int]] = set()
     remember = BuiltInMemory.remember
 
-    def note(self: BuiltInMemory, records: Sequence[MemoryRecord], *rest: object) -> str:
+    def note(self: BuiltInMemory, records: Sequence[MemoryRecord], *rest: object) -> Remembered:
         saved.add(tuple(sum(isinstance(each, kind) for each in records) for kind in (TaskFailure, TaskResult)))  # type: ignore[arg-type]
         return remember(self, records, *rest)  # type: ignore[arg-type]
 

@@ -59,6 +59,11 @@ class RunOptions:
     kept: bool = True  # False if the repository is deleted afterwards
 
     @property
+    def runs_agents(self) -> bool:
+        """Whether an option says how agents run or how their questions are answered."""
+        return self.script is not None or self.decisions is not None or self.cassette != NO_CASSETTE
+
+    @property
     def can_ask_for_trust(self) -> bool:
         """A decisions file answers gates, and grants no trust."""
         return self.decisions is None and not self.as_json
@@ -277,5 +282,5 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
 
 def get_exit_code(session: Session) -> ExitCode:
     """Return the exit code; a session without a plan has landed nothing, although it has no unfinished task."""
-    all_landed = bool(session.tasks) and session.all_finished
+    all_landed = session.all_finished if session.tasks else session.workflow.curates
     return choose_exit_code(session.outcome or None, all_landed=all_landed, hindered=bool(session.problems))

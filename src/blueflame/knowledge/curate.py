@@ -18,7 +18,7 @@ from blueflame.text.tokens import estimate_tokens
 MAX_SUBJECT = 40
 MAX_ENTRIES = 20  # in a file
 STALE_COMMITS = 20  # that changed the subject of an entry since
-DUPLICATE, SUPERSEDED, STALE, BUDGET = "duplicate", "superseded", "stale", "budget"
+DUPLICATE, SUPERSEDED, STALE, BUDGET, CURATED = "duplicate", "superseded", "stale", "budget", "curated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def _fill_file(entries: Sequence[Lesson], budget: int, most: int) -> Iterator[Le
             continue
         elif (twin := _find_twin(entry, chosen, words)) is not None:
             left_out.append(replace(entry, archived=DUPLICATE, superseded_by=twin))
-            chosen[twin] = _join_subjects(chosen[twin], entry)
+            chosen[twin] = join_subjects(chosen[twin], entry)
             continue
         elif used + count_tokens(entry) > budget or _count_entries(chosen) >= most:
             left_out.append(replace(entry, archived=BUDGET))
@@ -121,7 +121,7 @@ def _find_twin(entry: Lesson, chosen: Mapping[str, Lesson], words: Mapping[str, 
     return next((key for key, each in chosen.items() if says_nearly_the_same(entry, each)), None)
 
 
-def _join_subjects(kept: Lesson, twin: Lesson) -> Lesson:
+def join_subjects(kept: Lesson, twin: Lesson) -> Lesson:
     files = tuple(dict.fromkeys((*kept.origin.files, *twin.origin.files)))[:MAX_SUBJECT]
     symbols = tuple(dict.fromkeys((*kept.symbols, *twin.symbols)))[:MAX_SUBJECT]
     return replace(kept, origin=replace(kept.origin, files=files), symbols=symbols)
@@ -167,8 +167,18 @@ def keep_curation(known: Lesson | None, new: Lesson) -> Lesson:
 class CurationStep:
     key: str
     file: str
-    what: str  # archived, stale, current, joined or contradicts
+    what: str  # archived, added, stale, current, joined or contradicts
     why: str = ""
+
+
+def describe_edited(lesson: Lesson) -> CurationStep:
+    """What a person has approved: an entry that is gone, or one that replaces others."""
+    what, why = ("archived", lesson.archived) if lesson.archived else ("added", "in the place of others")
+    return CurationStep(key=lesson.key, file=_get_file_name(lesson), what=what, why=why)
+
+
+def describe_step(step: CurationStep) -> str:
+    return f"{step.file}: {step.what} {step.key}" + (f" ({step.why})" if step.why else "")
 
 
 def list_steps(before: Sequence[Lesson], after: Curated) -> tuple[CurationStep, ...]:

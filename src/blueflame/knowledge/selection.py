@@ -39,6 +39,7 @@ DUTY_KINDS: Mapping[Duty, frozenset[str]] = {
     Duty.MAKE: frozenset({"wish", "fix", "mistake", "insight", "note"}),
     Duty.JUDGE: frozenset({"wish", "fix", "mistake", "insight", "note"}),
     Duty.MERGE: frozenset({"wish", "fix", "mistake", "insight", "note"}),
+    Duty.CURATE: frozenset(),  # its prompt has all of them, to judge and not to follow
 }
 """The kinds of lessons for each duty; a planner gets everything. A kind that is not known is a note."""
 

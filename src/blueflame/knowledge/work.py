@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blueflame.knowledge.distill import find_lesson_domain
 from blueflame.knowledge.selection import Work
-from blueflame.model.attempt import Attempt, Duty
+from blueflame.model.attempt import WITHOUT_TASK, Attempt, Duty
 from blueflame.session.state import Session
 
 
@@ -23,7 +23,7 @@ def build_work(session: Session, attempt: Attempt) -> Work:
 
 def _find_content(session: Session, attempt: Attempt) -> tuple[str, tuple[str, ...]]:
     """Its words and its files: of the task, of the conflict, or of the request, which names none for sure."""
-    if attempt.duty in (Duty.SIZE, Duty.PLAN):
+    if attempt.duty in WITHOUT_TASK:
         return session.request, ()
     if attempt.duty is Duty.MERGE:
         record = session.changesets[attempt.subject]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from blueflame.knowledge.curate import STALE_COMMITS
+from blueflame.knowledge.curate import STALE_COMMITS, CurationStep, describe_edited
 from blueflame.knowledge.effect import UNKNOWN_EFFECT, Trial, measure_effect
 from blueflame.knowledge.history import PastCommit
 from blueflame.knowledge.selection import Candidate, Choice, choose_for_attempt, choose_for_session
@@ -13,7 +13,14 @@ from blueflame.memory.curator import CurationReport, Curator
 from blueflame.memory.foreign import ImportReport, name_imported, screen_foreign, screen_own
 from blueflame.memory.knowledge_files import KnowledgeFolder
 from blueflame.memory.pages import write_pages
-from blueflame.memory.provider import JournalMark, Recalled, RecallRequest
+from blueflame.memory.provider import (
+    EditLessons,
+    JournalMark,
+    Recalled,
+    RecallRequest,
+    Remembered,
+    edit_nothing,
+)
 from blueflame.memory.records import add_effects, fade_records
 from blueflame.memory.store import MemoryStore
 from blueflame.model.errors import MemoryFailed, WorldError
@@ -77,11 +84,17 @@ class BuiltInMemory:
         return Recalled(records=found.records, ages=found.ages)
 
     def remember(
-        self, records: Sequence[MemoryRecord], mark: JournalMark | None = None, trials: Sequence[Trial] = ()
-    ) -> str:
+        self,
+        records: Sequence[MemoryRecord],
+        mark: JournalMark | None = None,
+        trials: Sequence[Trial] = (),
+        edit: EditLessons = edit_nothing,
+    ) -> Remembered:
         self.pick_up_edits()
-        accepted, refused = screen_own(records, self.store.list_lessons(), self._now())
-        changed = self.store.save_records(accepted, mark)
+        known = self.store.list_lessons()
+        accepted, refused = screen_own(records, known, self._now())
+        edited = tuple(edit(known))
+        changed = self.store.save_records([*accepted, *edited], mark)
         new = self.store.note_refused(refused) if refused else ()
         faded = fade_records(self.store.list_records(), self._decay) if changed else ()
         if faded:
@@ -90,7 +103,8 @@ class BuiltInMemory:
             self._measure_effects()
             changed += 1
         warnings = [f"not remembered, since {each.reason}: {each.key}" for each in new]
-        return "; ".join([*warnings, *(self._write_files() if changed else ())])
+        problems, curated = self._write_files() if changed else ((), ())
+        return Remembered(warning="; ".join([*warnings, *problems]), curated=(*map(describe_edited, edited), *curated))
 
     def _measure_effects(self) -> None:
         trials = self.store.list_trials()
@@ -117,7 +131,7 @@ class BuiltInMemory:
         new = [each for each in name_imported(accepted, known) if each.key not in known and each.key not in gone]
         self.store.note_refused(refused)
         self.store.allow_again([each.key for each in new])
-        return ImportReport(new=len(new), refused=tuple(refused), warning=self.remember(new))
+        return ImportReport(new=len(new), refused=tuple(refused), warning=self.remember(new).warning)
 
     def list_marks(self) -> Sequence[JournalMark]:
         return self.store.list_marks()
@@ -139,7 +153,7 @@ class BuiltInMemory:
         """Save an entry that a person gives us; return a warning, or ""."""
         self.store.allow_again([lesson.key])
         self.store.save_records([lesson])
-        return "; ".join(self._write_files())
+        return "; ".join(self._write_files()[0])
 
     def forget(self, keys: Sequence[str]) -> Sequence[str]:
         self.pick_up_edits()
@@ -151,11 +165,11 @@ class BuiltInMemory:
         """Apply the rules of curation and write the files; only report what would change in a dry run."""
         return self._curator.curate(dry_run=dry_run)
 
-    def _write_files(self) -> list[str]:
-        """Return warnings."""
+    def _write_files(self) -> tuple[Sequence[str], Sequence[CurationStep]]:
+        """Return warnings, and what curation did."""
         try:
             report = self.curate()
             write_pages(self.files.folder, add_effects(self.store.list_records(), self.store.list_effects()))
         except WorldError as error:
-            return [f"the pages of memory could not be written (nothing is lost): {error}"]
-        return list(report.problems)
+            return [f"the pages of memory could not be written (nothing is lost): {error}"], ()
+        return report.problems, report.steps

@@ -10,7 +10,14 @@ from blueflame.knowledge.selection import Choice
 from blueflame.memory.beads import build_memory_key
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.mirror import Mirror, MirrorLink, SyncResult
-from blueflame.memory.provider import JournalMark, Recalled, RecallRequest
+from blueflame.memory.provider import (
+    EditLessons,
+    JournalMark,
+    Recalled,
+    RecallRequest,
+    Remembered,
+    edit_nothing,
+)
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import WorldError
 from blueflame.model.memory import Lesson, MemoryRecord
@@ -42,10 +49,15 @@ class MirroredMemory:
         return replace(found, records=tuple(there[key] for key in keys if key in there), note=found.note or note)
 
     def remember(
-        self, records: Sequence[MemoryRecord], mark: JournalMark | None = None, trials: Sequence[Trial] = ()
-    ) -> str:
-        warning = self._first.remember(records, mark, trials)
-        return "; ".join(each.problem for each in self.sync() if each.problem) or warning
+        self,
+        records: Sequence[MemoryRecord],
+        mark: JournalMark | None = None,
+        trials: Sequence[Trial] = (),
+        edit: EditLessons = edit_nothing,
+    ) -> Remembered:
+        done = self._first.remember(records, mark, trials, edit)
+        failed = "; ".join(each.problem for each in self.sync() if each.problem)
+        return replace(done, warning=failed or done.warning)
 
     def sync(self) -> tuple[SyncResult, ...]:
         """Bring every mirror up to date."""

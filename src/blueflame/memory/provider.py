@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
+from blueflame.knowledge.curate import CurationStep
 from blueflame.knowledge.effect import Trial
 from blueflame.knowledge.selection import Choice, Work
 from blueflame.model.memory import Lesson, MemoryRecord
@@ -35,6 +36,22 @@ class Recalled:
     note: str = ""  # why it is incomplete
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What saving has led to, besides what was saved."""
+
+    warning: str = ""  # what was refused, or a mirror that failed
+    curated: Sequence[CurationStep] = ()  # in the knowledge files
+
+
+EditLessons: TypeAlias = Callable[[Sequence[Lesson]], Iterable[Lesson]]
+"""From all lessons to those that change and those that are new."""
+
+
+def edit_nothing(_lessons: Sequence[Lesson]) -> Iterable[Lesson]:
+    return ()
+
+
 class MemoryProvider(Protocol):
     def choose(self, request: RecallRequest) -> Choice:
         """Choose what helps with some work. Never raises: its note names failures."""
@@ -49,9 +66,13 @@ class MemoryProvider(Protocol):
         ...
 
     def remember(
-        self, records: Sequence[MemoryRecord], mark: JournalMark | None = None, trials: Sequence[Trial] = ()
-    ) -> str:
-        """Save records by their keys; return a warning when only a mirror failed, else "".
+        self,
+        records: Sequence[MemoryRecord],
+        mark: JournalMark | None = None,
+        trials: Sequence[Trial] = (),
+        edit: EditLessons = edit_nothing,
+    ) -> Remembered:
+        """Save records by their keys, and what `edit` makes of the lessons.
 
         Raise MemoryFailed when they could not be saved.
         """
@@ -81,8 +102,9 @@ class NoMemory:
         records: Sequence[MemoryRecord],  # noqa: ARG002 (of the protocol)
         mark: JournalMark | None = None,  # noqa: ARG002
         trials: Sequence[Trial] = (),  # noqa: ARG002
-    ) -> str:
-        return ""
+        edit: EditLessons = edit_nothing,  # noqa: ARG002
+    ) -> Remembered:
+        return Remembered()
 
     def list_marks(self) -> Sequence[JournalMark]:
         return ()

@@ -36,7 +36,9 @@ MAX_ATTEMPTS = 200
 
 
 def build_records(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
-    """Build all records of a session, in a fixed order."""
+    """Build all records of a session, in a fixed order. One that curates teaches nothing about the work."""
+    if session.workflow.curates:
+        return ()
     return (
         _build_summary(session),
         *_build_results(session),

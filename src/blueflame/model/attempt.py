@@ -15,7 +15,8 @@ from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
 
 TRIAGER, PLANNER, WORKER, VALIDATOR, MERGER = "triager", "planner", "worker", "validator", "merger"
-SIZE_SUBJECT, PLAN_SUBJECT = "size", "plan"
+CURATOR = "curator"
+SIZE_SUBJECT, PLAN_SUBJECT, CURATION_SUBJECT = "size", "plan", "curation"
 
 
 class Duty(StrEnum):
@@ -26,6 +27,7 @@ class Duty(StrEnum):
     MAKE = "make"  # commits
     JUDGE = "judge"  # answers with a verdict on a commit
     MERGE = "merge"  # resolves a conflict: commits, and answers with a verdict
+    CURATE = "curate"  # answers with changes of the knowledge files
 
 
 USUAL_ROLES: Mapping[Duty, str] = {
@@ -34,11 +36,15 @@ USUAL_ROLES: Mapping[Duty, str] = {
     Duty.MAKE: WORKER,
     Duty.JUDGE: VALIDATOR,
     Duty.MERGE: MERGER,
+    Duty.CURATE: CURATOR,
 }
 """The built-in role of each duty."""
 
 COMMITTING = frozenset({Duty.MAKE, Duty.MERGE})
 """Duties whose results are commits; the others only read and answer."""
+
+WITHOUT_TASK = frozenset({Duty.SIZE, Duty.PLAN, Duty.CURATE})
+"""Duties that are about the request, before there is a task."""
 
 
 def find_usual_duty(role: str) -> Duty:

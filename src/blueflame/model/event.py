@@ -13,7 +13,7 @@ from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
-from blueflame.model.memory import GivenLesson
+from blueflame.model.memory import GivenLesson, KnowledgeEdit
 from blueflame.model.question import Question
 from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.sizing import Triage
@@ -133,6 +133,24 @@ class PlanFailed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanApproved:
     tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurationProposed:
+    """How an agent would change the knowledge files; nothing is changed before a person agrees."""
+
+    attempt: str
+    edits: tuple[KnowledgeEdit, ...] = ()
+    refused: tuple[str, ...] = ()  # changes that may not be made, each with the reason
+    problem: str = ""  # why there is no proposal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeCurated:
+    """What the rules of curation did to the knowledge files since the process started; recorded when it ends."""
+
+    steps: tuple[str, ...]  # the first of them
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -608,6 +626,8 @@ Event: TypeAlias = (
     # attempts and their runtimes
     | AttemptIntended
     | LessonsGiven
+    | CurationProposed
+    | KnowledgeCurated
     | AttemptStarted
     | AttemptStalled
     | AttemptNearsBudget

@@ -23,6 +23,7 @@ class GateKind(StrEnum):
     CLARIFICATION = "clarification"  # an agent asks: answer, or let it continue with its best guess
     OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
     TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
+    CURATION = "curation"  # an agent proposes changes of the knowledge files: approve or reject
     BASE = "base"  # the base branch is gone or was replaced: look again, use what is there, stop
     RESUME = "resume"  # an unfinished session was found: resume or fresh
     STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
@@ -218,6 +219,14 @@ FORMS: Mapping[GateKind, GateForm] = {
             Option("stop", "stop here; the session can be resumed"),
         ),
         safe="stop",
+    ),
+    GateKind.CURATION: GateForm(
+        when="An agent proposes changes of the knowledge files (`blueflame memory curate --agent`).",
+        options=(
+            Option("approve", "change the knowledge files so"),
+            Option("reject", "leave them as they are"),
+        ),
+        safe="reject",
     ),
     GateKind.RESUME: GateForm(
         when="A session that has not ended was found when a new one was asked for.",

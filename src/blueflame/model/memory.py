@@ -193,6 +193,17 @@ class Decay:
     failures_after: int = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeEdit:
+    """A change of a knowledge file that an agent proposes: entries that other words replace, or that are dropped."""
+
+    file: str
+    keys: tuple[str, ...]
+    old: tuple[str, ...]  # their words at that time: an entry that was changed since stays
+    text: str = ""  # what replaces them; "": nothing
+    why: str = ""
+
+
 class LeftOut(StrEnum):
     """Why an attempt is not given a record that is about its work."""
 

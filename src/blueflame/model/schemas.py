@@ -1,4 +1,4 @@
-"""JSON schemas of what agents that size, plan or judge must answer.
+"""JSON schemas of what agents that size, plan, judge or curate must answer.
 
 Only keywords that every provider's structured output supports; stricter rules are checked when the answer is read.
 """
@@ -93,6 +93,30 @@ SIZE_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
+CURATION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "changes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "ids": {**_TEXTS, "description": "the entries that it replaces or drops, of one file"},
+                    "text": {
+                        "type": "string",
+                        "description": "the words that replace them; left out: they are dropped",
+                    },
+                    "reason": {"type": "string", "description": "why, in one sentence"},
+                },
+                "required": ["ids", "reason"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["changes"],
+    "additionalProperties": False,
+}
+
 VERDICT_SCHEMA: Mapping[str, Any] = {
     **RESOLUTION_SCHEMA,
     "properties": {
@@ -107,5 +131,6 @@ OUTPUT_SCHEMAS: Mapping[Duty, Mapping[str, Any]] = {
     Duty.PLAN: PLAN_SCHEMA,
     Duty.JUDGE: VERDICT_SCHEMA,
     Duty.MERGE: RESOLUTION_SCHEMA,
+    Duty.CURATE: CURATION_SCHEMA,
 }
 """The form of the final answer, by duty. A merger also commits."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from types import MappingProxyType
 
-from blueflame.model.attempt import USUAL_ROLES, Duty
+from blueflame.model.attempt import USUAL_ROLES, WITHOUT_TASK, Duty
 from blueflame.model.task import Assignment
 
 
@@ -27,6 +27,7 @@ STAGE_DUTIES: Mapping[str, Duty] = {
     "check": Duty.JUDGE,
     "validate": Duty.JUDGE,
     "merge": Duty.MERGE,
+    "curate": Duty.CURATE,
 }
 """The stages that are not named for a role."""
 
@@ -81,7 +82,12 @@ class Workflow:
     @property
     def task_stages(self) -> tuple[Stage, ...]:
         """What a task goes through, by position: all stages after the plan."""
-        return self.steps[self.asks_for_size + self.is_planned :]
+        return tuple(stage for stage in self.steps if stage.duty not in WITHOUT_TASK)
+
+    @property
+    def curates(self) -> bool:
+        """Whether an agent curates the knowledge files, and nothing is made."""
+        return self.has_duty(Duty.CURATE)
 
     def add_sizing(self, role: str) -> Workflow:
         sizing = Stage(name="size", duty=Duty.SIZE, role=role, key=role)

@@ -110,7 +110,7 @@ async def run_observers(
     async with (
         run_notifications(context.settings.notifications, context.repo.root, context.environ, warn) as notifications,
         run_exporter(context.paths, warn, monitor) as exporter,
-        run_memory_writer(context, journal, session, warn) as memory,
+        run_memory_writer(context, journal, session, warn, exporter.see) as memory,
     ):
         yield exporter, memory, notifications
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.model.attempt import SIZE_SUBJECT, Attempt, AttemptOutcome, Ending
+from blueflame.model.attempt import CURATION_SUBJECT, SIZE_SUBJECT, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import Event, GateAnswered
 from blueflame.model.gate import Answer, Gate, GateKind, build_gate_id
 from blueflame.model.question import MAX_OPTIONS, Clarification, Question, find_question_problem
@@ -34,8 +34,9 @@ def parse_question(found: Mapping[str, Any] | None) -> Question | None:
 
 def count_questions_left(session: Session, subject: str) -> int:
     """Count how many more questions the agents of a task, a plan or a merge may ask. One that sizes may ask none: a
-    request that leaves something open is planned, and a planner can ask."""
-    if subject == SIZE_SUBJECT:
+    request that leaves something open is planned, and a planner can ask. Nor one that curates: it leaves what is open.
+    """
+    if subject in (SIZE_SUBJECT, CURATION_SUBJECT):
         return 0
     return max(session.limits.max_questions - session.gate_counts.get((GateKind.CLARIFICATION, subject), 0), 0)
 

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from blueflame.model.attempt import COMMITTING, PLAN_SUBJECT, SIZE_SUBJECT, Attempt, Duty
+from blueflame.model.attempt import (
+    COMMITTING,
+    CURATION_SUBJECT,
+    PLAN_SUBJECT,
+    SIZE_SUBJECT,
+    WITHOUT_TASK,
+    Attempt,
+    Duty,
+)
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptIntended,
@@ -20,6 +28,7 @@ from blueflame.model.event import (
     Event,
     GateWithdrawn,
     PlanApproved,
+    SessionEnded,
     SlotsChanged,
     TaskMoved,
 )
@@ -50,8 +59,10 @@ from blueflame.session.estimate import find_model
 from blueflame.session.foundations import are_foundations_valid, find_start_foundations
 from blueflame.session.gates.questions import (
     ask_or_give_up,
+    describe_curation,
     open_budget_gate,
     open_changeset_gate,
+    open_curation_gate,
     open_day_budget_gate,
     open_plan_gate,
     open_unpaid_review_gate,
@@ -118,10 +129,12 @@ def _has_paid_work(session: Session) -> bool:
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
-    at_work = session.count_running(Duty.SIZE) or session.count_running(Duty.PLAN)
+    at_work = any(session.count_running(duty) for duty in WITHOUT_TASK)
     if session.phase is not Phase.PLANNING or session.open_gates or at_work:
         return
-    if session.plan is not None and session.plan.origin == FIX and not session.plan.problems:
+    if session.workflow.curates:
+        yield from _advance_curation(session, capacity)
+    elif session.plan is not None and session.plan.origin == FIX and not session.plan.problems:
         yield PlanApproved(tasks=session.plan.tasks)
     elif session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
@@ -131,6 +144,16 @@ def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
         yield PlanApproved(tasks=(build_single_task(session.request, session.limits.allowed_paths),))
     else:
         yield from _intend_attempt(session, session.workflow.steps[0], PLAN_SUBJECT, capacity)
+
+
+def _advance_curation(session: Session, capacity: Capacity) -> Iterator[Event]:
+    found = session.curation
+    if found is None:
+        yield from _intend_attempt(session, session.workflow.steps[0], CURATION_SUBJECT, capacity)
+    elif found.edits:
+        yield open_curation_gate(session, found)
+    else:
+        yield SessionEnded(outcome="stopped" if found.problem else "completed", reason=describe_curation(found))
 
 
 def build_single_task(request: str, allowed_paths: tuple[str, ...]) -> Task:

@@ -217,6 +217,8 @@ def is_attempt_wanted(session: Session, act: str) -> bool:
     duty = session.find_duty(role)
     if duty is Duty.SIZE:
         return session.workflow.asks_for_size
+    if duty is Duty.CURATE:
+        return session.curation is None
     if duty is Duty.PLAN:
         return session.phase is Phase.PLANNING
     if duty is Duty.MERGE:

@@ -32,6 +32,7 @@ REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
     USUAL_ROLES[Duty.MAKE]: AttemptCostRange(0.20, 0.75),
     USUAL_ROLES[Duty.JUDGE]: AttemptCostRange(0.05, 0.25),
     USUAL_ROLES[Duty.MERGE]: AttemptCostRange(0.20, 0.50),
+    USUAL_ROLES[Duty.CURATE]: AttemptCostRange(0.05, 0.40),
 }
 """Dollars per attempt of a role, or of others with its duty; used until enough attempts are recorded."""
 

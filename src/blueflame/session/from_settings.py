@@ -162,6 +162,7 @@ def find_runtime_kind(settings: Settings, name: str) -> str:
 
 DUTY_SKILLS: Mapping[Duty, tuple[str, ...]] = {
     Duty.SIZE: (),
+    Duty.CURATE: (),
     Duty.PLAN: ("brainstorming", "writing-plans"),
     Duty.JUDGE: ("requesting-code-review",),
 }
@@ -274,6 +275,8 @@ UNJUDGED = (
 
 
 def _is_judged_at_last(workflow: Workflow) -> bool:
+    if workflow.curates:  # it makes nothing
+        return True
     judged = workflow.find_next(workflow.find_making_stage(len(workflow.stages)))
     return judged is not None and judged.duty is Duty.JUDGE
 

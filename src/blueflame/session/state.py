@@ -15,6 +15,7 @@ from blueflame.model.attempt import Attempt, AttemptRecord, Duty, find_usual_dut
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import (
     ConfigDrifted,
+    CurationProposed,
     EnvironmentFailed,
     FixRequested,
     LessonsGiven,
@@ -121,6 +122,7 @@ class Session:
     last_work: dict[str, str] = field(default_factory=dict)  # task -> the newest attempt that makes it
     losses: dict[tuple[str, Duty], int] = field(default_factory=dict)  # (subject, duty) -> how many in a row
     reserved: Spend = NO_SPEND
+    curation: CurationProposed | None = None
     shared: LessonsGiven | None = None  # what of earlier sessions all attempts are given, as chosen for the first one
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result

@@ -29,6 +29,7 @@ APPROVING_ANSWERS = {
     GateKind.ENVIRONMENT: Answer(choice="retry"),
     GateKind.CLARIFICATION: Answer(choice="answer", note="the first"),
     GateKind.OVERLAP: Answer(choice="ignore"),
+    GateKind.CURATION: Answer(choice="approve"),
     GateKind.TASKS: Answer(choice="keep"),
     GateKind.BASE: Answer(choice="retry"),
 }

@@ -27,6 +27,7 @@ from blueflame.model.event import (
     ChangesetJudged,
     Checked,
     ConflictResolved,
+    CurationProposed,
     CycleStarted,
     EnvironmentRetried,
     Event,
@@ -47,6 +48,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Capacity, Limits
+from blueflame.model.memory import KnowledgeEdit
 from blueflame.model.question import Question
 from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
@@ -258,6 +260,8 @@ class Simulation:
             return self._end_triager(attempt, ended)
         if attempt.duty is Duty.PLAN:
             return self._end_planner(attempt, ended)
+        if attempt.duty is Duty.CURATE:
+            return self._end_curator(attempt, ended)
         if attempt.duty is Duty.MAKE:
             idle = may_be_left_as_it_was(self.session, self.session.tasks[attempt.subject])
             if ending is Ending.NO_COMMITS:
@@ -294,6 +298,15 @@ class Simulation:
             return [over, give_task_back(self.session, attempt.subject, conflict, "both sides mean different things")]
         found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
+
+    def _end_curator(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
+        over = AttemptEnded(attempt=attempt.id, ended=ended)
+        if ended.ending in BLAMELESS:
+            return [over]
+        if ended.ending is not Ending.PASSED:
+            return [over, CurationProposed(attempt=attempt.id, problem="nothing proposed")]
+        edit = KnowledgeEdit(file="mistakes", keys=("a",), old=("words",), why="they are not true")
+        return [over, CurationProposed(attempt=attempt.id, edits=(edit,))]
 
     def _end_triager(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)

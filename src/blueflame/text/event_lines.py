@@ -16,6 +16,7 @@ from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
 from blueflame.session.environment import describe_problem
+from blueflame.session.gates.questions import describe_curation
 from blueflame.session.overlaps import describe_overlap
 from blueflame.session.rate_limits import describe_parked
 from blueflame.text.fixed_work import name_fixed_work
@@ -203,6 +204,7 @@ ACTORS: Mapping[type, Callable[[Any], str]] = {
     _H.BudgetRaised: lambda e: e.by,
     _H.AttemptIntended: lambda e: e.attempt.agent_id,
     _H.LessonsGiven: lambda e: _find_agent(e) if e.attempt else ORCHESTRATOR,
+    _H.CurationProposed: _find_agent,
     _H.AttemptStarted: _find_agent,
     _H.AttemptStalled: _find_agent,
     _H.AttemptCancelled: _find_agent,
@@ -273,6 +275,8 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
         describe_seat(e.attempt),
     ),
     _H.LessonsGiven: _describe_lessons,
+    _H.CurationProposed: lambda e: _join_parts(describe_curation(e), "; ".join(e.refused) if e.edits else ""),
+    _H.KnowledgeCurated: lambda e: f"{format_count(e.count, 'change')}: {'; '.join(e.steps)}",
     _H.AttemptStarted: lambda e: f"attempt {e.attempt} runs under warden {e.warden_pid}",
     _H.AttemptStalled: lambda e: f"attempt {e.attempt} has had no output for {e.seconds:.0f} s",
     _H.AttemptCancelled: lambda e: f"asked to end{_format_note(e.reason)}",
@@ -421,6 +425,8 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.CycleEnded: _skip,
     _H.TaskMoved: _describe_move_briefly,
     _H.LessonsGiven: _skip,
+    _H.CurationProposed: lambda e: ShortLine(BAD if e.problem else DOT, describe_curation(e)),
+    _H.KnowledgeCurated: _skip,
     _H.AttemptIntended: lambda e: (
         ShortLine(AGAIN, f"{format_attempt(e.attempt.id)} goes to {_format_maker(e.attempt)}")
         if e.attempt.rung

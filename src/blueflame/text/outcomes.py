@@ -23,6 +23,8 @@ def describe_session_outcome(outcome: str, work: LandedWork) -> str:
     """`completed` only says that nothing is left to do: dropped or undone work has not landed."""
     if outcome != "completed":
         return OUTCOME_WORDS.get(outcome, outcome)
+    if not work.tasks:
+        return "completed"
     if work.landed == work.tasks:
         return "completed: everything has landed"
     return f"completed: {describe_landed_work(work)}"

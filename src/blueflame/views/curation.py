@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from blueflame.knowledge.curate import describe_step
 from blueflame.memory.curator import CurationReport
 from blueflame.memory.shelves import RefusedRecord
 
@@ -26,8 +27,7 @@ def build_curation_json(report: CurationReport, *, dry_run: bool) -> dict[str, A
 
 def list_curation_lines(report: CurationReport) -> Iterator[str]:
     """What curation did, one line each; what a person should look at comes last."""
-    for step in report.steps:
-        yield f"{step.file}: {step.what} {step.key}" + (f" ({step.why})" if step.why else "")
+    yield from map(describe_step, report.steps)
     yield from (f"archive written: {path}" for path in report.archives)
     for name, tokens in report.over_budget:
         yield (

@@ -142,6 +142,21 @@ def _build_clarification(session: Session, gate: Gate) -> DetailsView:
     )
 
 
+def _build_curation(_session: Session, gate: Gate) -> DetailsView:
+    tones = {"-": "bad", "+": "good"}
+    diff = (str(line) for line in gate.evidence.get("diff", ()))
+    lines = [
+        MarkedLine(line[:1], tones[line[0]], line[1:]) if line[:1] in tones else MarkedLine("", "", line)
+        for line in diff
+    ]
+    refused = [MarkedLine(BAD, "warn", f"refused: {each}") for each in gate.evidence.get("refused", ())]
+    return DetailsView(
+        title="Knowledge",
+        aside=(str(gate.evidence.get("attempt", "")),),
+        lines=(*lines, *refused),
+    )
+
+
 def _build_overlap(session: Session, gate: Gate) -> DetailsView:
     names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
@@ -194,6 +209,7 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
     GateKind.STALL: _build_stall,
     GateKind.CLARIFICATION: _build_clarification,
     GateKind.OVERLAP: _build_overlap,
+    GateKind.CURATION: _build_curation,
     GateKind.TASKS: lambda session, gate: _build_list("Tasks file", session, gate.evidence.get("problems", ())),
     GateKind.BASE: lambda session, gate: _build_list("Base branch", session, gate.evidence.get("ways", ())),
     GateKind.RESUME: _build_resume,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.model.attempt import Duty
+from blueflame.model.attempt import WITHOUT_TASK, Duty
 from blueflame.model.gate import Gate
 from blueflame.model.limits import Limits
 from blueflame.model.sizing import Triage
@@ -144,12 +144,12 @@ def _list_planned_agents(
     tasks: Sequence[Task] | None, flow: Workflow, limits: Limits, *, is_planned: bool
 ) -> list[PlannedAgents]:
     """`tasks` is None before there is a plan: then as many at once as there may be."""
-    once = {} if is_planned else {Duty.SIZE: 1, Duty.PLAN: 1}
+    once = {} if is_planned else dict.fromkeys(WITHOUT_TASK, 1)
     most = {**once, Duty.MAKE: limits.workers, Duty.JUDGE: limits.validators}
     return [
         PlannedAgents(
             role=role,
-            agents=1 if duty in (Duty.SIZE, Duty.PLAN) else len(share),
+            agents=1 if duty in WITHOUT_TASK else len(share),
             at_once=most[duty] if tasks is None else min(most[duty], max(len({task.id for task in share}), 1)),
             runtime=limits.get_runtime(role),
             model=", ".join(dict.fromkeys(find_model(task, role, duty, limits) for task in share))

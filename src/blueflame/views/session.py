@@ -16,7 +16,7 @@ from blueflame.model.task import HistoryResult, TaskRecord, TaskState
 from blueflame.session.clarifications import list_assumptions
 from blueflame.session.environment import describe_problem, list_held
 from blueflame.session.estimate import CostRange
-from blueflame.session.landed_work import count_landed_work
+from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.next_try import describe_next_try, find_rung
 from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.rate_limits import describe_parked
@@ -95,6 +95,7 @@ class SummaryView:
     roles: tuple[RoleCost, ...]
     attempts: tuple[AttemptRecord, ...]  # highest cost first
     has_estimate: bool
+    lands: bool  # False where nothing was to land
 
 
 def build_status_view(
@@ -171,6 +172,7 @@ def build_summary_view(session: Session, *, now: float, estimate: CostRange | No
         roles=tuple(_list_role_costs(session, estimate)),
         attempts=tuple(sorted(session.attempts.values(), key=_rank_by_cost)),
         has_estimate=estimate is not None,
+        lands=not session.workflow.curates,
     )
 
 
@@ -192,7 +194,7 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
     return (
         NamedValue("Outcome", outcome + reason, "good" if good else "warn"),
         *_list_hindrances(session, now),
-        NamedValue("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}")),
+        *([] if session.workflow.curates else [_count_tasks(session, work)]),
         NamedValue("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
         *_list_landed_checks(session),
         NamedValue(
@@ -201,6 +203,10 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> t
         ),
         NamedValue("Cost", cost + (f"; estimated {estimate.text}" if estimate else "")),
     )
+
+
+def _count_tasks(session: Session, work: LandedWork) -> NamedValue:
+    return NamedValue("Tasks", describe_landed_work(work, within=f" in {format_count(session.cycle, 'cycle')}"))
 
 
 def _list_landed_checks(session: Session) -> Iterator[NamedValue]:

@@ -62,9 +62,9 @@ def recall(mirrored: MirroredMemory) -> tuple[str, ...]:
 @pytest.mark.verification(38)
 def test_everything_is_mirrored_once_and_closed(bd: FakeBd) -> None:
     mirrored = memory(bd)
-    assert mirrored.remember(ALL) == ""
-    assert mirrored.remember(ALL) == ""
-    assert memory(bd).remember(ALL) == ""
+    assert mirrored.remember(ALL).warning == ""
+    assert mirrored.remember(ALL).warning == ""
+    assert memory(bd).remember(ALL).warning == ""
     assert sorted(keys(bd.issues)) == sorted(record.key for record in ALL if not isinstance(record, Lesson))
     assert {issue["status"] for issue in bd.issues} == {"closed"}
     assert {issue["closed_by_session"] for issue in bd.issues} == {session_name(1)}
@@ -99,10 +99,10 @@ def test_what_changes_is_brought_up_to_date_and_not_made_again(bd: FakeBd) -> No
 def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> None:
     legacy = bd.program.with_name("behaviour.json").read_text()
     bd.behave(die_after="create")
-    assert "left out" in memory(bd).remember([failure()])
+    assert "left out" in memory(bd).remember([failure()]).warning
     assert [issue["status"] for issue in bd.issues] == ["open"]
     bd.program.with_name("behaviour.json").write_text(legacy)
-    assert memory(bd).remember([failure()]) == ""
+    assert memory(bd).remember([failure()]).warning == ""
     assert [issue["status"] for issue in bd.issues] == ["closed"]
 
 
@@ -126,7 +126,7 @@ def test_our_own_records_are_not_recalled_twice(bd: FakeBd) -> None:
 
 def test_a_title_is_never_read_as_an_option(bd: FakeBd) -> None:
     nasty = failure(title="--force " + "x" * 900 + "\n; rm -rf /")
-    assert memory(bd).remember([nasty, lesson(text="--delete")]) == ""
+    assert memory(bd).remember([nasty, lesson(text="--delete")]).warning == ""
     (issue,) = bd.issues
     assert issue["title"].startswith(f"[{session_name(1)}] --force x")
     assert list(bd.memories.values()) == ["lesson: --delete"]
@@ -141,14 +141,14 @@ def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command
     how = {"version": "0.9.0"} if command == "version" else {"fail": command, "on_stdout": on_stdout}
     bd.behave(**how)
     mirrored = memory(bd)
-    warning = mirrored.remember(ALL)
+    warning = mirrored.remember(ALL).warning
     assert "Beads is left out until the next session" in warning
     assert ("1.0.5 or newer" if command == "version" else "the database is locked (try later)") in warning
-    assert mirrored.remember([failure(2)]) == ""
+    assert mirrored.remember([failure(2)]).warning == ""
     assert len(mirrored.list_records()) == len(ALL) + 1
     assert "FAILED BEFORE" in "\n".join(recall(mirrored))
     bd.behave()
-    assert memory(bd).remember([]) == ""
+    assert memory(bd).remember([]).warning == ""
     assert len(bd.issues) == 4
     assert len(set(keys(bd.issues))) == 4
 
@@ -156,21 +156,21 @@ def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command
 def test_one_that_hangs_is_ended_and_not_asked_again(tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", hang="create")
     mirrored = memory(bd, timeout=3)
-    assert "not finished after 3 seconds" in mirrored.remember(ALL)
-    assert mirrored.remember([failure(2)]) == ""
+    assert "not finished after 3 seconds" in mirrored.remember(ALL).warning
+    assert mirrored.remember([failure(2)]).warning == ""
     assert len(bd.calls("create")) == 1
     assert len(mirrored.list_records()) == len(ALL) + 1
 
 
 def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path) -> None:
     bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", babble="list")
-    assert "did not answer with JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL)
+    assert "did not answer with JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL).warning
 
 
 def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
     mirrored = mirror(first, BeadsClient("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
-    assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
+    assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL).warning
     assert "there is no program" in mirrored.choose(ASKING).note
     assert any(isinstance(record, TaskFailure) for record in mirrored.list_records())
     assert recall(mirrored)
@@ -188,6 +188,6 @@ def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
     beads = BeadsClient("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
     assert beads.find_problem() == ""
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
-    assert mirror(first, beads).remember(ALL) == ""
+    assert mirror(first, beads).remember(ALL).warning == ""
     other = mirror(BuiltInMemory(tmp_path / "other.db", tmp_path / "other", Decay()), beads)
     assert "FAILED BEFORE: Parse the ledger" in "\n".join(recall(other))

@@ -53,7 +53,7 @@ def encode(record: MemoryRecord, **changes: object) -> str:
 
 def test_what_is_new_or_changed_is_sent_once(server: RedisServer, tmp_path: Path) -> None:
     mirrored = memory(tmp_path, server.url)
-    assert mirrored.remember(ALL) == ""
+    assert mirrored.remember(ALL).warning == ""
     assert mirror(server.url).list_digests().keys() == {record.key for record in ALL}
     assert [each.sent for each in memory(tmp_path, server.url).sync()] == [0]
     mirrored.remember([replace(failure(), overcome=True)])
@@ -65,14 +65,14 @@ def test_what_is_new_or_changed_is_sent_once(server: RedisServer, tmp_path: Path
 def test_a_server_that_is_gone_costs_one_warning_and_catches_up(server: RedisServer, tmp_path: Path) -> None:
     server.kill()
     mirrored = memory(tmp_path, server.url)
-    warning = mirrored.remember([failure()])
+    warning = mirrored.remember([failure()]).warning
     assert "Redis (memory.mirrors[0]) is left out until the next session" in warning
     assert "it cannot be reached" in warning
     assert str(server.socket) not in warning
-    assert mirrored.remember([result()]) == ""
+    assert mirrored.remember([result()]).warning == ""
     assert len(mirrored.list_records()) == 2
     server.start()
-    assert mirrored.remember([lesson()]) == "", "this session does not try again"
+    assert mirrored.remember([lesson()]).warning == "", "this session does not try again"
     (ended,) = memory(tmp_path, server.url).sync()
     assert (ended.sent, ended.problem) == (3, "")
 
@@ -93,7 +93,7 @@ def test_a_server_that_is_killed_in_the_middle_gets_the_rest_later(
     monkeypatch.setattr(redis_mirror, "_send", send_and_kill)
     records = [failure(n) for n in range(1, 10)]
     mirrored = memory(tmp_path, server.url)
-    assert "it cannot be reached" in mirrored.remember(records)
+    assert "it cannot be reached" in mirrored.remember(records).warning
     assert len(mirrored.list_records()) == 9
     server.start()  # without the data: it keeps none
     (ended,) = memory(tmp_path, server.url).sync()
@@ -124,13 +124,13 @@ def test_a_server_that_does_not_answer_is_given_up(
     monkeypatch.setattr(redis_mirror, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(redis_mirror, "TOTAL_SECONDS", 1.5)
     with run_impostor(answer) as url:  # type: ignore[arg-type]
-        assert "is left out until the next session" in memory(tmp_path, url).remember(ALL)
+        assert "is left out until the next session" in memory(tmp_path, url).remember(ALL).warning
 
 
 def test_a_full_server_refuses_and_is_reported(tmp_path: Path) -> None:
     with run_redis("--maxmemory", "2mb", "--maxmemory-policy", "noeviction") as server:
         records = [failure(n, title="x" * 1900, reason="y" * 1900) for n in range(900)]
-        assert "it is full (maxmemory)" in memory(tmp_path, server.url).remember(records)
+        assert "it is full (maxmemory)" in memory(tmp_path, server.url).remember(records).warning
 
 
 def test_what_a_server_has_dropped_is_sent_again(server: RedisServer, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_variable_without_an_address_is_named(value: str | None, reason: str) 
 
 def test_a_key_of_another_program_is_left_alone(server: RedisServer, tmp_path: Path) -> None:
     server.query("SET", HASH, "theirs")
-    assert f"the key {HASH} is not ours" in memory(tmp_path, server.url).remember(ALL)
+    assert f"the key {HASH} is not ours" in memory(tmp_path, server.url).remember(ALL).warning
     assert server.query("GET", HASH) == b"theirs"
 
 
@@ -196,7 +196,7 @@ def test_an_imported_copy_does_not_replace_what_is_there(server: RedisServer, tm
     memory(tmp_path, server.url, "theirs.db").remember([lesson()])
     before = mirror(server.url).list_digests()
     (copied,) = mirror(server.url).read_records().records
-    assert memory(tmp_path, server.url, "ours.db").remember([copied]) == ""
+    assert memory(tmp_path, server.url, "ours.db").remember([copied]).warning == ""
     assert mirror(server.url).list_digests() == before
 
 

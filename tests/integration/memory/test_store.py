@@ -177,13 +177,13 @@ def test_another_programs_database_is_not_changed(tmp_path: Path) -> None:
 def test_pages_that_cannot_be_written_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "knowledge").write_text("in the way")
     memory = builtin(tmp_path)
-    assert "the pages of memory could not be written" in memory.remember([failure()])
+    assert "the pages of memory could not be written" in memory.remember([failure()]).warning
     assert memory.list_records() == (failure(),)
 
 
 @pytest.mark.verification(39)
 def test_no_memory_remembers_nothing() -> None:
-    assert NO_MEMORY.remember([failure()]) == ""
+    assert NO_MEMORY.remember([failure()]).warning == ""
     assert NO_MEMORY.list_records() == ()
     assert NO_MEMORY.list_marks() == ()
     assert NO_MEMORY.choose(ASKING) == Choice()

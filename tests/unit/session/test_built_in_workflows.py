@@ -18,6 +18,7 @@ STAGES = {
     "flow": ["worker", "validator"],
     "single": ["worker"],
     "direct": ["lead"],
+    "curate": [],
     "single_verified": ["worker", "build-validator"],
     "waves_verified": ["worker", "build-validator", "verify-app"],
     "default": REVIEWED_TWICE,

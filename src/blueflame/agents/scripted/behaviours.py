@@ -29,6 +29,11 @@ def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
                 {"do": "answer", "output": {"tasks": [_build_only_task(brief)]}},
                 _build_usage(input_tokens=2400, output_tokens=350, cost_usd=0.02),
             )
+        case Duty.CURATE:
+            return (
+                {"do": "answer", "output": {"changes": []}},
+                _build_usage(input_tokens=1200, output_tokens=40, cost_usd=0.005),
+            )
         case Duty.JUDGE | Duty.MERGE:
             used = _build_usage(input_tokens=1800, output_tokens=120, cost_usd=0.01)
             return (_build_verdict("pass", "does what the task asks"), used)

@@ -263,20 +263,36 @@ def _list_refused(refused: Sequence[str]) -> list[str]:
 
 
 @memory_app.command()
+@click.argument("request", default="", help="With --agent: what it should look at [default: all].")
+@click.option("--agent", is_flag=True, help="Then have an agent propose changes, as a diff that you approve or not.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be done.")
-@config_option
-@json_option
-def curate(dry_run: bool, config: Path | None, as_json: bool) -> int:
+@foreground_options
+def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> int:
     """Apply the rules to the knowledge files: duplicates, budgets, what is out of date, contradictions."""
+    from blueflame.cli.proposal import run_curation
+    from blueflame.cli.trust import open_trusted_project
+    from blueflame.memory.registry import is_remembered
     from blueflame.orchestrator.lifecycle import prepare_folders
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
     from blueflame.views.curation import build_curation_json, list_curation_lines
 
-    project = open_project(config)
+    if agent and dry_run:
+        raise UsageError("--agent and --dry-run cannot be combined: what an agent proposes is asked about")
+    if not agent and (request or options.runs_agents):
+        raise UsageError("only an agent needs that: add --agent, or leave it out")
+    project = (
+        open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
+        if agent
+        else open_project(options.config)
+    )
+    if agent and not is_remembered(project.settings):
+        raise UsageError("nothing is remembered here (memory.provider or beads.enabled): there is nothing to curate")
     prepare_folders(project)
     report = open_memory(project).curate(dry_run=dry_run)
-    if as_json:
+    if agent:
+        return run_curation(project, options, request)
+    if options.as_json:
         print_json(build_curation_json(report, dry_run=dry_run))
     else:
         print_text("\n".join(list_curation_lines(report)) or "nothing to do: the files are within their budgets")

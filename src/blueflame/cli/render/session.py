@@ -28,7 +28,7 @@ def render_cycle(view: CycleView) -> RenderableType:
 
 
 def render_summary(view: SummaryView) -> RenderableType:
-    nothing = None if view.proposed else Text("Nothing has landed.", "warn")
+    nothing = None if view.proposed or not view.lands else Text("Nothing has landed.", "warn")
     return stack_parts(
         Group(Heading("Session summary", view.session), build_facts(view.facts)),
         _render_landed(view.landed, view.base_branch) if view.landed else nothing,

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator, field_validator, model_validator
 
+from blueflame.model.attempt import Duty
 from blueflame.model.limits import MAX_WORKERS
 from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
@@ -38,6 +39,7 @@ from blueflame.model.settings.roles import (
     RuntimeSettings,
     WorkflowSettings,
     add_built_in_roles,
+    begins_with,
     drop_default_usd_limit,
     is_planned,
     read_workflows,
@@ -436,16 +438,20 @@ class Settings(Section):
         if workflows is not None and roles is not None:
             refuse_unknown_workflows(planning, workflows)
             refuse_planned_tiers(planning, workflows, roles)
+            refuse_curation(planning, workflows, roles)
         return planning
 
 
-def refuse_unknown_workflows(planning: PlanningSettings, workflows: Mapping[str, WorkflowSettings]) -> None:
-    named: list[tuple[tuple[str | int, ...], str]] = [
+def _list_named_workflows(planning: PlanningSettings) -> list[tuple[tuple[str | int, ...], str]]:
+    return [
         (("workflow",), planning.workflow),
         (("tier_1",), planning.tier_1),
         (("tier_2",), planning.tier_2),
         *((("workflows", n), name) for n, name in enumerate(planning.workflows)),
     ]
+
+
+def refuse_unknown_workflows(planning: PlanningSettings, workflows: Mapping[str, WorkflowSettings]) -> None:
     known = ", ".join(workflows)
     wrongs = tuple(
         InvalidValue(
@@ -454,7 +460,7 @@ def refuse_unknown_workflows(planning: PlanningSettings, workflows: Mapping[str,
             at=place,
             got=name,
         )
-        for place, name in named
+        for place, name in _list_named_workflows(planning)
         if name not in workflows
     )
     if wrongs:
@@ -468,3 +474,12 @@ def refuse_planned_tiers(
         if is_planned(workflows[name], roles):
             right = "name one without a plan, such as single; requests that need a plan run planning.workflow"
             raise InvalidValue("has a plan", right, at=(place,), got=name)
+
+
+def refuse_curation(
+    planning: PlanningSettings, workflows: Mapping[str, WorkflowSettings], roles: Mapping[str, RoleSettings]
+) -> None:
+    for place, name in _list_named_workflows(planning):
+        if begins_with(Duty.CURATE, workflows[name], roles):
+            right = "name one that makes something; 'blueflame memory curate --agent' runs it"
+            raise InvalidValue("only curates knowledge files", right, at=place, got=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blueflame.model.attempt import MERGER, PLANNER, TRIAGER, VALIDATOR, WORKER
+from blueflame.model.attempt import CURATOR, MERGER, PLANNER, TRIAGER, VALIDATOR, WORKER
 
 LEAD = "lead"
 READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
@@ -60,6 +60,7 @@ BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
     VALIDATOR: {"duty": "judge", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
     MERGER: {"duty": "merge", "model": "sonnet", "budget_usd": 2.00},
     LEAD: {"duty": "make", "model": "sonnet", "budget_usd": 5.00},
+    CURATOR: {"duty": "curate", "model": "sonnet", "budget_usd": 1.00, "tools": list(READ_ONLY_TOOLS)},
     "database": {"duty": "make", "budget_usd": 5.00, "persona": DATABASE_PERSONA},
     "backend": {"duty": "make", "budget_usd": 5.00, "skills": ["backend-patterns"], "persona": BACKEND_PERSONA},
     "frontend": {"duty": "make", "budget_usd": 5.00, "skills": ["frontend-patterns"], "persona": FRONTEND_PERSONA},
@@ -89,6 +90,7 @@ BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
     "flow": {"stages": ["plan", "work", "validate", "merge"], "barrier": False},
     "single": {"stages": ["work", "check", "merge"]},
     "direct": {"stages": ["work", "check", "merge"], "role": LEAD},
+    "curate": {"stages": ["curate"]},
     "single_verified": {"stages": ["work", "build-validator", "merge"]},
     "waves_verified": {"stages": ["plan", "work", "build-validator", "verify-app", "merge"], "barrier": True},
 }

@@ -73,7 +73,7 @@ class RuntimeSettings(Section):
 
 
 class RoleSettings(Section):
-    duty: Literal["size", "plan", "make", "judge", "merge"] = "make"
+    duty: Literal["size", "plan", "make", "judge", "merge", "curate"] = "make"
     """What the role is for: `plan` answers with a plan, `make` commits, `judge` answers with a verdict on a commit,
     `merge` resolves a conflict, `size` answers how large a request is, when `planning.triage` cannot say it."""
     persona: Persona | None = None
@@ -153,8 +153,12 @@ class WorkflowSettings(Section):
 
 
 def is_planned(workflow: WorkflowSettings, roles: Mapping[str, RoleSettings]) -> bool:
+    return begins_with(Duty.PLAN, workflow, roles)
+
+
+def begins_with(duty: Duty, workflow: WorkflowSettings, roles: Mapping[str, RoleSettings]) -> bool:
     first = workflow.stages[0]
-    return first == "plan" or (first in roles and roles[first].duty == "plan")
+    return STAGE_DUTIES.get(first) is duty or (first in roles and roles[first].duty == duty)
 
 
 def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
@@ -316,6 +320,9 @@ def _check_order(name: str, stages: Sequence[str], duties: Sequence[Duty]) -> It
         if duty is Duty.SIZE:
             hint = "remove it: planning.triage decides when it is asked"
             yield InvalidValue("sizes, which is no stage", hint, at=place, got=stage)
+        if duty is Duty.CURATE and len(stages) > 1:
+            hint = "remove the others: it changes no file of the repository"
+            yield InvalidValue("curates, and is not the only stage", hint, at=place, got=stage)
         if duty is Duty.PLAN and n:
             hint = "put it first: the others work on its tasks"
             yield InvalidValue("plans, but is not the first stage", hint, at=place, got=stage)
@@ -330,7 +337,7 @@ def _check_order(name: str, stages: Sequence[str], duties: Sequence[Duty]) -> It
                 got=stage,
             )
         begun = begun or duty is Duty.MAKE
-    if not begun and Duty.JUDGE not in duties:
+    if not begun and not {Duty.JUDGE, Duty.CURATE} & set(duties):
         yield InvalidValue(
             "has no stage that makes anything",
             "add work, or a role with duty make",

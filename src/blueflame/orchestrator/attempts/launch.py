@@ -15,6 +15,7 @@ from blueflame.model.ids import build_attempt_id
 from blueflame.model.policy import ASK_TOOL
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
+from blueflame.orchestrator.attempts.curator import build_curator_prompt
 from blueflame.orchestrator.attempts.lessons import word_shared_lessons
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
 from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
@@ -40,6 +41,7 @@ PROMPT_BUILDERS = {
     Duty.PLAN: build_planner_prompt,
     Duty.JUDGE: build_validator_prompt,
     Duty.MERGE: build_merger_prompt,
+    Duty.CURATE: build_curator_prompt,
 }
 BLOCKS_PER_SLOT = 5
 MAX_SLOTS = 9  # 8 workers at most; with large blocks each has fewer of them, but no two share one

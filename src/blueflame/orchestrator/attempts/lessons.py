@@ -22,7 +22,7 @@ POLL_SECONDS = 0.005
 
 async def give_lessons(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> None:
     """Choose once: an attempt that is prepared again after a crash gets the same."""
-    if context.memory is NO_MEMORY:
+    if context.memory is NO_MEMORY or attempt.duty is Duty.CURATE:
         return
     if session.shared is None:
         chosen = await asyncio.to_thread(context.memory.choose_shared, context.settings.memory.shared_tokens)

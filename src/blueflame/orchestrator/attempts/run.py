@@ -21,6 +21,7 @@ from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
     COMMITTING,
     UNAVAILABLE,
+    WITHOUT_TASK,
     Attempt,
     AttemptOutcome,
     AttemptRecord,
@@ -35,6 +36,7 @@ from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.check_commit import install_dependencies
 from blueflame.orchestrator.attempts.clear import clear_attempt, get_base_ref, wait_for_spare
+from blueflame.orchestrator.attempts.curator import read_curator
 from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
 from blueflame.orchestrator.attempts.kept_dependencies import restore_kept
 from blueflame.orchestrator.attempts.launch import build_spec
@@ -74,6 +76,7 @@ RESULT_READERS = {
     Duty.MAKE: read_worker,
     Duty.JUDGE: read_validator,
     Duty.MERGE: read_merger,
+    Duty.CURATE: read_curator,
 }
 SPOILT_BY_MACHINE = frozenset(
     {Ending.FAILED, Ending.CRASHED, Ending.NO_COMMITS, Ending.NOTHING_TO_DO, Ending.BAD_OUTPUT, Ending.SETUP}
@@ -214,7 +217,7 @@ def _prepare_checkout(
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.label}", attempt.n)
     start = find_start(context.repo, attempt, base)
     make_checkout(context.repo, checkout, base=start.tree, branch=branch, head=start.head)
-    if attempt.duty not in (Duty.SIZE, Duty.PLAN):
+    if attempt.duty not in WITHOUT_TASK:
         restore_kept(context, checkout, context.engine.stage(attempt.id) / "home", start.tree)
     seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
     save_fingerprint(context, attempt)

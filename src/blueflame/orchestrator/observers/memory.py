@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
+from blueflame.knowledge.agent_edits import build_edit_origin, list_approved_edits, make_edits
+from blueflame.knowledge.curate import CurationStep, describe_step
 from blueflame.knowledge.effect import list_trials
-from blueflame.memory.provider import NO_MEMORY, JournalMark
+from blueflame.memory.provider import NO_MEMORY, JournalMark, Remembered
 from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records
 from blueflame.model.attempt import Duty
 from blueflame.model.errors import InternalError, JournalError, WorldError
@@ -24,6 +27,7 @@ from blueflame.model.event import (
     FixRequested,
     GateOpened,
     JournalEntry,
+    KnowledgeCurated,
     OrchestratorStarted,
     OrchestratorStopped,
     SessionEnded,
@@ -33,14 +37,16 @@ from blueflame.model.memory import MemoryRecord, TaskFailure, TaskResult
 from blueflame.model.settings import Settings
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import SessionContext
-from blueflame.session.replay import replay
+from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import read_audit
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
 SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, FixRequested, SessionEnded)
+See: TypeAlias = Callable[[Session, Sequence[JournalEntry]], None]
 MAX_REFUSALS = 5
+MAX_STEPS = 20  # of curation that are recorded
 
 
 class MemoryWriter:
@@ -58,6 +64,7 @@ class MemoryWriter:
         self._leaving, self._save_last = False, True
         self._files: dict[tuple[str, str], tuple[str, ...]] = {}
         self._saved = -1  # the last saved event
+        self._curated: list[CurationStep] = []  # what the rules did to the knowledge files
         self._ended = _count_ended(session)  # tasks, when it was saved last
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
@@ -92,33 +99,52 @@ class MemoryWriter:
         remember = self._build_saving(self._session)  # reads the session before the thread starts: the loop changes it
         await self._try(remember)
 
+    def record_curated(self) -> Sequence[JournalEntry]:
+        """Record what the rules did to the knowledge files: for the activity log, after the loop has ended."""
+        steps, self._curated = self._curated, []
+        if not steps:
+            return ()
+        session, now = self._session, self._context.clock.now()
+        event = KnowledgeCurated(steps=tuple(map(describe_step, steps[:MAX_STEPS])), count=len(steps))
+        entry = JournalEntry(session.seq + 1, now, event)
+        self._journal.append(session.id, session.seq, [event], now)
+        apply_event(session, entry)
+        self._context.memory.remember((), JournalMark(session.id, session.seq))  # else it counts as not saved yet
+        return (entry,)
+
     async def catch_up(self) -> None:
         """Save sessions that an earlier process did not, before this one continues: its planner should know of them."""
         await self._try(self._catch_up)
 
-    async def _try(self, act: Callable[[], str]) -> None:
+    async def _try(self, act: Callable[[], Remembered]) -> None:
         try:
-            warning = await asyncio.to_thread(act)
+            done = await asyncio.to_thread(act)
+            self._curated += [each for each in done.curated if each.what != "contradicts"]  # it stays so
+            warning = done.warning
         except WorldError as error:
             warning = f"this session could not be saved to memory; it continues: {error}"
         if warning and not self._warned:
             self._warned = True
             self._warn(warning)
 
-    def _build_saving(self, session: Session) -> Callable[[], str]:
-        """Return what saves the session as it is now, and returns a warning or ""."""
+    def _build_saving(self, session: Session) -> Callable[[], Remembered]:
+        """Return what saves the session as it is now."""
         records = build_records(session, failure_notes=self._context.settings.beads.include_failure_notes)
         mark, evidence = JournalMark(session.id, session.seq), _collect_evidence(session)
-        trials = tuple(list_trials(session))
+        trials, edits, origin = tuple(list_trials(session)), list_approved_edits(session), build_edit_origin(session)
         return lambda: self._context.memory.remember(
-            [self._add_evidence(each, evidence) for each in records], mark, trials
+            [self._add_evidence(each, evidence) for each in records],
+            mark,
+            trials,
+            lambda lessons: make_edits(lessons, edits, origin),
         )
 
-    def _catch_up(self) -> str:
+    def _catch_up(self) -> Remembered:
         marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
         behind = [self._load(mark.session) for mark in marks if self._journal.find_last_seq(mark.session) > mark.seq]
-        warnings = [self._build_saving(past)() for past in behind if past is not None]
-        return next(filter(None, warnings), "")
+        done = [self._build_saving(past)() for past in behind if past is not None]
+        warning = next((each.warning for each in done if each.warning), "")
+        return Remembered(warning=warning, curated=tuple(step for each in done for step in each.curated))
 
     def _load(self, name: str) -> Session | None:
         try:
@@ -189,9 +215,9 @@ def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
 
 @asynccontextmanager
 async def run_memory_writer(
-    context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
+    context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None], log: See
 ) -> AsyncIterator[MemoryWriter]:
-    """The session is saved when the block ends, also by an error."""
+    """The session is saved when the block ends, also by an error. `log` sees what curation did then."""
     writer = MemoryWriter(context, journal, session, warn)
     await writer.catch_up()
     keeping_up = asyncio.create_task(writer.keep_up())
@@ -204,3 +230,6 @@ async def run_memory_writer(
     finally:
         writer.leave(save=reliable)
         await keeping_up
+        if reliable:
+            with suppress(WorldError, JournalError):  # it is only a line of the log
+                log(session, writer.record_curated())

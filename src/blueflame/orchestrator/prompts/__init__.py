@@ -21,7 +21,7 @@ from blueflame.model.attempt import COMMITTING, Duty
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.question import Clarification
-from blueflame.model.schemas import HAND_OFF_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
+from blueflame.model.schemas import CURATION_SCHEMA, HAND_OFF_SCHEMA, SIZE_SCHEMA, VERDICT_SCHEMA, build_plan_schema
 from blueflame.model.spend import UNLIMITED, Budget
 from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
@@ -51,6 +51,22 @@ class PromptBrief:
 class TriagerBrief(PromptBrief):
     request: str
     found: tuple[str, ...] = ()  # by the code, which could not size it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeSheet:
+    """A knowledge file, for the agent that curates it."""
+
+    name: str
+    tokens: int
+    budget: int
+    lines: tuple[str, ...]  # one for each entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CuratorBrief(PromptBrief):
+    request: str
+    sheets: tuple[KnowledgeSheet, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +184,11 @@ class Clipped(NamedTuple):
 
 def render_triager(brief: TriagerBrief, nonce: str) -> str:
     return _render_template("triager", brief, nonce, size_fields=_list_meanings(SIZE_SCHEMA))
+
+
+def render_curator(brief: CuratorBrief, nonce: str) -> str:
+    fields = _list_meanings(CURATION_SCHEMA["properties"]["changes"]["items"])
+    return _render_template("curator", brief, nonce, curation_fields=fields)
 
 
 def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False) -> str:

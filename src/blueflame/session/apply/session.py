@@ -13,6 +13,7 @@ from blueflame.model.event import (
     ConfigAdopted,
     ConfigDrifted,
     ConfigKept,
+    CurationProposed,
     CycleEnded,
     CycleStarted,
     EditRefused,
@@ -21,6 +22,7 @@ from blueflame.model.event import (
     GateOpened,
     GateWithdrawn,
     HookRan,
+    KnowledgeCurated,
     OrchestratorStarted,
     OrchestratorStopped,
     PlanApproved,
@@ -70,6 +72,10 @@ def _apply_plan_proposed(session: Session, event: PlanProposed, _at: float) -> N
 def _apply_plan_failed(session: Session, event: PlanFailed, _at: float) -> None:
     session.plan_failures = (*session.plan_failures, event.reason)
     session.plan_round = event.round
+
+
+def _apply_curation_proposed(session: Session, event: CurationProposed, _at: float) -> None:
+    session.curation = event
 
 
 def _apply_replan_requested(session: Session, event: ReplanRequested, _at: float) -> None:
@@ -223,6 +229,8 @@ SESSION_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     PlanFailed: _apply_plan_failed,
     PlanApproved: _apply_plan_approved,
     ReplanRequested: _apply_replan_requested,
+    CurationProposed: _apply_curation_proposed,
+    KnowledgeCurated: _ignore_event,
     CycleStarted: _apply_cycle_started,
     WaveStarted: _apply_wave_started,
     ProceedRequested: _apply_proceed_requested,

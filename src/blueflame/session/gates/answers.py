@@ -41,7 +41,7 @@ from blueflame.session.clarifications import describe_answer
 from blueflame.session.environment import retry_all
 from blueflame.session.gates.assignments import read_assignment, split_answer
 from blueflame.session.gates.edits import parse_edit_payload
-from blueflame.session.gates.questions import open_escalation_gate, parse_raised_limit
+from blueflame.session.gates.questions import describe_curation, open_escalation_gate, parse_raised_limit
 from blueflame.session.overlaps import add_locks
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.rate_limits import ACCOUNT_KINDS, try_account_again
@@ -101,6 +101,15 @@ def _end_session(session: Session, gate: Gate, answer: Answer, _now: float) -> I
     """A rejected plan means that nothing was changed: not so for the plan of a session that has worked already."""
     outcome = "plan_rejected" if gate.kind is GateKind.PLAN and not session.cycle else "stopped"
     yield SessionEnded(outcome=outcome, reason=answer.note or f"by {answer.by}")
+
+
+def _end_curation(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """Approved changes are made when the session is saved to memory."""
+    assert session.curation is not None, "a curation gate shows a proposal"
+    if answer.choice == "approve":
+        yield SessionEnded(outcome="completed", reason=describe_curation(session.curation))
+    else:
+        yield SessionEnded(outcome="stopped", reason=answer.note or f"rejected by {answer.by}")
 
 
 def _judge_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
@@ -312,6 +321,8 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.TASKS, "read"): _change_nothing,  # the boundary is crossed again, which reads the file
     (GateKind.TASKS, "keep"): _keep_tasks,
     (GateKind.TASKS, "stop"): _stop_orchestrator,
+    (GateKind.CURATION, "approve"): _end_curation,
+    (GateKind.CURATION, "reject"): _end_curation,
     (GateKind.BASE, "retry"): _change_nothing,  # what needed the branch looks for it again
     (GateKind.BASE, "use"): _adopt_base,
     (GateKind.BASE, "stop"): _stop_orchestrator,

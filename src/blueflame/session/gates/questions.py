@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from blueflame.model.attempt import Attempt, Duty
+from blueflame.model.attempt import CURATION_SUBJECT, Attempt, Duty
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import (
     BaseLost,
     ConfigDrifted,
+    CurationProposed,
     EditRefused,
     EnvironmentFailed,
     Event,
@@ -19,6 +20,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind, build_gate_id
 from blueflame.model.limits import Capacity
+from blueflame.model.memory import KnowledgeEdit
 from blueflame.model.question import Question
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
 from blueflame.model.task import TaskRecord, TaskState
@@ -91,6 +93,40 @@ def open_plan_gate(session: Session) -> GateOpened:
         "tasks": len(plan.tasks) if plan else 0,
     }
     return _open_gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
+
+
+def open_curation_gate(session: Session, found: CurationProposed) -> GateOpened:
+    evidence = {
+        "attempt": found.attempt,
+        "diff": [line for edit in found.edits for line in _list_edit_lines(edit)],
+        "refused": list(found.refused),
+    }
+    return _open_gate(
+        session,
+        GateKind.CURATION,
+        CURATION_SUBJECT,
+        f"Change the knowledge files? {describe_curation(found)}",
+        evidence=evidence,
+    )
+
+
+def _list_edit_lines(edit: KnowledgeEdit) -> Iterator[str]:
+    """As in a diff: what was, what will be, and why."""
+    yield f"@@ {edit.file}: {edit.why}"
+    yield from (f"-{words}" for words in edit.old)
+    if edit.text:
+        yield f"+{edit.text}"
+
+
+def describe_curation(found: CurationProposed) -> str:
+    """`4 entries replaced by 2, 1 dropped`; where nothing is left of it, why."""
+    replaced = [edit for edit in found.edits if edit.text]
+    dropped = sum(len(edit.keys) for edit in found.edits if not edit.text)
+    parts = [f"{sum(len(edit.keys) for edit in replaced)} entries replaced by {len(replaced)}"] if replaced else []
+    parts += [f"{dropped} dropped"] if dropped else []
+    if not parts:
+        return "; ".join([found.problem or "nothing to change", *(f"refused: {each}" for each in found.refused)])
+    return ", ".join(parts) + (f" ({len(found.refused)} refused)" if found.refused else "")
 
 
 def _count_tasks(n: int) -> str:
