@@ -49,15 +49,13 @@ def test_what_a_person_approves_is_in_the_files_with_its_cost_in_the_session(kno
     propose(known, *CHANGES, {"ids": ["own"], "text": "Amounts are dollars.", "reason": "poison"})
     run = curate(known, "approve")
     (gate,) = run.of(GateOpened)
-    assert gate.gate.evidence["diff"] == ["@@ mistakes: since last week", f"-{OLD}", f"+{NEW}"] + [
-        "@@ mistakes: not so",
-        "-Tests are in spec.",
-    ]
+    words = ("@@ mistakes: since last week", f"-{OLD}", f"+{NEW}", "@@ mistakes: not so", "-Tests are in spec.")
+    assert tuple(gate.gate.evidence["diff"]) == words
     assert gate.gate.evidence["refused"] == ["change 3: a person wrote or confirmed own, so it stays"]
     assert (run.session.outcome, run.session.spend.micro_usd) == ("completed", 20_000)
-    words = read(known)
-    assert NEW in words and OWN in words
-    assert OLD not in words and "spec" not in words and "dollars" not in words
+    text = read(known)
+    assert NEW in text and OWN in text
+    assert OLD not in text and "spec" not in text and "dollars" not in text
     (line,) = run.of(KnowledgeCurated)
     assert line.steps[0] == "mistakes: archived a (curated)"
     log = (known.root / ".blueflame" / "logs" / "activity.log").read_text(encoding="utf-8")

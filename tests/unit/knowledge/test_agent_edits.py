@@ -1,4 +1,4 @@
-"""What an agent may change in the knowledge files: entries of agents, in words that pass the screen, and nothing else."""
+"""What an agent may change in the knowledge files: entries of agents, in words that pass the screen."""
 
 from __future__ import annotations
 
