@@ -13,7 +13,8 @@ from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.provider import Remembered
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.model.memory import FILE_KINDS, Lesson, MemoryRecord, Origin, SessionSummary, TaskFailure, TaskResult
-from blueflame.orchestrator.wiring import open_memory, open_mirrored_memory
+from blueflame.orchestrator.attempts.launch import fill_persona
+from blueflame.orchestrator.wiring import build_context, open_memory, open_mirrored_memory
 from blueflame.session.state import Session
 from support.command_line import here, write
 from support.fake_bd import keys, make_bd
@@ -327,3 +328,33 @@ def test_confirmed_lessons_become_instructions_only_at_a_gate(
     assert landed.endswith("-->\n- Run {task} with make\n")
     assert "nothing to propose" in here(capsys, "memory", "propose", "wish:1", "note:").err
     assert "is not a file of instructions" in here(capsys, "memory", "propose", "--file", "src/app.py").err
+
+
+def test_lessons_become_a_persona_only_at_a_gate_and_then_its_role_has_them(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.reconfigure(roles={"worker": {"runtime": "scripted", "persona_file": "docs/agents/worker.md"}})
+    wish = Lesson(key="wish:1", origin=Origin(session="ses-1"), text="It costs $5", about="wish", confirmed=True)
+    pattern = replace(wish, key="pattern:2", text="Split by folder", about="pattern")
+    open_memory(stage.project()).remember([wish, pattern])
+    monkeypatch.chdir(stage.root)
+    yes = write(tmp_path / "yes.yaml", {"plan": ["approve"], "changeset": ["approve"]})
+    said = here(capsys, "memory", "propose", "--role", "worker", "--decisions-file", str(yes), "--json")
+    assert said.json["outcome"] == "completed", said
+    landed = stage.git("show", "main:docs/agents/worker.md")
+    assert landed.endswith("-->\n- It costs $5\n"), "what planners are given is not for a worker"
+    stage.play(task(1), workers={1: GOOD})
+    run = stage.run()
+    context = build_context(stage.project(), run.session)
+    worker, validator = (
+        replace(run.session.attempts[run.session.last_work["task-001"]].attempt, role=role)
+        for role in ("worker", "validator")
+    )
+    assert fill_persona(context, run.session, worker) == landed.strip()
+    assert fill_persona(context, run.session, validator) == ""
+    for options, wrong in {
+        ("--role", "validator"): "roles.validator.persona_file: docs/agents/validator.md; it need not exist",
+        ("--role", "wroker"): "there is no role 'wroker': did you mean worker?",
+        ("--role", "worker", "--file", "AGENTS.md"): "--file and --role cannot be combined",
+    }.items():
+        assert wrong in here(capsys, "memory", "propose", *options).err

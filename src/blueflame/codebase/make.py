@@ -28,6 +28,7 @@ BATCH_BYTES, FILE_BYTES = 1_000_000, 1000  # of one batch, and what a file count
 SAVED_FILES = 5000  # in one transaction
 LEADING_FILES = 200  # whose symbols a survey has
 PARSE_SECONDS = 7.0  # the rest is parsed the next time
+LOOK_UP_SECONDS = 2.0  # for the files with one word
 SEARCH_SECONDS = 10
 GIT_SECONDS = 60
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -86,6 +87,30 @@ def find_word(repo: Repository, sha: str, word: str) -> tuple[str, ...]:
     return ()
 
 
+def find_defining_files(
+    repo: Repository, cache: Path | None, files: Iterable[CodeFile], words: Mapping[str, Sequence[str]]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return for each name the files that define it, out of those with the word; they are parsed if they never were.
+
+    `words`: the files that contain each name. Empty without a parser.
+    """
+    ctags, named = find_ctags(os.environ), {path for paths in words.values() for path in paths}
+    wanted = [file for file in files if file.path in named]
+    if not isinstance(ctags, Ctags) or not wanted:
+        return {}
+    with suppress(sqlite3.Error), open_cache(cache) as opened:
+        opened.use_parser(_name_parser(ctags))
+        _parse_missing(repo, ctags, opened, _list_contents(wanted, ctags), opened.list_read(), seconds=LOOK_UP_SECONDS)
+        outlines = _load_outlines(opened, wanted)
+        names = {path: {symbol.name for symbol in symbols} for path, symbols in outlines.items()}
+        return {word: tuple(path for path in paths if word in names.get(path, ())) for word, paths in words.items()}
+    return {}
+
+
+def _name_parser(ctags: Ctags) -> str:
+    return f"{ctags.version} {MAX_PARSED_BYTES}"
+
+
 def _survey(repo: Repository, sha: str, cache: CodeCache, seconds: float | None) -> CodeSurvey:
     files = list_files(repo, sha)
     history = read_history(repo, sha, cache)
@@ -93,7 +118,7 @@ def _survey(repo: Repository, sha: str, cache: CodeCache, seconds: float | None)
     ctags = find_ctags(os.environ)
     if not isinstance(ctags, Ctags):
         return CodeSurvey(files=files, history=history, coverage=Coverage(problem=ctags.reason))
-    cache.use_parser(f"{ctags.version} {MAX_PARSED_BYTES}")
+    cache.use_parser(_name_parser(ctags))
     contents = _list_contents(ranked, ctags)
     read = cache.list_read()
     problem = _parse_missing(repo, ctags, cache, contents, read, seconds=seconds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 CLEAR = 0.7
@@ -33,6 +34,7 @@ class CodeMap:
     files: tuple[str, ...] = ()
     tests: frozenset[str] = frozenset()
     sources: int = 0  # files of programming languages, tests among them
+    defined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names of symbols; as far as parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

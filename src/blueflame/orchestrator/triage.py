@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from blueflame.codebase.make import find_word, list_files
+from blueflame.codebase.make import find_defining_files, find_word, list_files
 from blueflame.memory.registry import build_memory
 from blueflame.model.errors import MemoryFailed, UsageError, WorldError
 from blueflame.model.event import RequestSized
@@ -78,6 +78,7 @@ def _size(project: Project, request: str, records: tuple[MemoryRecord, ...]) -> 
     try:
         files = list_files(repo, sha)
         symbols = {name: find_word(repo, sha, name) for name in list_symbols(request)}
+        defined = find_defining_files(repo, project.paths.code_map, files, symbols)
     except WorldError as error:
         found = size_request(request, CodeMap(), {}, list_past_requests(records))
         return replace(found, reasons=(*found.reasons, f"the code base could not be read: {error}"))
@@ -85,6 +86,7 @@ def _size(project: Project, request: str, records: tuple[MemoryRecord, ...]) -> 
         files=tuple(file.path for file in files),
         tests=frozenset(file.path for file in files if file.is_test),
         sources=sum(bool(file.language) for file in files),
+        defined=defined,
     )
     return size_request(request, code, symbols, list_past_requests(records))
 

@@ -79,7 +79,7 @@ _HARMLESS_BY_SECTION: Mapping[str, str] = {
     " max_day_cost_usd max_day_tokens warn_threshold rate_limit_wait outage_wait",
     "sandbox": "max_cpu_seconds max_memory_mb max_file_size_mb max_open_files max_processes min_free_disk_mb",
     "runtimes.*": "kind",
-    "roles.*": "duty persona runtime model timeout budget_usd budget_tokens skills tools",
+    "roles.*": "duty persona persona_file runtime model timeout budget_usd budget_tokens skills tools",
     "workflows.*": "stages barrier role review_threshold max_retries retry_backoff_base_ms escalate database_first",
     "planning": "interactive workflow triage tier_1 tier_2 workflows models",
     "schedule": "dependents",

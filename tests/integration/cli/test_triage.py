@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from blueflame.codebase.ctags import Ctags, find_ctags
 from support.command_line import YES, Said, configure, here, write
 from support.repositories import run_git
 
@@ -90,6 +92,17 @@ def test_a_role_of_ones_own_sizes(bench: Bench) -> None:
 
 def test_symbols_are_looked_for_in_the_repository(bench: Bench) -> None:
     assert bench.size("Change LIMIT_7 from 7 to 8")["sized"]["reasons"] == ["one value for another in src/part7.py"]
+
+
+@pytest.mark.skipif(not isinstance(find_ctags(os.environ), Ctags), reason="no Universal Ctags here")
+def test_the_map_tells_who_defines_a_symbol_that_many_use(bench: Bench) -> None:
+    write(bench.root / "src" / "totals.py", "def total_of(lines):\n    return sum(lines)\n")
+    for n in range(15):
+        write(bench.root / "src" / f"part{n}.py", f"from totals import total_of\nLIMIT_{n} = total_of([{n}])\n")
+    run_git(bench.root, "add", "-A")
+    run_git(bench.root, "commit", "-qm", "feat(task-000): totals")
+    found = bench.size("Make `total_of` reject None, and log what was given")
+    assert found["sized"]["reasons"] == ["all in one part of the code base: src/totals.py"]
 
 
 @pytest.mark.parametrize(

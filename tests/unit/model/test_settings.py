@@ -135,6 +135,15 @@ def test_a_persona_that_cannot_be_filled_in_is_refused(persona: str, wrong: str)
         settings(roles={"poet": {"persona": persona}})
 
 
+@pytest.mark.parametrize(
+    "path", ["", "/etc/motd", "../x.md", "docs/../../x.md", "~/x.md", ".git/x", "a\\b.md", "docs//x.md"]
+)
+def test_the_file_of_a_persona_is_in_the_repository(path: str) -> None:
+    with pytest.raises(ValidationError, match="is not the path of a file in the repository"):
+        settings(roles={"poet": {"persona_file": path}})
+    assert settings(roles={"poet": {"persona_file": "docs/poet.md"}}).roles["poet"].persona_file == "docs/poet.md"
+
+
 @pytest.mark.verification(51, 52)
 def test_tokens_alone_switch_the_default_in_dollars_off() -> None:
     found = settings(roles={"worker": {"budget_tokens": 9}}, limits={"max_session_tokens": 50_000})

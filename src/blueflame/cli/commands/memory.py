@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from blueflame.memory.builtin import BuiltInMemory
     from blueflame.memory.redis_mirror import Import
     from blueflame.model.memory import MemoryRecord
+    from blueflame.model.settings import Settings
     from blueflame.orchestrator.project import Project
 
 MAX_REFUSED = 5
@@ -206,11 +207,12 @@ def sync(config: Path | None, as_json: bool) -> int:
 
 @memory_app.command()
 @click.argument("keys", nargs=-1, help="Keys of lessons, or their beginnings [default: all that a person confirmed].")
-@click.option("--file", "-f", "name", default="AGENTS.md", show_default=True, help="File of instructions to add to.")
+@click.option("--file", "-f", "name", help="File of instructions to add to [default: AGENTS.md].")
+@click.option("--role", "-r", help="Add to the persona of this role instead: to its roles.ROLE.persona_file.")
 @click.option("--dry-run", is_flag=True, help="Print the lines and their evidence; start nothing.")
 @foreground_options
-def propose(*, keys: tuple[str, ...], name: str, dry_run: bool, options: RunOptions) -> int:
-    """Propose confirmed lessons for AGENTS.md or CLAUDE.md: a changeset with evidence, which you approve or not."""
+def propose(*, keys: tuple[str, ...], name: str | None, role: str | None, dry_run: bool, options: RunOptions) -> int:
+    """Propose confirmed lessons for AGENTS.md, CLAUDE.md or a persona: a changeset with evidence, which you approve."""
     from blueflame.cli.proposal import run_proposal
     from blueflame.cli.trust import open_trusted_project
     from blueflame.git.blobs import read_files_at
@@ -219,12 +221,11 @@ def propose(*, keys: tuple[str, ...], name: str, dry_run: bool, options: RunOpti
     from blueflame.text.format import format_count
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
-    names = project.settings.instructions.files
-    if name not in names:
-        raise UsageError(f"--file: {name!r} is not a file of instructions: instructions.files has {', '.join(names)}")
+    name, kinds = _find_instructions(project.settings, name, role)
     text = read_files_at(project.repo, project.repo.base_sha, (name,)).get(name, b"").decode("utf-8", "surrogateescape")
     lessons = [each for each in open_memory(project).list_records() if isinstance(each, Lesson)]
-    chosen = choose_proposed((each for each in lessons if not keys or each.key.startswith(keys)), text)
+    fitting = (each for each in lessons if (each.key.startswith(keys) if keys else not kinds or each.about in kinds))
+    chosen = choose_proposed(fitting, text)
     if not chosen:
         raise UsageError(f"nothing to propose: no confirmed lesson is missing in {name}; see 'blueflame memory list'")
     evidence = describe_evidence(chosen)
@@ -236,6 +237,32 @@ def propose(*, keys: tuple[str, ...], name: str, dry_run: bool, options: RunOpti
         return 0
     title = f"Add {format_count(len(chosen), 'confirmed lesson')} to {name}"
     return run_proposal(project, options, path=name, text=add_lessons(text, chosen), title=title, evidence=evidence)
+
+
+def _find_instructions(settings: Settings, name: str | None, role: str | None) -> tuple[str, frozenset[str]]:
+    """Return the file to add to, and the kinds of lessons that belong there; none: all."""
+    from blueflame.knowledge.selection import DUTY_KINDS
+    from blueflame.model.attempt import Duty
+    from blueflame.model.suggestions import suggest
+
+    if role is None:
+        chosen, names = name or "AGENTS.md", settings.instructions.files
+        if chosen not in names:
+            raise UsageError(
+                f"--file: {chosen!r} is not a file of instructions: instructions.files has {', '.join(names)}"
+            )
+        return chosen, frozenset()
+    if name is not None:
+        raise UsageError("--file and --role cannot be combined: the file is that of the role")
+    if role not in settings.roles:
+        raise UsageError(f"--role: there is no role {role!r}: {suggest(role, settings.roles) or 'see roles'}")
+    found = settings.roles[role]
+    if found.persona_file is None:
+        raise UsageError(
+            f"{role} has no file for its persona: name one in the configuration, such as "
+            f"roles.{role}.persona_file: docs/agents/{role}.md; it need not exist"
+        )
+    return found.persona_file, DUTY_KINDS.get(Duty(found.duty), frozenset())
 
 
 def _read_server(project: Project, address: str, wanted: str) -> Import:

@@ -148,6 +148,15 @@ def _check_persona(text: str) -> str:
     return text
 
 
+def _check_repository_path(text: str) -> str:
+    parts = text.split("/")
+    if text.startswith("~") or "\\" in text or "\0" in text or not {"", ".", "..", ".git"}.isdisjoint(parts):
+        raise InvalidValue(
+            "is not the path of a file in the repository", "write it from the top, such as docs/worker.md"
+        )
+    return text
+
+
 def _check_role_name(text: str) -> str:
     if not ROLE_NAME.fullmatch(text):
         raise InvalidValue("is not a name", "use small letters, digits and single dashes, such as review-git")
@@ -201,6 +210,7 @@ Text = Annotated[str, AfterValidator(_check_one_line)]
 Command = Annotated[str, AfterValidator(_check_command)]
 HookCommand = Annotated[str, AfterValidator(_check_hook), BeforeValidator(_read_null_as_empty)]
 Persona = Annotated[str, AfterValidator(_check_persona)]
+RepositoryPath = Annotated[str, AfterValidator(_check_repository_path)]
 RoleName = Annotated[str, AfterValidator(_check_role_name)]
 Label = Annotated[str, AfterValidator(_check_label)]
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]

@@ -23,6 +23,7 @@ from blueflame.model.settings.fields import (
     InvalidValue,
     InvalidValues,
     Persona,
+    RepositoryPath,
     RoleName,
     Section,
     Text,
@@ -79,6 +80,9 @@ class RoleSettings(Section):
     persona: Persona | None = None
     """Who the agent is and what it looks at, in your words, added to its instructions. $role, $task, $session, $project
     and $base_branch stand for their values; $$ is a dollar sign."""
+    persona_file: RepositoryPath | None = None
+    """A file of the repository with more of it, word for word as the base branch has it; it need not exist yet.
+    `blueflame memory propose --role` adds lessons to it, and they land only where you approve the changeset."""
     runtime: Text | None = None
     """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`;
     left out, scripted when there is a script, else claude."""

@@ -10,11 +10,13 @@ from secrets import token_hex
 from typing import Any
 
 from blueflame.agents.runtime import AgentBrief, ResumingRuntime
+from blueflame.git.blobs import read_files_at
 from blueflame.model.attempt import COMMITTING, Attempt, Duty, Ending
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.policy import ASK_TOOL
 from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.schemas import OUTPUT_SCHEMAS, build_plan_schema
+from blueflame.model.settings.fields import MAX_PERSONA_CHARS
 from blueflame.orchestrator.attempts.curator import build_curator_prompt
 from blueflame.orchestrator.attempts.lessons import word_shared_lessons
 from blueflame.orchestrator.attempts.merger import build_merger_prompt
@@ -26,7 +28,7 @@ from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home, 
 from blueflame.orchestrator.attempts.worker import build_worker_prompt, find_start
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
-from blueflame.orchestrator.prompts import build_system_prompt, describe_asking, render_persona
+from blueflame.orchestrator.prompts import build_system_prompt, clip_lines, describe_asking, render_persona
 from blueflame.policy.compile import list_tools
 from blueflame.sandbox.environment import list_online_variables
 from blueflame.session.clarifications import count_questions_left
@@ -140,7 +142,7 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         interactive=talks,
         timeout=attempt.timeout,
         budget=attempt.budget,
-        persona=_fill_persona(context, session, attempt),
+        persona=fill_persona(context, session, attempt),
         asking=_describe_asking(context, session, attempt),
         shared=word_shared_lessons(context, session),
     )
@@ -195,9 +197,9 @@ def _count_questions(context: SessionContext, session: Session, attempt: Attempt
     return count_questions_left(session, attempt.subject) if can_ask and not talks else 0
 
 
-def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:
+def fill_persona(context: SessionContext, session: Session, attempt: Attempt) -> str:
     role = context.settings.roles.get(attempt.role)
-    if role is None or role.persona is None:
+    if role is None:
         return ""
     values = {
         "role": attempt.role,
@@ -206,7 +208,14 @@ def _fill_persona(context: SessionContext, session: Session, attempt: Attempt) -
         "project": session.project,
         "base_branch": session.base_branch,
     }
-    return render_persona(role.persona, values)
+    own = render_persona(role.persona, values) if role.persona else ""
+    return "\n\n".join(filter(None, (own, _read_persona_file(context, session, role.persona_file))))
+
+
+def _read_persona_file(context: SessionContext, session: Session, path: str | None) -> str:
+    """As the base branch has it: never from a checkout, where an agent can write."""
+    found = read_files_at(context.repo, session.base_sha, (path,)).get(path, b"") if path else b""
+    return clip_lines(found.decode("utf-8", "replace").strip(), MAX_PERSONA_CHARS).text
 
 
 def _find_conversation(

@@ -39,7 +39,7 @@ def find_places(wording: Wording, code: CodeMap, symbol_files: Mapping[str, Sequ
     named, folders = _resolve_paths(wording, code.files)
     paths = {*wording.paths, *named}
     found = {name: tuple(files) for name, files in symbol_files.items() if files and name not in paths}
-    defined = [file for files in found.values() if len(_skip_tests(files, code)) <= MAX_SYMBOL_FILES for file in files]
+    defined = [file for name, files in found.items() for file in _find_definitions(name, files, code)]
     files = tuple(dict.fromkeys((*named, *([] if named else _skip_tests(defined, code)))))
     inside = [path for path in code.files if any(path.startswith(f"{folder}/") for folder in folders)]
     areas = AreaFinder(code.files)
@@ -54,6 +54,14 @@ def find_places(wording: Wording, code: CodeMap, symbol_files: Mapping[str, Sequ
         areas=tuple(sorted({areas.find(place) for place in places})),
         subjects=_find_subjects(wording, code, areas),
     )
+
+
+def _find_definitions(name: str, files: Sequence[str], code: CodeMap) -> Sequence[str]:
+    """The files that define a symbol, by the map; else those that have the word, if these are few."""
+    for those in (code.defined.get(name, ()), files):
+        if those and len(_skip_tests(those, code)) <= MAX_SYMBOL_FILES:
+            return those
+    return ()
 
 
 def _find_subjects(wording: Wording, code: CodeMap, areas: AreaFinder) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -44,6 +45,27 @@ def test_a_symbol_that_only_one_file_has_is_as_good_as_the_file() -> None:
     request = "Change MAX_RETRIES from 3 to 5"
     assert size_request(request, PYTHON.code, {"MAX_RETRIES": ("src/shop/orders/api.py",)}).tier is Tier.DIRECT
     assert size_request(request, PYTHON.code, {}).tier is Tier.SINGLE
+
+
+def test_a_symbol_that_many_files_use_leads_to_the_one_that_defines_it() -> None:
+    used = {"total_of": PYTHON.code.files[:12]}
+    request = "Make `total_of` reject None, and log what was given"
+    assert not size_request(request, PYTHON.code, used).reasons[0].endswith("src/shop/orders/totals.py")
+    known = replace(PYTHON.code, defined={"total_of": ("src/shop/orders/totals.py",)})
+    found = size_request(request, known, used)
+    assert (found.tier, found.reasons) == (
+        Tier.SINGLE,
+        ("all in one part of the code base: src/shop/orders/totals.py",),
+    )
+    renaming = size_request("Rename `total_of` to `sum_of`", known, used)
+    assert renaming.reasons == ("a new name for total_of, in 12 files: mechanical",)
+
+
+def test_a_symbol_that_many_files_define_leads_to_no_file() -> None:
+    everywhere = {"close": PYTHON.code.files[:12]}
+    known = replace(PYTHON.code, defined=everywhere)
+    request = "Make `close` idempotent and log it"
+    assert size_request(request, known, everywhere) == size_request(request, PYTHON.code, everywhere)
 
 
 def test_steps_to_reproduce_and_tracebacks_are_no_demands() -> None:
