@@ -133,6 +133,10 @@ class ChatHouse:
         """Wait until an update is committed."""
         await self.until(lambda: int(self.desk.read_cursor("telegram") or 0) > update)
 
+    async def until_done(self, update: int) -> None:
+        """Wait until an update is committed and the person who tapped has a reply."""
+        await self.until_taken(max(update, self.api.add_update({})))
+
     async def until_shown(self, chat: int, words: str) -> ShownMessage:
         found: list[ShownMessage] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,8 +85,7 @@ def test_nothing_reaches_the_house(
         house.show_gates()
         async with house.run():
             asked = await house.until_shown(GROUP, "Approve the plan")
-            await house.until_taken(attack.act(api, asked))
-            await asyncio.sleep(0.02)
+            await house.until_done(attack.act(api, asked))
 
     with caplog.at_level(logging.WARNING):
         play(story())
@@ -158,8 +156,8 @@ def test_two_taps_at_once_are_one_answer(house: ChatHouse, api: BotApi) -> None:
             asked = await house.until_shown(ANNA, "Approve the plan")
             approve, quit_ = asked.find_button("approve"), asked.find_button("quit")
             api.tap(ANNA, ANNA, approve, message=asked.id)
-            await house.until_taken(api.tap(ANNA, ANNA, approve, message=asked.id))
-            await house.until_taken(api.tap(ANNA, ANNA, quit_, message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, approve, message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, quit_, message=asked.id))
 
     play(story())
 

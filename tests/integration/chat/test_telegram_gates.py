@@ -38,7 +38,7 @@ def test_a_tap_becomes_an_answer_with_who_gave_it_and_from_where(house: ChatHous
             assert "Add JWT middleware to API router" in asked.text
             assert [label.partition(":")[0] for label, _ in asked.buttons] == ["approve", "replan", "quit"]
             assert all(len(data.encode()) <= 64 and "plan" not in data for _, data in asked.buttons)
-            await house.until_taken(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna (telegram:11)")))
             await house.until(lambda: not asked.buttons)
             assert asked.text.startswith("Answered: approve, by anna (telegram:11)\n\nshop · ses-")
@@ -62,7 +62,7 @@ def test_an_answer_from_another_face_is_shown_and_later_taps_are_answered_with_i
             data = asked.find_button("approve")
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="quit", by="root")))
             await house.until(lambda: not asked.buttons)
-            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, data, message=asked.id))
 
     play(story())
 
@@ -77,7 +77,7 @@ def test_reject_asks_for_the_reason_and_sends_the_diff(house: ChatHouse, api: Bo
         async with house.run():
             asked = await house.until_shown(ANNA, "[auth] Add JWT")
             await house.until(lambda: any(each.document for each in api.messages))
-            await house.until_taken(api.tap(ANNA, ANNA, asked.find_button("reject"), message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("reject"), message=asked.id))
             prompt = await house.until_shown(ANNA, "Reply with your reason")
             assert prompt.asks_reply
             assert house.answers == []
@@ -100,13 +100,13 @@ def test_a_refused_answer_is_explained_and_can_be_given_again(house: ChatHouse, 
         async with house.run():
             asked = await house.until_shown(ANNA, "Approve the plan")
             data = asked.find_button("approve")
-            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
-            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))  # impatient
+            await house.until_done(api.tap(ANNA, ANNA, data, message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, data, message=asked.id))  # impatient
             assert len(house.answers) == 1
             house.record(HOUSE, settle(house.answers[0], accepted=False, reply="the repository cannot be read"))
             refused = await house.until_shown(ANNA, "Not accepted: the repository cannot be read")
             assert refused.reply_to == asked.id
-            await house.until_taken(api.tap(ANNA, ANNA, data, message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, data, message=asked.id))
 
     play(story())
 
@@ -151,7 +151,7 @@ def test_gates_are_asked_again_after_a_restart_only_by_command(house: ChatHouse,
             await house.until_taken(api.write(ANNA, ANNA, "/gates"))
             await house.until(lambda: len([each for each in api.list_shown(ANNA) if each.buttons]) == 2)
             first, second = [each for each in api.list_shown(ANNA) if each.buttons]
-            await house.until_taken(api.tap(ANNA, ANNA, second.find_button("approve"), message=second.id))
+            await house.until_done(api.tap(ANNA, ANNA, second.find_button("approve"), message=second.id))
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna")))
             await house.until(lambda: not first.buttons and not second.buttons)
 

@@ -147,7 +147,7 @@ def test_a_request_of_a_member_is_asked_about_by_buttons(house: ChatHouse, api: 
             await house.until_shown(CARL, "Received as req-1: an owner is asked first.")
             asked = await house.until_shown(ANNA, "carl asks for work in shop: start it?")
             assert "Add <b>a page</b>" in asked.text
-            await house.until_taken(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
 
     play(story())
 
