@@ -83,24 +83,33 @@ class NewsReporter:
 
     async def _show_status(self) -> float | None:
         """Change the status message of each session, seldom and only if its text is another."""
-        due = [await self._show_one(name) for name in tuple(self._outbox.sent) if name.startswith(STATUS)]
+        requests = [key for key in self._outbox.notes if key.startswith(REQUEST)]
+        due = [await self._show_one(key.removeprefix(REQUEST)) for key in requests]
         return min((at for at in due if at is not None), default=None)
 
-    async def _show_one(self, name: str) -> float | None:
-        sent, note = self._outbox.sent[name], read_note(self._outbox.notes, REQUEST + name.removeprefix(STATUS))
-        if not note:  # its request has ended, and the last message says how
-            self._outbox.post(drops=[name])
-            self._shown.pop(name, None)
-            return None
-        text, at = self._shown.get(name, ("", 0.0))
+    async def _show_one(self, request: str) -> float | None:
+        note, sent = read_note(self._outbox.notes, REQUEST + request), self._outbox.sent.get(STATUS + request)
+        ended = bool(note.get("ended"))
+        text, at = self._shown.get(request, ("", 0.0))
         now, every = self._setup.clock.now(), self._setup.telegram.status_every
-        if now < at + every:
-            return at + every
-        shown = await self._describe_session(str(note["repository"]), str(note.get("session", "")))
-        if shown and shown != text and not self._outbox.find_waiting(f"edit:{name}:"):
-            self._shown[name] = (shown, now)
-            self._outbox.post([Outgoing(key=f"edit:{name}:{now:.0f}", chat=sent.chat, text=shown, edits=sent.message)])
-        return now + every
+        if sent is None or (now < at + every and not ended):
+            gone: dict[str, str | None] = {REQUEST + request: None} if ended and not self._is_waiting(request) else {}
+            self._outbox.post(notes=gone)
+            return at + every if sent is not None else None
+        shown = await self._describe_session(str(note["repository"]), str(note["session"]))
+        edits = []
+        if shown and shown != text and (ended or not self._outbox.find_waiting(f"edit:{request}:")):
+            self._shown[request] = (shown, now)
+            edits = [Outgoing(key=f"edit:{request}:{now:.0f}", chat=sent.chat, text=shown, edits=sent.message)]
+        if not ended:
+            self._outbox.post(edits)
+            return now + every
+        self._outbox.post(edits, {REQUEST + request: None}, drops=[STATUS + request])
+        self._shown.pop(request, None)
+        return None
+
+    def _is_waiting(self, request: str) -> bool:
+        return bool(self._outbox.find_waiting(STATUS + request))
 
     async def _describe_session(self, repository: str, session: str) -> str:
         try:

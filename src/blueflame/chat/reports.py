@@ -11,6 +11,7 @@ from blueflame.chat.outbox import Outgoing
 from blueflame.chat.reactions import BUTTON, SOURCE, read_note
 from blueflame.model.event import GateOpened
 from blueflame.model.house.event import (
+    FINAL,
     AnswerSettled,
     CommandSettled,
     HouseEntry,
@@ -81,8 +82,10 @@ def report_event(
 def _change_note(entry: HouseEntry, known: Mapping[str, Any]) -> dict[str, str | None]:
     if isinstance(entry.event, SessionFound):
         return {REQUEST + entry.stream: json.dumps({**known, "session": entry.event.session})}
-    ended = isinstance(entry.event, RequestEnded | RequestCancelled | RequestRefused)
-    return {REQUEST + entry.stream: None} if ended else {}
+    if isinstance(entry.event, FINAL):  # the status message shows it once more, if there is one
+        ended = json.dumps({**known, "ended": True}) if "session" in known else None
+        return {REQUEST + entry.stream: ended}
+    return {}
 
 
 def _note_request(entry: HouseEntry, is_ours: bool, reply_to: str, repository: str) -> EventReport:

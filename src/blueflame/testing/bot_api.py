@@ -309,6 +309,9 @@ class _BotApiServer(ThreadingHTTPServer):
     block_on_close = False
     api: BotApi
 
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
+        """Print nothing: a bot that was killed has closed its connections."""
+
 
 class _RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import socket
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -207,3 +209,25 @@ def test_what_cannot_be_a_token_is_refused_without_showing_it(token: str, api: B
     with pytest.raises(UsageError) as refused:
         play(story())
     assert not token or token not in str(refused.value)
+
+
+def test_a_bot_that_is_killed_at_random_takes_every_message_once_and_in_order(house: ChatHouse, api: BotApi) -> None:
+    chance = random.Random(17)
+    wanted = [f"request {n}" for n in range(20)]
+
+    async def story() -> None:
+        written = iter(wanted)
+        while True:
+            for text in islice(written, chance.randrange(4)):
+                api.write(ANNA, ANNA, text)
+            async with house.run():
+                for _ in range(chance.randrange(12)):
+                    house.clock.advance(0.25)
+                    await asyncio.sleep(0.002)
+            if len(list_requests(house)) == len(wanted):
+                return
+
+    play(story())
+
+    assert list_requests(house) == wanted
+    assert len({each.key for each in house.arrivals}) == len(wanted)
