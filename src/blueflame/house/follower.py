@@ -49,10 +49,12 @@ class SessionFollower:
         self._cursors = dict(cursors)  # by the name of a session: the last event that was handled
         self._began = began  # of a session from before, what happened until then is no news
         self._sessions: dict[SessionName, Session] = {}
+        self._before = {SessionName(*key.split("/", 1)) for key in cursors}  # followed before a restart
 
     def read(self, names: Iterable[SessionName]) -> list[SessionNews]:
         """Read what is new in these sessions and in those that were followed before and have not ended."""
-        found = [news for name in sorted({*names, *self._sessions}) if (news := self._read_one(name)) is not None]
+        wanted, self._before = sorted({*names, *self._sessions, *self._before}), set()
+        found = [news for name in wanted if (news := self._read_one(name)) is not None]
         for name in [name for name, session in self._sessions.items() if session.ended]:
             del self._sessions[name]
         return found
