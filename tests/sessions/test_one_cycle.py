@@ -10,6 +10,7 @@ import pytest
 from blueflame.model.attempt import WORKER
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, Landed, TaskMoved, WaveStarted
 from blueflame.model.task import Cause
+from blueflame.orchestrator import loop
 from support.sessions import SessionRun, Stage, plan_of, task, writes
 
 
@@ -132,7 +133,11 @@ def test_a_workflow_without_a_planner_takes_the_request_as_its_task(stage: Stage
 
 
 @pytest.mark.verification(6)
-def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: Stage) -> None:
+def test_attempts_have_branches_of_their_own_across_retries_and_sessions(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their refs are packed after some attempts: thousands of files would slow every git command down."""
+    monkeypatch.setattr(loop, "PACK_EVERY", 1)
     said = [{"run": "git rev-parse --abbrev-ref HEAD > src/1.txt"}, {"commit": "feat({task}): branch"}]
     stage.play(task(1), workers={1: {"1": "liar", "*": said}})
     first = stage.run()
@@ -142,6 +147,8 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: 
     assert stage.read("src/1.txt").strip() == f"blueflame/{second.session.id}/task-001/worker/2"
     assert set(second.states.values()) == {"merged"}
     assert stage.git("branch", "--list", "blueflame/*") == "", "the person's branches are left alone"
+    packed = (stage.root / ".git" / "packed-refs").read_text()
+    assert f"refs/blueflame/attempts/{second.session.id}/task-001/worker/2" in packed
 
 
 @pytest.mark.verification(6)

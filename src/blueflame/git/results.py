@@ -168,6 +168,11 @@ def delete_refs(repo: Repository, names: Iterable[str]) -> None:
         change_refs(repo, orders)
 
 
+def pack_refs(repo: Repository) -> None:
+    """Put all refs into one file, as `git gc` does: what lists refs, ours or a person's, opens every other file."""
+    run_git(repo.root, "pack-refs", "--all")
+
+
 def list_refs(repo: Repository, prefix: str) -> dict[str, str]:
     """Return name and commit of every ref below a prefix such as refs/blueflame/attempts/, sorted by name."""
     lines = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/")).splitlines()

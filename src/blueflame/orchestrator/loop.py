@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from blueflame.git.checkouts import sweep_spares
 from blueflame.git.locks import remove_stale_locks
 from blueflame.git.repository import measure_tree
+from blueflame.git.results import pack_refs
 from blueflame.journal.journal import Journal, MessageSettlement
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import NoAnswer, Refused, WorldError
@@ -95,6 +96,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
 FIRST_WAKE_SECONDS = 0.3
 MONITOR_PAUSE_SECONDS = 5.0
 MAX_CLEAR_TRIES, CLEAR_PAUSE_SECONDS = 3, 1.2
+PACK_EVERY = 100  # attempts; each leaves a ref or two
 STOP_MARGIN_SECONDS = 5.0  # for a warden to notice a stop, to kill after the grace and to record it
 
 
@@ -144,6 +146,7 @@ class SessionLoop:
         self._to_clear: list[Removal] = []
         self._unneeded: dict[Effect, list[ScratchCheckout]] = {}  # checkouts of checks that are not recorded yet
         self._clearing: set[asyncio.Task[None]] = set()
+        self._unpacked = 0  # attempts that left refs
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether they are killed at once
         self._daily_spend = DailySpend(journal)
@@ -308,6 +311,9 @@ class SessionLoop:
             attempt = self.session.attempts[recorded.event.attempt].attempt
             if not is_checkout_kept(attempt, recorded.event.ended):
                 self._to_clear.append(self._plan_clearing(attempt))
+            self._unpacked += 1
+            if self._unpacked % PACK_EVERY == 0:
+                self._to_clear.append(Removal(partial(pack_refs, self.context.repo)))
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
             remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
