@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from blueflame.model.errors import WorldError
 
 SPARE_THREADS = 4  # that libraries start on their own, some of which end the process when they cannot
+START_SECONDS = 60.0
 LIMIT_REACHED = "the limit on processes is reached: end some, or raise 'ulimit -u' or the limit of the control group"
 
 
@@ -22,11 +23,12 @@ def open_thread_pool() -> ThreadPoolExecutor:
             spare.start()
         for _ in range(count):
             pool.submit(_wait_for_all, ready)
-        ready.wait()
+        ready.wait(START_SECONDS)  # a thread without memory may end before it comes to the barrier
     except RuntimeError as e:
         ready.abort()
         pool.shutdown(wait=False, cancel_futures=True)
-        raise WorldError(f"cannot start {count + SPARE_THREADS} threads ({e}): {LIMIT_REACHED}") from e
+        why = str(e) or "they do not run"
+        raise WorldError(f"cannot start {count + SPARE_THREADS} threads ({why}): {LIMIT_REACHED}") from e
     return pool
 
 

@@ -7,6 +7,10 @@ import sys
 import threading
 from concurrent.futures import wait
 
+import pytest
+
+from blueflame.model.errors import WorldError
+from blueflame.system import threads
 from blueflame.system.threads import open_thread_pool
 
 LIMITED = """
@@ -36,6 +40,14 @@ def test_all_threads_run_before_the_first_is_used() -> None:
         there = threading.active_count() - before
         wait([pool.submit(sum, (1, 2)) for _ in range(50)])
         assert threading.active_count() - before <= there
+
+
+def test_threads_that_end_before_they_are_ready_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory a thread may start and fail at once."""
+    monkeypatch.setattr(threads, "START_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "_wait_for_all", lambda _ready: None)
+    with pytest.raises(WorldError, match="they do not run"):
+        open_thread_pool()
 
 
 def test_a_limit_on_processes_is_named_and_nothing_hangs() -> None:
