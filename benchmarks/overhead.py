@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,8 +32,9 @@ from blueflame.session.state import Session
 from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
-MANY_TASKS = 500
-MAX_GROWTH = 1.2  # times, from the second tenth of a long session to the ninth
+MANY_TASKS = 1000
+MAX_GROWTH = 1.2  # times, from the second tenth of a long session to the last
+MAX_LOOSE_REFS, MAX_PACKS = 500, 10  # files that git opens again and again
 SMALL = {"TASKS": 2, "MANY_TASKS": 10}
 
 CONFIG = """\
@@ -65,7 +66,7 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         one, many = (_measure_session(Path(folder) / f"session {tasks}", tasks) for tasks in (1, TASKS))
         alone = _measure_git_alone(Path(folder) / "alone")
-        more_processes, more_cpu = _measure_growth(Path(folder) / "long")
+        growth = tuple(_measure_growth(Path(folder) / "long"))
     more = TASKS - 1
     figures = (
         Figure(name="the first agent has started", value=one.first_agent, unit="s", aim=0.7),
@@ -75,8 +76,7 @@ def run() -> Report:
         Figure(name="session", value=many.seconds, unit="s"),
         Figure(name="git commands alone, one after the other", value=alone, unit="s"),
         Figure(name="session over git", value=many.seconds / alone, unit="x"),
-        Figure(name=f"{MANY_TASKS} tasks: processes, late over early", value=more_processes, unit="x", aim=MAX_GROWTH),
-        Figure(name=f"{MANY_TASKS} tasks: processor time, late over early", value=more_cpu, unit="x", aim=MAX_GROWTH),
+        *growth,
     )
     about = f"{TASKS} scripted tasks that each write, commit and land one line, checked twice"
     return Report(name="overhead", about=about, figures=figures)
@@ -121,12 +121,13 @@ class Reading:
 
     processes: int
     cpu: float  # of the orchestrator and of the children that it has waited for; wardens outlive it
+    loose_refs: int
 
 
-def _measure_growth(path: Path) -> tuple[float, float]:
-    """What late tasks of a long session cost, over what as many early ones cost: processes, processor time.
+def _measure_growth(path: Path) -> Iterator[Figure]:
+    """What the last tenth of a long session costs, over what the second tenth costs: the first begins with no landing.
 
-    The second tenth of the attempts and the ninth: all workers are busy, and others land. Landings go on for longer.
+    In both, all workers are busy and others land. Landings go on for longer, and are in neither.
     """
     readings: list[Reading] = []
 
@@ -134,14 +135,23 @@ def _measure_growth(path: Path) -> tuple[float, float]:
         def see(self, _session: Session, recorded: Sequence[JournalEntry]) -> None:
             for each in recorded:
                 if isinstance(each.event, AttemptEnded):
-                    readings.append(Reading(_started[0], _read_cpu()))
+                    loose = sum(len(names) for _folder, _folders, names in os.walk(path / ".git" / "refs"))
+                    readings.append(Reading(_started[0], _read_cpu(), loose))
 
     run_session(_make_repository(path), MANY_TASKS, observers=(Meter(),))
-    tenths = [readings[n * len(readings) // 10] for n in (1, 2, 8, 9)]
-    (processes, cpu), (later_processes, later_cpu) = (
-        (end.processes - begin.processes, end.cpu - begin.cpu) for begin, end in (tenths[:2], tenths[2:])
-    )
-    return later_processes / processes, later_cpu / cpu
+    tenth = len(readings) // 10
+    early, late = ((readings[n], readings[n + tenth]) for n in (tenth, len(readings) - 1 - tenth))
+    each = f"{MANY_TASKS} tasks, each"
+    for name, cost, unit in (("processes", "processes", ""), ("processor time", "cpu", "s")):
+        first, last = (getattr(end, cost) - getattr(begin, cost) for begin, end in (early, late))
+        yield Figure(name=f"{each} of the second tenth: {name}", value=first / tenth, unit=unit)
+        yield Figure(name=f"{each} of the last tenth: {name}", value=last / tenth, unit=unit)
+        yield Figure(
+            name=f"{each}: {name}, last over second tenth", value=last / (first or last), unit="x", aim=MAX_GROWTH
+        )
+    most, packs = max(reading.loose_refs for reading in readings), len([*path.glob(".git/objects/pack/*.pack")])
+    yield Figure(name=f"{MANY_TASKS} tasks: most loose refs at once", value=most, aim=MAX_LOOSE_REFS)
+    yield Figure(name=f"{MANY_TASKS} tasks: packs", value=packs, aim=MAX_PACKS)
 
 
 def _measure_cpu() -> float:
