@@ -24,6 +24,7 @@ KILLED = -signal.SIGKILL
 ENDED = 2  # what `resume` says when there is nothing left to resume
 PATIENCE = 60.0
 LOOKS = 0.3  # seconds that we look for a warden to kill
+AFTER_PROGRESS = 0.75  # of the kills
 MOST = 400  # of anything in one round: more means that it does not end
 
 
@@ -106,11 +107,14 @@ def kill_at_random(
 ) -> KillCount:
     """Kill every 30 to 600 ms, up to `most` times; `wardens` is the probability that a warden is killed, too.
 
+    Three of four only after they have recorded something: on a busy machine most would not come that far.
     With `asks`, some are first asked to stop, and killed while they do.
     """
     toll = KillCount()
     while toll.kills < most and not has_ended(scenario):
         orchestrator = fork_server.start(scenario, start_or_resume(scenario))
+        if dice.random() < AFTER_PROGRESS:
+            orchestrator.await_progress()
         code = orchestrator.wait(dice.uniform(0.03, 0.6))
         if asks and code is None and (number := dice.choice(WAYS_TO_ASK)):
             fork_server.signal(orchestrator.pid, number)

@@ -53,7 +53,7 @@ class ForkedOrchestrator:
         for _ in range(MOST_WAITS):
             if (code := self.wait()) is not None:
                 return code
-            before, seen = seen, self._read_progress()
+            before, seen = seen, self.read_progress()
             if seen == before:
                 break
         self.fork_server.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
@@ -62,7 +62,13 @@ class ForkedOrchestrator:
         self.wait()
         raise AssertionError(f"orchestrator {self.pid} does not come to an end: see its log")
 
-    def _read_progress(self) -> object:
+    def await_progress(self) -> None:
+        """Wait until it has recorded something, or has ended."""
+        seen = self.read_progress()
+        while self.wait(0.01) is None and self.read_progress() == seen:
+            pass
+
+    def read_progress(self) -> object:
         files = (self.journal, self.journal.with_name(f"{self.journal.name}-wal"))
         return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
 
