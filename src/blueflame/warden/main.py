@@ -303,8 +303,11 @@ def _finish_attempt(
         ending.left = ending.left or end_leftovers(attempt)
     cause, refused = _find_cause(attempt), _count_refused_forks(attempt)
     guarded = stop_services(attempt)
-    if ending.reason == "exited" and attempt.hook_server is not None and attempt.hook_server.problem:
-        ending.reason, ending.detail = "unwatched", attempt.hook_server.problem
+    watcher = attempt.hook_server
+    if watcher is not None and watcher.is_disk_at_fault and ending.reason in ("exited", "unwatched"):
+        ending.reason, ending.detail = "lost", watcher.problem
+    elif watcher is not None and watcher.problem and ending.reason == "exited":
+        ending.reason, ending.detail = "unwatched", watcher.problem
     attempt.spool.finish(attempt.launch.max_output)
     attempt.status.update(attempt.spool, "ended")
     outcome = _build_outcome(attempt.folder, attempt.status, stage=stage, ending=ending, step=step, seconds=elapsed)

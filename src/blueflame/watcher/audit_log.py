@@ -25,6 +25,10 @@ class UnwritableLog(Exception):
     """The decision could not be recorded, so nothing may be allowed."""
 
 
+class UnwritableDisk(UnwritableLog):
+    """The disk refused it: the agent did nothing wrong."""
+
+
 class AuditLog:
     __slots__ = ("_handle", "_path", "_prev", "_size", "lines")
 
@@ -49,10 +53,10 @@ class AuditLog:
         try:
             written = os.write(self._handle, data + b"\n")
         except OSError as e:
-            raise UnwritableLog(f"the audit log {self._path} cannot be written: {e.strerror}") from e
+            raise UnwritableDisk(f"the audit log {self._path} cannot be written: {e.strerror}") from e
         self._size += written
         if written != len(data) + 1:
-            raise UnwritableLog(f"the audit log {self._path} was written only in part: is the disk full?")
+            raise UnwritableDisk(f"the audit log {self._path} was written only in part: is the disk full?")
         self._prev = hash_audit_line(data)
         self.lines += 1
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from blueflame.model.policy import CANARY, Decision
 from blueflame.policy.dialects import CLAUDE
 from blueflame.policy.tool_calls import MalformedCall, read_calls
-from blueflame.watcher.audit_log import MAX_DETAILS, MAX_TARGET, AuditLog, UnwritableLog
+from blueflame.watcher.audit_log import MAX_DETAILS, MAX_TARGET, AuditLog, UnwritableDisk, UnwritableLog
 from blueflame.watcher.decision import Decider, describe_call
 from blueflame.watcher.http import ALLOWED, HookConnection, format_refusal
 
@@ -46,7 +46,10 @@ class Notice:
 
 
 class HookServer:
-    """Serves until closed. `problem`: why this attempt does not count as watched, or ""."""
+    """Serves until closed.
+
+    `problem`: why this attempt does not count as watched, or "". `is_disk_at_fault`: that is not the agent's doing.
+    """
 
     __slots__ = (
         "_attempt",
@@ -59,6 +62,7 @@ class HookServer:
         "_seals",
         "_watch",
         "ask_tool",
+        "is_disk_at_fault",
         "problem",
     )
 
@@ -73,6 +77,7 @@ class HookServer:
         ask_tool: AskTool | None = None,
     ) -> None:
         self.problem = ""
+        self.is_disk_at_fault = False
         self.ask_tool = ask_tool
         self._watch = watch
         self._attempt = attempt
@@ -177,6 +182,7 @@ class HookServer:
             self._log.append(line)
         except UnwritableLog as e:
             self._report(str(e))
+            self.is_disk_at_fault = self.is_disk_at_fault or isinstance(e, UnwritableDisk)
             return Decision(False, decision.rule, "refused: the decision could not be recorded")
         return decision
 

@@ -81,6 +81,15 @@ def test_without_a_sandbox_the_warden_listens_on_a_free_port(folder: Path) -> No
     assert ended["watch"]["lines"] == 2
 
 
+def test_an_agent_whose_calls_the_disk_does_not_record_is_lost_and_not_blamed(folder: Path) -> None:
+    """They are refused, so it fails; that is not its doing."""
+    full = watched(folder) | {"audit": "/dev/full"}
+    ended = run_open(write_launch(folder, *asking(folder), watch=full))
+
+    assert ended["reason"] == "lost"
+    assert "/dev/full cannot be written: No space left on device" in ended["detail"]
+
+
 @pytest.mark.parametrize(
     "hook",
     ["#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 1\n", "#!/bin/sh\nkill -9 $$\n", "#!/no/such/interpreter\n"],

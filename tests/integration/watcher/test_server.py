@@ -402,6 +402,7 @@ def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> No
         assert said["permissionDecision"] == "deny"
         assert "recorded" in said["permissionDecisionReason"]
         assert "/dev/full" in watch.server.problem
+        assert watch.server.is_disk_at_fault
 
 
 def test_an_agent_that_fills_the_audit_log_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
