@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from blueflame.git.repository import Repository
+from blueflame.system.files import list_files_below
 
 MIN_AGE_SECONDS = 2.0
 OWN_REFS = "refs/blueflame"
@@ -42,7 +43,7 @@ def remove_stale_locks(repo: Repository, *, alone: bool = False) -> tuple[Path, 
 
 def remove_broken_refs(repo: Repository) -> None:
     """Remove what a power cut left of refs of ours: git can neither read nor replace a ref that is an empty file."""
-    for path in (repo.common_dir / OWN_REFS).rglob("*"):
+    for path in list_files_below(repo.common_dir / OWN_REFS):
         with suppress(OSError):
             found = path.lstat()
             if stat.S_ISREG(found.st_mode) and found.st_size not in WHOLE_REF_SIZES and path.suffix != ".lock":
@@ -52,7 +53,7 @@ def remove_broken_refs(repo: Repository) -> None:
 def _list_locks(repo: Repository) -> Iterator[Path]:
     common = repo.common_dir
     folders = (common, *sorted(common.glob("worktrees/*")))
-    yield from sorted((common / OWN_REFS).rglob("*.lock"))
+    yield from sorted(path for path in list_files_below(common / OWN_REFS) if path.suffix == ".lock")
     yield from (folder / name for folder in folders for name in (*SHARED_LOCKS, "index.lock"))
     yield common / "refs" / "heads" / f"{repo.base_branch}.lock"
 
@@ -86,14 +87,25 @@ def _measure_age(path: Path) -> float:
 
 def _is_open(path: Path) -> bool:
     wanted = os.path.realpath(path)
-    return any(_read_link(handle) == wanted for handle in Path("/proc").glob("[0-9]*/fd/*"))
+    return any(_read_link(handle) == wanted for process in _list_processes() for handle in _list_handles(process))
 
 
 def _is_git_at_work(repo: Repository) -> bool:
     """Whether a git runs in the work tree: `git commit -a` holds the index while the person writes the message, and
     has closed it."""
     root = os.path.realpath(repo.root)
-    return any(_is_git_below(process, root) for process in Path("/proc").glob("[0-9]*"))
+    return any(_is_git_below(process, root) for process in _list_processes())
+
+
+def _list_processes() -> list[Path]:
+    return [Path("/proc", name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 (names are enough)
+
+
+def _list_handles(process: Path) -> list[Path]:
+    try:
+        return list((process / "fd").iterdir())
+    except OSError:  # as below
+        return []
 
 
 def _is_git_below(process: Path, root: str) -> bool:

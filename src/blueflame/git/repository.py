@@ -22,7 +22,7 @@ from blueflame.git.command import (
 )
 from blueflame.model.errors import BlueFlameError, GitFailed, Refused, WorldError
 from blueflame.model.suggestions import suggest
-from blueflame.system.files import build_file_error, write_atomically
+from blueflame.system.files import build_file_error, list_files_below, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
@@ -147,7 +147,7 @@ def list_tags(repo: Repository) -> dict[str, str]:
     if (repo.common_dir / "reftable").is_dir():
         lines = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags").split("\n")[:-1]
         return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
-    files = (place for place in (repo.common_dir / "refs" / "tags").rglob("*") if place.is_file())
+    files = list_files_below(repo.common_dir / "refs" / "tags")
     loose = {place.relative_to(repo.common_dir).as_posix(): _read_bytes_as_text(place).strip() for place in files}
     rows = (line.partition(" ") for line in _read_bytes_as_text(repo.common_dir / "packed-refs").split("\n"))
     tags = {**{name: sha for sha, _, name in rows if name.startswith("refs/tags/")}, **loose}

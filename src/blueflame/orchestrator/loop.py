@@ -365,7 +365,8 @@ class SessionLoop:
                 break
             except (WorldError, OSError):  # the lock of a killed git must be some seconds old to be removed
                 await self.context.clock.sleep(CLEAR_PAUSE_SECONDS)
-                await asyncio.to_thread(remove_stale_locks, self.context.repo)
+                with suppress(OSError):
+                    await asyncio.to_thread(remove_stale_locks, self.context.repo)
         if removal.effect is not None:
             self._running.pop(removal.effect, None)
             self._wake.set()

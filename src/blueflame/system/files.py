@@ -74,6 +74,12 @@ def remove_drafts(*paths: Path) -> None:
 MAX_LOG_BYTES = 10_000_000
 
 
+def list_files_below(folder: Path) -> Iterator[Path]:
+    """Files in all folders below; what others remove meanwhile is left out, where `rglob` would fail."""
+    for place, _folders, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
 def rotate_log(path: Path, most: int = MAX_LOG_BYTES) -> None:
     """Rename a log that has grown large, in the place of the one before: two of them are kept. Best effort."""
     with suppress(OSError):

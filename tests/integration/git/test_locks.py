@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,25 @@ def test_a_lock_that_was_left_is_removed(ours: Repository, name: str) -> None:
     assert remove_stale_locks(ours, alone=True) == (lock,)
     set_ref(ours, OURS, ours.base_sha)
     delete_refs(ours, [OURS])
+
+
+def test_folders_of_refs_that_git_removes_meanwhile_do_not_matter(ours: Repository) -> None:
+    """As it does for each ref that is deleted or packed."""
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        while not stop.is_set():
+            (ours.common_dir / OURS).mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(ours.common_dir / "refs/blueflame/attempts")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(come_and_go)
+        try:
+            for _ in range(200):
+                assert remove_stale_locks(ours) == ()
+        finally:
+            stop.set()
+        running.result()
 
 
 @pytest.mark.parametrize("rest", ["", "0123456789abcdef"])
