@@ -7,6 +7,8 @@ import re
 from blueflame.model.memory import Lesson
 from blueflame.session.sizing.similar import extract_words
 
+REJECTED, FAILED, CURE = "a reviewer rejected it", "a check failed", ". What landed changed "
+"""How a mistake is worded: `the task: a reviewer rejected it: why. What landed changed these files`."""
 NEAR = 0.8  # share of words that two entries about the same have in common when they say the same
 RELATED = 0.6  # and when one may contradict the other
 MIN_SHARED_WORDS = 2
@@ -31,6 +33,9 @@ NEGATIVE_CLAIM = re.compile(
 )
 
 
+CAUSE = re.compile(rf": (?:{REJECTED}|{FAILED}): (.+?)(?:{re.escape(CURE)}.*)?$", re.DOTALL)
+
+
 def normalize_words(text: str) -> str:
     """The same for two texts that differ only in case, punctuation and spaces."""
     return " ".join(WORD.findall(text.casefold()))
@@ -42,9 +47,18 @@ def is_negative_claim(text: str) -> bool:
 
 
 def says_nearly_the_same(one: Lesson, other: Lesson) -> bool:
+    """In nearly the same words about the same files, or one reason to send work back, whatever the work was."""
+    if (cause := _find_cause(one)) and cause == _find_cause(other):
+        return True
     if not shares_subject(one, other) or is_opposite(one.text, other.text):
         return False
     return _compare(extract_words(one.text), extract_words(other.text)) >= NEAR
+
+
+def _find_cause(lesson: Lesson) -> str:
+    """What a reviewer or a check said of a result; "" for other lessons."""
+    found = CAUSE.search(lesson.text) if lesson.about == "mistake" else None
+    return normalize_words(found[1]) if found else ""
 
 
 def contradicts(one: Lesson, other: Lesson) -> bool:

@@ -90,7 +90,7 @@ def _fill_file(entries: Sequence[Lesson], budget: int, most: int) -> Iterator[Le
     keys = {each.key for each in entries}
     used = 0
     for entry in sorted(entries, key=_rank):
-        if is_kept(entry):
+        if is_kept(entry) and not _is_said_again(entry, chosen, words):
             chosen[entry.key] = entry
         elif entry.superseded_by in keys:
             left_out.append(replace(entry, archived=SUPERSEDED))
@@ -108,6 +108,17 @@ def _fill_file(entries: Sequence[Lesson], budget: int, most: int) -> Iterator[Le
         words.setdefault(normalize_words(entry.text), entry.key)
     yield from chosen.values()
     yield from left_out
+
+
+def _is_said_again(entry: Lesson, chosen: Mapping[str, Lesson], words: Mapping[str, str]) -> bool:
+    """Whether a person said the very same in an earlier session: their words stay, once."""
+    twin = chosen.get(words.get(normalize_words(entry.text), ""))
+    return twin is not None and entry.about == "wish" and twin.text == entry.text and _is_said(entry) and _is_said(twin)
+
+
+def _is_said(lesson: Lesson) -> bool:
+    """At a gate, not written into a file."""
+    return lesson.key.startswith(("wish:", "answer:"))
 
 
 def _count_entries(chosen: Mapping[str, Lesson]) -> int:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from blueflame.model.attempt import Duty
+from blueflame.knowledge.claims import CURE, FAILED, REJECTED
+from blueflame.model.attempt import BLAMELESS, PASSING, AttemptRecord, Duty
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.hand_off import HandOffStatus, TouchedFile
 from blueflame.model.memory import Lesson, Origin, Source
@@ -20,6 +21,7 @@ from blueflame.session.clarifications import find_answer_text
 from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.session.team.seats import find_task_domain
+from blueflame.text.format import format_count
 from blueflame.text.notes import clean_note
 from blueflame.text.sanitize import shorten_line
 
@@ -49,6 +51,7 @@ def distill_lessons(session: Session, *, failure_notes: bool = True) -> tuple[Le
         *_list_answers(session),
         *_list_faults(session, work),
         *_list_learned(session, work),
+        *_list_allocations(session, work),
         *(_list_mistakes(session, work) if failure_notes else ()),
     ]
     return tuple(lesson for lesson in found if lesson.text)
@@ -67,8 +70,9 @@ def _list_patterns(session: Session) -> Iterator[Lesson]:
     more = f"; and {len(tasks) - MAX_PATTERN_TASKS} more" if len(tasks) > MAX_PATTERN_TASKS else ""
     attempts = sum(record.attempts for record in session.tasks.values())
     text = (
-        f"{clean_note(session.request, MAX_TITLE_CHARS)}: {len(tasks)} tasks in {len(session.groups)} groups "
-        f"all landed in {session.cycle} cycles with {attempts} attempts: {'; '.join(parts)}{more}"
+        f"{clean_note(session.request, MAX_TITLE_CHARS)}: {len(tasks)} tasks in "
+        f"{format_count(len(session.groups), 'group')} all landed in {format_count(session.cycle, 'cycle')} "
+        f"with {attempts} attempts: {'; '.join(parts)}{more}"
     )
     origin = Origin(
         session=session.id,
@@ -154,6 +158,37 @@ def _build_learned(session: Session, left: StageHandOff, number: int, words: str
     return Lesson(key=key, origin=origin, text=clean_note(words, MAX_TEXT_CHARS), about="insight", domain=domain)
 
 
+def _list_allocations(session: Session, work: WorkFiles) -> Iterator[Lesson]:
+    """Tasks that one could not do and another did: who should get the next one like it."""
+    made: dict[str, list[AttemptRecord]] = {}
+    for each in session.attempts.values():
+        if each.attempt.duty is Duty.MAKE and each.ended is not None and each.ended.ending not in BLAMELESS:
+            made.setdefault(each.attempt.subject, []).append(each)
+    for name in session.list_in_state(TaskState.MERGED):
+        tries = sorted(made.get(name, ()), key=lambda each: (each.intended_at, each.attempt.id))
+        done = _describe_maker(tries[-1]) if tries and tries[-1].ended and tries[-1].ended.ending in PASSING else ""
+        others = [each for each in tries if _describe_maker(each) != done and each.attempt.key == tries[-1].attempt.key]
+        if not done or not others:
+            continue
+        title = clean_note(session.tasks[name].task.title, MAX_TITLE_CHARS)
+        failed = f"{_describe_maker(others[0])} did not do it in {format_count(len(others), 'attempt')}"
+        origin = Origin(
+            session=session.id,
+            task=name,
+            attempt=tries[-1].attempt.id,
+            at=_find_end(session, name),
+            source=Source.MACHINE,
+            files=work.get(name) or list_locks(session, [name]),
+        )
+        text = f"{title}: {failed}, {done} did"
+        yield Lesson(key=f"allocation:{session.id}:{name}", origin=origin, text=text, about="allocation")
+
+
+def _describe_maker(record: AttemptRecord) -> str:
+    attempt = record.attempt
+    return f"{attempt.role} with {attempt.model or attempt.runtime}"
+
+
 def _list_mistakes(session: Session, work: WorkFiles) -> Iterator[Lesson]:
     """Results that a reviewer rejected, and those that failed a check and passed later."""
     for _name, record in sorted(session.tasks.items()):
@@ -173,7 +208,7 @@ def _build_mistake(session: Session, record: TaskRecord, given: StageVerdict, wo
     by_check = verdict.by == CHECKS
     said = clean_note(_find_last_words(verdict.notes) if by_check else verdict.notes, MAX_WORDS_CHARS)
     what = "; ".join(clean_note(issue, MAX_WORDS_CHARS) for issue in verdict.issues[:3])
-    who = "a check failed" if by_check else "a reviewer rejected it"
+    who = FAILED if by_check else REJECTED
     parts = ": ".join(part for part in (clean_note(record.task.title, MAX_TITLE_CHARS), who, what, said) if part)
     origin = Origin(
         session=session.id,
@@ -199,7 +234,7 @@ def _describe_cure(session: Session, name: str, work: WorkFiles) -> str:
     files = work.get(name, ())[:MAX_NAMED_FILES]
     if record is None or record.state is not TaskState.MERGED or not files:
         return ""
-    return f". What landed changed {', '.join(files)}"
+    return f"{CURE}{', '.join(files)}"
 
 
 def _find_end(session: Session, name: str) -> float:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from blueflame.knowledge.effect import UNKNOWN_EFFECT, Effect
 from blueflame.knowledge.subjects import find_overlap, find_own_domain, parse_subject
 from blueflame.knowledge.wording import COST_TOKENS, describe_record, word_lesson
-from blueflame.knowledge.words import find_shared_words, list_query_words
+from blueflame.knowledge.words import find_shared_words, index_stems, list_query_words
 from blueflame.model.attempt import Duty
 from blueflame.model.memory import (
     GivenLesson,
@@ -94,7 +94,7 @@ def choose_for_attempt(
     fitting = [each for each in known.values() if _is_for(each.record, work)]
     ranked = [_Ranked(each, _explain(each, work.domain, locks, words)) for each in fitting]
     if work.duty is not Duty.PLAN:
-        enough = min(MIN_WORDS, len(words) or 1)
+        enough = min(MIN_WORDS, len(index_stems(words)) or 1)
         ranked = [each for each in ranked if each.is_about_work or len(each.why.words) >= enough]
     ranked.sort(key=lambda each: (_is_doubtful(each.candidate), not each.is_about_work, -each.why.score, each.why.key))
     return _fill(_limit_counted(ranked), work, budget, control)

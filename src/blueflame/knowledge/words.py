@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from blueflame.model.memory import Lesson, MemoryRecord, get_headline
@@ -33,10 +34,18 @@ def stem_word(word: str) -> str:
 
 
 def find_shared_words(words: tuple[str, ...], record: MemoryRecord) -> tuple[str, ...]:
-    """Those of the words that a record is about."""
+    """Those of the words that a record is about; of two forms of one word the first."""
     title, body = split_record(record)
     about = {stem_word(word) for word in extract_words(split_humps(f"{title} {body}"))}
-    return tuple(word for word in words if stem_word(word) in about)
+    return tuple(word for stem, word in index_stems(words).items() if stem in about)
+
+
+def index_stems(words: tuple[str, ...]) -> Mapping[str, str]:
+    """The first word of each stem: `test` and `tests` say the same."""
+    found: dict[str, str] = {}
+    for word in words:
+        found.setdefault(stem_word(word), word)
+    return found
 
 
 def split_record(record: MemoryRecord) -> tuple[str, str]:

@@ -24,6 +24,7 @@ HOLDERS = TESTS | {
 }
 MAX_SHARE = 4
 """A folder with more than one of this many files is split: most tasks would be in it."""
+MANY_PARTS, MIN_FILES = 8, 3
 MAX_DEPTH = 12
 FILE_NAME = re.compile(r".*\..*|[A-Z][a-z]*file|[A-Z_]{3,}", re.DOTALL)
 """A path is read without the tree: `tax.py`, `Makefile` and `LICENSE` are files, `billing` is a folder."""
@@ -33,9 +34,14 @@ def find_split_folders(files: Iterable[str]) -> tuple[str, ...]:
     """Find the folders of a tree that are split because they hold too much of it; HOLDERS are split in any case."""
     paths = [path.split("/")[:-1][:MAX_DEPTH] for path in files]
     counts = Counter("/".join(path[:depth]) for path in paths for depth in range(1, len(path) + 1))
-    parents = {folder.rpartition("/")[0] for folder in counts}
-    large = (each for each, count in counts.items() if each in parents and count * MAX_SHARE > len(paths))
-    return tuple(sorted(large))
+    parts = Counter(folder.rpartition("/")[0] for folder in counts)
+    large = (each for each, count in counts.items() if each in parts and count * MAX_SHARE > len(paths))
+    return tuple(sorted(each for each in large if not _is_list(parts[each], counts[each])))
+
+
+def _is_list(parts: int, files: int) -> bool:
+    """Whether a folder holds many parts with hardly a file each, such as one for each language: no one's domain."""
+    return parts > MANY_PARTS and files < MIN_FILES * parts
 
 
 def find_domain(

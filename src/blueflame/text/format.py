@@ -17,7 +17,7 @@ def format_tokens(n: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """1.4 s, 42 s, 3 min 05 s, 2 h 07 min."""
+    """1.4 s, 42 s, 3 min 05 s, 2 h 07 min, 3 days 4 h."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)
@@ -25,7 +25,9 @@ def format_duration(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole < 2 * 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} days {whole % 86_400 // 3600} h"
 
 
 def format_clock(seconds: float) -> str:

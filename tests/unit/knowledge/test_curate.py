@@ -52,6 +52,27 @@ def test_a_person_may_say_the_same_twice() -> None:
     assert reasons(found) == {}
 
 
+def test_what_a_person_said_at_two_gates_in_the_same_words_is_kept_once() -> None:
+    said = [learned(f"wish:{n}", "No floats.", day=n, about="wish", files=(f"{n}.py",), confirmed=True) for n in (1, 2)]
+    by_key = {each.key: each for each in curate_lessons(said, CurationRules()).lessons}
+    assert (by_key["wish:1"].archived, by_key["wish:1"].superseded_by) == ("duplicate", "wish:2")
+    assert (by_key["wish:2"].is_active, by_key["wish:2"].origin.files) == (True, ("2.py", "1.py"))
+    other = replace(said[0], text="No floats, please.")
+    assert all(each.is_active for each in curate_lessons([other, said[1]], CurationRules()).lessons)
+
+
+def test_one_reason_to_send_work_back_is_kept_once_whatever_the_work_was() -> None:
+    wordings = {
+        "a": "Add tax: a reviewer rejected it: no test covers zero. What landed changed src/tax.py",
+        "b": "Sum it: a reviewer rejected it: No test covers zero",
+        "c": "Sum it: a reviewer rejected it: no test covers one",
+        "d": "Sum it: a check failed: no test covers one. What landed changed src/sum.py",
+    }
+    found = [learned(key, text, day=n, files=(f"{key}.py",)) for n, (key, text) in enumerate(wordings.items())]
+    kept = [each for each in curate_lessons(found, CurationRules()).lessons if each.is_active]
+    assert {each.key: each.origin.files for each in kept} == {"b": ("b.py", "a.py"), "d": ("d.py", "c.py")}
+
+
 def test_what_a_person_wrote_replaces_an_agents_words_and_not_the_other_way_round() -> None:
     agent = learned("a", "The clock is UTC.", used=9, helped=9, day=9)
     person = learned("b", "The clock is UTC.", confirmed=True)

@@ -105,6 +105,31 @@ def test_a_rejection_by_a_reviewer_teaches_also_when_nothing_landed() -> None:
     assert distill_lessons(session, failure_notes=False) == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "ending", "expected"),
+    [
+        ("haiku", Ending.FAILED, "worker with haiku did not do it in 1 attempt, worker with opus did"),
+        ("haiku", Ending.LOST, None),
+        ("opus", Ending.FAILED, None),
+    ],
+)
+def test_a_task_that_another_model_could_do_teaches_who_should_get_the_next_one(
+    first: str, ending: Ending, expected: str | None
+) -> None:
+    session = made()
+    record = session.attempts[MADE]
+    ended, attempt = replace(record.ended or AttemptOutcome(ending=ending), ending=ending), record.attempt
+    session.attempts[MADE] = replace(record, attempt=replace(attempt, model=first), ended=ended)
+    again = replace(attempt, id=f"{ID}.task-001.worker.2", n=2, model="opus")
+    session.attempts[again.id] = replace(
+        record, attempt=again, ended=replace(ended, ending=Ending.PASSED), intended_at=record.intended_at + 1
+    )
+    found = of_kind(session, "allocation")
+    title = session.tasks["task-001"].task.title
+    assert [each.text for each in found] == ([f"{title}: {expected}"] if expected else [])
+    assert all(get_knowledge_file(each).name == "allocation-learnings" for each in found)
+
+
 def test_an_answer_to_an_agent_is_a_preference_and_a_guess_is_not() -> None:
     story = Story().working()
     asked = QuestionAsked(

@@ -185,6 +185,12 @@ def test_one_lesson_in_ten_is_left_out_to_compare_but_no_word_of_a_person() -> N
     assert len(choose(known, LEDGER, 100_000).records) == 200
 
 
+def test_two_forms_of_one_word_are_one_word_in_common() -> None:
+    work = Work(duty=Duty.MAKE, text="Test the tests of rounding")
+    assert choose([learned("one", "Tests need a clock")], work) == Choice()
+    assert len(choose([learned("two", "Tests need no rounding")], work).records) == 1
+
+
 def test_an_agent_is_not_given_what_its_own_task_taught() -> None:
     own = learned("own", "src/ledger", origin=origin(1, session="ses-now", task="task-001", files=("src/ledger",)))
     assert choose([own], replace(LEDGER, subject="task-001")) == Choice()

@@ -78,6 +78,17 @@ def test_a_configured_domain_comes_before_the_folder() -> None:
     assert find_domain(["docs/a.md"], configured=configured) == "docs"
 
 
+def test_a_folder_for_each_language_is_not_a_part_each() -> None:
+    locales = [
+        f"src/app/locale/{name}/LC_MESSAGES/app.po"
+        for name in ["ar", "bn", "ca", "da", "de", "es", "fr", "it", "ja", "lv"]
+    ]
+    tree = [*locales, "src/app/a.py", "src/app/b.py"]
+    split = find_split_folders(tree)
+    assert find_domain([locales[0]], split=split) == "locale"
+    assert find_domain(["src/app/a.py"], split=split) == "app"
+
+
 def test_a_folder_with_a_quarter_of_the_files_or_less_is_a_part() -> None:
     tree = [f"{folder}/deep/{name}" for folder in ("a", "b", "c", "d") for name in "xyz"]
     assert find_split_folders(tree) == ()
