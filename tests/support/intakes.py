@@ -1,13 +1,17 @@
-"""A house for sources: keeps what they receive, as the real one does, in memory."""
+"""The house's own intake for sources, which can be killed before any of its transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from blueflame.house.desk import HouseDesk
 from blueflame.intake.source import Clock, ServedRepository, SourceContext
+from blueflame.journal.house import HouseJournal, Settlement
 from blueflame.model.house.arrival import Arrival, IncomingRequest, Sender, Trust
+from blueflame.model.house.event import SourceWarned
 
 NOWHERE = Path("/nowhere")
 NO_SECRETS: Mapping[str, str] = {}
@@ -17,42 +21,64 @@ class Killed(BaseException):
     """The house died before this transaction."""
 
 
-@dataclass
-class MemoryIntake:
+class KilledDesk(HouseDesk):
     """`dies_in`: so many transactions succeed, and then the house is killed before the next one."""
 
-    arrivals: dict[tuple[str, str], Arrival] = field(default_factory=dict)
-    cursors: dict[str, str] = field(default_factory=dict)
-    warnings: list[tuple[str, str]] = field(default_factory=list)
-    ended: set[tuple[str, str]] = field(default_factory=set)
-    dies_in: int | None = None
+    def __init__(self, path: Path) -> None:
+        super().__init__(HouseJournal.open(path), lambda: None)
+        self.dies_in: int | None = None
+        self._ended: list[IncomingRequest] = []
 
-    def read_cursor(self, source: str) -> str:
-        return self.cursors.get(source, "")
-
-    def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> None:
+    def receive(
+        self,
+        source: str,
+        arrivals: Sequence[Arrival],
+        *,
+        cursor: str | None = None,
+        notes: Mapping[str, str | None] | None = None,
+    ) -> None:
         if self.dies_in == 0:
             raise Killed
         if self.dies_in is not None:
             self.dies_in -= 1
-        for arrival in arrivals:
-            self.arrivals.setdefault((arrival.source, arrival.key), arrival)
-        if cursor is not None:
-            self.cursors[source] = cursor
-
-    def is_open(self, source: str, key: str) -> bool:
-        return (source, key) in self.arrivals and (source, key) not in self.ended
-
-    def warn(self, source: str, text: str) -> None:
-        if (source, text) not in self.warnings:
-            self.warnings.append((source, text))
+        super().receive(source, arrivals, cursor=cursor, notes=notes)
 
     @property
     def requests(self) -> list[IncomingRequest]:
-        return [arrival for arrival in self.arrivals.values() if isinstance(arrival, IncomingRequest)]
+        waiting = [each.arrival for each in self.journal.list_waiting(limit=10_000)]
+        return [*self._ended, *(each for each in waiting if isinstance(each, IncomingRequest))]
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        events = [entry.event for entry in self.journal.read_after(0)]
+        return [(event.source, event.text) for event in events if isinstance(event, SourceWarned)]
 
     def end_all(self) -> None:
-        self.ended |= set(self.arrivals)
+        """Let every request end."""
+        ended = self.journal.list_waiting(limit=10_000)
+        self._ended = self.requests
+        self.journal.append((), 0.0, settles=[Settlement(each.id) for each in ended])
+
+
+@dataclass
+class OpenedIntakes:
+    folder: Path
+    made: list[KilledDesk] = field(default_factory=list)
+
+    def close(self) -> None:
+        for desk in self.made:
+            desk.journal.close()
+
+
+OPENED: ContextVar[OpenedIntakes] = ContextVar("opened")
+"""Of the test that runs: its fixture closes them."""
+
+
+def open_intake() -> KilledDesk:
+    """Open the intake of a new house."""
+    opened = OPENED.get()
+    opened.made.append(KilledDesk(opened.folder / f"{len(opened.made)}.db"))
+    return opened.made[-1]
 
 
 def build_source_context(

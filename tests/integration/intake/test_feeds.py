@@ -28,7 +28,7 @@ from support.feed_servers import (
     format_rss,
     run_feed_server,
 )
-from support.intakes import Killed, MemoryIntake, build_source_context
+from support.intakes import Killed, KilledDesk, build_source_context, open_intake
 
 HALF_HOUR = 1_800.0
 
@@ -42,16 +42,16 @@ def build_feed(server: FeedServer, clock: FakeClock, path: str = "/feed", **chan
     return source
 
 
-def with_server(play: Callable[[FeedServer, FakeClock, MemoryIntake], Coroutine[None, None, None]]) -> None:
+def with_server(play: Callable[[FeedServer, FakeClock, KilledDesk], Coroutine[None, None, None]]) -> None:
     async def run() -> None:
         async with run_feed_server() as server:
-            await play(server, FakeClock(), MemoryIntake())
+            await play(server, FakeClock(), open_intake())
 
     asyncio.run(run())
 
 
 def test_new_items_become_requests_that_never_start_work_by_themselves() -> None:
-    async def play(server: FeedServer, clock: FakeClock, intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, intake: KilledDesk) -> None:
         source = build_feed(server, clock, processor="changelog", notify_on_match={"keywords": ["AI", "LLM"]})
         server.pages["/feed"] = format_response(body=format_rss(format_item("old")))
         assert 0 < await source.step(intake) <= HALF_HOUR + 120
@@ -74,7 +74,7 @@ def test_new_items_become_requests_that_never_start_work_by_themselves() -> None
 
 
 def test_a_feed_is_fetched_only_when_it_is_due_and_with_its_validators() -> None:
-    async def play(server: FeedServer, clock: FakeClock, intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, intake: KilledDesk) -> None:
         server.pages["/feed"] = format_response(body=format_rss(), ETag='W/"1"', Last_Modified="Mon, 02 Feb 2026")
         await build_feed(server, clock).step(intake)
         clock.advance(60)
@@ -91,7 +91,7 @@ def test_a_feed_is_fetched_only_when_it_is_due_and_with_its_validators() -> None
 
 
 def test_a_permanent_redirect_is_kept_and_a_gone_feed_is_not_fetched_again() -> None:
-    async def play(server: FeedServer, clock: FakeClock, intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, intake: KilledDesk) -> None:
         server.pages |= {"/feed": format_response(301, Location="/new"), "/new": format_response(body=format_rss())}
         source = build_feed(server, clock)
         await source.step(intake)
@@ -108,7 +108,7 @@ def test_a_permanent_redirect_is_kept_and_a_gone_feed_is_not_fetched_again() -> 
 
 
 def test_a_server_that_asks_to_wait_is_left_alone() -> None:
-    async def play(server: FeedServer, clock: FakeClock, intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, intake: KilledDesk) -> None:
         server.pages["/feed"] = format_response(429, Retry_After="7200")
         source = build_feed(server, clock)
         assert await source.step(intake) == 7_200
@@ -156,7 +156,7 @@ def test_no_more_than_500_items_are_read() -> None:
 
 
 def test_killed_between_fetch_and_receive_nothing_is_lost_and_nothing_comes_twice() -> None:
-    async def play(server: FeedServer, clock: FakeClock, intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, intake: KilledDesk) -> None:
         server.pages["/feed"] = format_response(body=format_rss(format_item("old")), ETag='"1"')
         await build_feed(server, clock).step(intake)
         server.pages["/feed"] = format_response(body=format_rss(format_item("new"), format_item("old")), ETag='"2"')
@@ -172,7 +172,7 @@ def test_killed_between_fetch_and_receive_nothing_is_lost_and_nothing_comes_twic
 
 
 def test_the_probe_says_what_a_feed_has_and_what_is_wrong_with_it() -> None:
-    async def play(server: FeedServer, clock: FakeClock, _intake: MemoryIntake) -> None:
+    async def play(server: FeedServer, clock: FakeClock, _intake: KilledDesk) -> None:
         server.pages |= {"/feed": format_response(body=format_rss(format_item("a"))), "/page": format_response(500)}
         good, bad = await build_feed(server, clock).probe(), await build_feed(server, clock, "/page").probe()
         assert good.works

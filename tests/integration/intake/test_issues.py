@@ -17,7 +17,7 @@ from blueflame.model.errors import ConfigError
 from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.testing.clock import FakeClock
-from support.intakes import Killed, MemoryIntake, build_source_context
+from support.intakes import Killed, KilledDesk, build_source_context, open_intake
 
 STAND_IN = """\
 #!/bin/sh
@@ -87,12 +87,12 @@ def build_issues(folder: Path, clock: FakeClock, **changes: object) -> IssueSour
     return source
 
 
-def step(source: IssueSource, intake: MemoryIntake) -> float:
+def step(source: IssueSource, intake: KilledDesk) -> float:
     return asyncio.run(source.step(intake))
 
 
 def test_labelled_issues_become_requests_of_their_authors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), MemoryIntake()
+    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), open_intake()
     gh.answer([build_gh_issue(1), build_gh_issue(2, "mallory", "2026-02-02T10:00:00Z")])
     source = build_issues(folder, clock)
     assert step(source, intake) == 300
@@ -109,7 +109,7 @@ def test_labelled_issues_become_requests_of_their_authors(folder: Path, monkeypa
 def test_only_what_changed_is_asked_for_and_an_issue_is_received_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), MemoryIntake()
+    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), open_intake()
     gh.answer([build_gh_issue(1)])
     for _ in range(3):
         step(build_issues(folder, clock, every="10m"), intake)
@@ -123,7 +123,7 @@ def test_gitlab_is_asked_through_its_interface(
     folder: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(folder / "app", "remote", "set-url", "origin", "git@gitlab.com:acme/team/app.git")
-    glab, intake = Forge(folder, "glab", monkeypatch), MemoryIntake()
+    glab, intake = Forge(folder, "glab", monkeypatch), open_intake()
     glab.answer([build_glab_issue(7)])
     clock = FakeClock()
     source = build_issues(folder, clock, label="to do & more")
@@ -137,7 +137,7 @@ def test_gitlab_is_asked_through_its_interface(
 
 
 def test_a_full_page_is_followed_by_the_next_one_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gh, intake = Forge(folder, "gh", monkeypatch), MemoryIntake()
+    gh, intake = Forge(folder, "gh", monkeypatch), open_intake()
     gh.answer([build_gh_issue(number) for number in range(MAX_PAGE)])
     source = build_issues(folder, FakeClock())
     assert step(source, intake) == 0
@@ -158,7 +158,7 @@ def test_a_full_page_is_followed_by_the_next_one_at_once(folder: Path, monkeypat
 def test_a_program_that_fails_is_reported_once_and_asked_again_later(  # noqa: PLR0917 (parameters of the table)
     folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, errors: str, reason: str
 ) -> None:
-    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), MemoryIntake()
+    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), open_intake()
     gh.answer(answer, code, errors)
     source = build_issues(folder, clock)
     for _ in range(2):
@@ -180,7 +180,7 @@ def test_a_program_that_is_not_installed_is_reported_with_what_to_do(
 ) -> None:
     gh = Forge(folder, "gh", monkeypatch)
     (gh.folder / "bin" / "gh").unlink()
-    intake = MemoryIntake()
+    intake = open_intake()
     step(build_issues(folder, FakeClock(), forge="gh"), intake)
     step(build_issues(folder, FakeClock()), intake)
     assert intake.warnings[0][1].startswith("gh is not installed: install it and log in")
@@ -190,7 +190,7 @@ def test_a_program_that_is_not_installed_is_reported_with_what_to_do(
 def test_killed_between_answer_and_receive_nothing_is_lost_and_nothing_comes_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), MemoryIntake()
+    gh, clock, intake = Forge(folder, "gh", monkeypatch), FakeClock(), open_intake()
     gh.answer([build_gh_issue(1)])
     for dies_in in (0, 1, None):
         intake.dies_in = dies_in

@@ -22,7 +22,7 @@ from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.system.clock import SystemClock
 from blueflame.testing.clock import FakeClock
-from support.intakes import Killed, MemoryIntake, build_source_context
+from support.intakes import Killed, KilledDesk, build_source_context, open_intake
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def build_plans(root: Path, **changes: object) -> PlanFileSource:
     return source
 
 
-def look(source: PlanFileSource, intake: MemoryIntake, times: int = 2) -> float:
+def look(source: PlanFileSource, intake: KilledDesk, times: int = 2) -> float:
     """Look so many times; a file that rests is taken at the second look."""
     seconds = 0.0
     for _ in range(times):
@@ -56,7 +56,7 @@ def write_plan(root: Path, text: str, name: str = "docs/plans/a.md") -> Path:
 
 def test_prose_becomes_a_request_that_an_owner_is_asked_about(root: Path) -> None:
     path = write_plan(root, "# Faster tests\n\nMake the tests faster.\n")
-    intake = MemoryIntake()
+    intake = open_intake()
     look(build_plans(root), intake)
     (request,) = intake.requests
     assert (request.title, request.plan, request.repository) == ("Faster tests", "", "app")
@@ -70,7 +70,7 @@ def test_a_checklist_becomes_a_plan_with_what_agents_may_write(root: Path, tmp_p
         'schema_version: 2\nproject: {name: app}\npermissions: {allowed_paths: ["lib/**", "/*.toml"]}\n'
     )
     write_plan(root, "# Sign-in\n- [ ] Add a form\n- [x] Choose\n- [ ] Log out\n", "registry/tasks/sign-in.md")
-    intake = MemoryIntake()
+    intake = open_intake()
     look(build_plans(root, trust="owner"), intake)
     (request,) = intake.requests
     assert request.sender.trust is Trust.OWNER
@@ -81,7 +81,7 @@ def test_a_checklist_becomes_a_plan_with_what_agents_may_write(root: Path, tmp_p
 
 
 def test_a_file_that_is_being_written_waits_until_it_rests(root: Path) -> None:
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     path = write_plan(root, "# Half\n")
     assert look(source, intake, 1) == plan_files.REST_SECONDS
     with path.open("a") as file:
@@ -93,7 +93,7 @@ def test_a_file_that_is_being_written_waits_until_it_rests(root: Path) -> None:
 
 
 def test_the_same_content_is_taken_once_whatever_an_editor_does(root: Path) -> None:
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     path = write_plan(root, "Do it.\n")
     look(source, intake)
     path.rename(path.with_suffix(".bak"))
@@ -106,7 +106,7 @@ def test_the_same_content_is_taken_once_whatever_an_editor_does(root: Path) -> N
 
 
 def test_an_edit_of_a_plan_that_was_taken_is_asked_about_and_starts_nothing(root: Path) -> None:
-    source, intake = build_plans(root, trust="owner"), MemoryIntake()
+    source, intake = build_plans(root, trust="owner"), open_intake()
     path = write_plan(root, "- [ ] One\n")
     look(source, intake)
     path.write_text("- [ ] One\n- [ ] Two\n")
@@ -118,7 +118,7 @@ def test_an_edit_of_a_plan_that_was_taken_is_asked_about_and_starts_nothing(root
 
 
 def test_ticking_an_item_off_asks_nothing(root: Path) -> None:
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     path = write_plan(root, "- [ ] One\n- [ ] Two\n")
     look(source, intake)
     path.write_text("- [x] One\n- [ ] Two\n")
@@ -136,7 +136,7 @@ def test_plans_that_were_committed_before_the_first_look_are_left_alone_until_ed
     git(root, "add", "-A")
     git(root, "commit", "-qm", "Add plan")
     write_plan(root, "New.\n", "docs/plans/new.md")
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     look(source, intake)
     assert [request.text for request in intake.requests] == ["New.\n"]
     assert intake.warnings[0][1].startswith("1 plan files were committed before the house first looked")
@@ -185,7 +185,7 @@ TRICKS: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_trick_with_a_file_is_refused_and_reported_once(root: Path, trick: str) -> None:
     make, reason = TRICKS[trick]
     make(root / "docs" / "plans" / "x.md")
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     look(source, intake, 3)
     assert intake.requests == []
     ((name, text),) = intake.warnings
@@ -198,7 +198,7 @@ def test_a_trick_with_a_file_is_refused_and_reported_once(root: Path, trick: str
 
 def test_a_name_with_escape_sequences_is_reported_cleaned(root: Path) -> None:
     (root / "docs/plans/\x1b[2J.md").write_bytes(b"\0")
-    intake = MemoryIntake()
+    intake = open_intake()
     look(build_plans(root), intake)
     assert "\x1b" not in intake.warnings[0][1]
 
@@ -206,13 +206,13 @@ def test_a_name_with_escape_sequences_is_reported_cleaned(root: Path) -> None:
 def test_hidden_files_and_other_names_are_not_plans(root: Path) -> None:
     for name in (".draft.md", "notes.txt", "b.md~", "sub/c.md"):
         write_plan(root, "x", f"docs/plans/{name}")
-    intake = MemoryIntake()
+    intake = open_intake()
     assert look(build_plans(root), intake) == MAX_WAIT_SECONDS
     assert (intake.requests, intake.warnings) == ([], [])
 
 
 def test_a_repository_that_is_gone_is_reported_and_read_again_when_it_is_back(root: Path) -> None:
-    source, intake = build_plans(root), MemoryIntake()
+    source, intake = build_plans(root), open_intake()
     look(source, intake)
     root.rename(root.with_name("away"))
     look(source, intake)
@@ -236,10 +236,10 @@ def test_the_real_watcher_gives_a_hint_also_after_the_folder_was_made_again(
     monkeypatch.setattr(plan_files, "REST_SECONDS", 0.05)
 
     async def play() -> list[str]:
-        intake = MemoryIntake()
+        intake = open_intake()
         source = PlanFileSource("app", root, root / "blueflame.yaml", SourceSettings().plans, SystemClock())
         task = asyncio.create_task(source.run(intake))
-        await wait_until(lambda: bool(intake.cursors))
+        await wait_until(lambda: bool(intake.read_cursor(source.name)))
         for number in range(2):
             write_plan(root, f"Plan {number}.\n", f"docs/plans/{number}.md")
             await wait_until(lambda: len(intake.requests) > number)  # noqa: B023 (awaited within the round)
@@ -267,7 +267,7 @@ def test_killed_at_any_moment_each_version_is_requested_once(
 ) -> None:
     root = tmp_path_factory.mktemp("house") / "app"
     (root / "docs" / "plans").mkdir(parents=True)
-    intake = MemoryIntake()
+    intake = open_intake()
     look(build_plans(root), intake)
     for name, text, transactions in edits:
         write_plan(root, text, f"docs/plans/{name}.md")

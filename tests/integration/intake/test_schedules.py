@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.intake.registry import build_sources
@@ -14,25 +14,25 @@ from blueflame.intake.schedules import ScheduleSource
 from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.testing.clock import FakeClock
-from support.intakes import Killed, MemoryIntake, build_source_context
+from support.intakes import Killed, KilledDesk, build_source_context, open_intake
 
 START = datetime(2026, 5, 4, 5, 0, tzinfo=UTC).timestamp()
 
 
 def build_schedule(clock: FakeClock, **changes: object) -> ScheduleSource:
     entry = {"name": "nightly", "cron": "0 6 * * *", "request": "Update the dependencies", "repository": "app"}
-    settings = SourceSettings.model_validate({"schedules": [entry | changes], "plans": {"enabled": False}})
-    (source,) = build_sources(settings, build_source_context(clock))
+    configured = SourceSettings.model_validate({"schedules": [entry | changes], "plans": {"enabled": False}})
+    (source,) = build_sources(configured, build_source_context(clock))
     assert isinstance(source, ScheduleSource)
     return source
 
 
-def step(source: ScheduleSource, intake: MemoryIntake) -> float:
+def step(source: ScheduleSource, intake: KilledDesk) -> float:
     return asyncio.run(source.step(intake))
 
 
 def test_a_request_is_made_at_its_time_by_the_owner_of_the_house() -> None:
-    clock, intake = FakeClock(START), MemoryIntake()
+    clock, intake = FakeClock(START), open_intake()
     source = build_schedule(clock)
     assert step(source, intake) == 3600
     assert intake.requests == []
@@ -49,7 +49,7 @@ def test_a_request_is_made_at_its_time_by_the_owner_of_the_house() -> None:
 
 
 def test_a_run_that_has_not_ended_makes_the_next_one_skipped_and_reported() -> None:
-    clock, intake = FakeClock(START), MemoryIntake()
+    clock, intake = FakeClock(START), open_intake()
     source = build_schedule(clock)
     step(source, intake)
     clock.advance(3600)
@@ -65,7 +65,7 @@ def test_a_run_that_has_not_ended_makes_the_next_one_skipped_and_reported() -> N
 
 
 def test_a_missed_time_is_skipped_where_the_person_wants_it() -> None:
-    clock, intake = FakeClock(START), MemoryIntake()
+    clock, intake = FakeClock(START), open_intake()
     source = build_schedule(clock, missed="skip")
     step(source, intake)
     clock.advance(3 * 86_400)
@@ -75,7 +75,7 @@ def test_a_missed_time_is_skipped_where_the_person_wants_it() -> None:
 
 
 def test_a_changed_expression_does_not_make_up_for_times_before_the_change() -> None:
-    clock, intake = FakeClock(START), MemoryIntake()
+    clock, intake = FakeClock(START), open_intake()
     step(build_schedule(clock), intake)
     clock.advance(2 * 3600)
     step(build_schedule(clock), intake)
@@ -87,7 +87,7 @@ def test_a_changed_expression_does_not_make_up_for_times_before_the_change() -> 
 
 def test_the_source_waits_for_its_time_and_wakes_each_minute() -> None:
     async def play() -> int:
-        clock, intake = FakeClock(START), MemoryIntake()
+        clock, intake = FakeClock(START), open_intake()
         task = asyncio.create_task(build_schedule(clock).run(intake))
         for _ in range(61):
             await asyncio.sleep(0)
@@ -109,9 +109,10 @@ def test_the_probe_names_the_next_time() -> None:
     assert probe.text == "next at 2026-05-05 06:00 CEST"
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 200_000), st.integers(0, 2)), max_size=12))
 def test_killed_at_any_moment_each_time_is_requested_at_most_once(steps: list[tuple[float, int]]) -> None:
-    clock, intake = FakeClock(START), MemoryIntake()
+    clock, intake = FakeClock(START), open_intake()
     step(build_schedule(clock), intake)
     for wait, transactions in steps:
         clock.advance(wait)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -13,10 +13,9 @@ import pytest
 from blueflame.intake.registry import build_sources
 from blueflame.intake.webhooks import WebhookSource
 from blueflame.model.errors import ConfigError, WorldError
-from blueflame.model.house.arrival import Arrival
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.testing.clock import FakeClock
-from support.intakes import MemoryIntake, build_source_context
+from support.intakes import KilledDesk, build_source_context, open_intake
 from support.webhook_calls import (
     SECRET,
     SIGNING_SECRET,
@@ -44,7 +43,7 @@ def build_webhooks(clock: FakeClock, listen: str = "127.0.0.1:0", **environment:
 
 
 @asynccontextmanager
-async def run_webhooks(intake: MemoryIntake, clock: FakeClock) -> AsyncIterator[WebhookSource]:
+async def run_webhooks(intake: KilledDesk, clock: FakeClock) -> AsyncIterator[WebhookSource]:
     source = build_webhooks(clock)
     task = asyncio.create_task(source.run(intake))
     await source.listening.wait()
@@ -75,9 +74,9 @@ async def call(source: WebhookSource, path: str, body: bytes, headers: Mapping[s
     return int(answer.split(" ")[1])
 
 
-def with_webhooks(play: Callable[[WebhookSource, MemoryIntake], Coroutine[None, None, None]]) -> None:
+def with_webhooks(play: Callable[[WebhookSource, KilledDesk], Coroutine[None, None, None]]) -> None:
     async def run() -> None:
-        intake, clock = MemoryIntake(), FakeClock()
+        intake, clock = open_intake(), FakeClock()
         async with run_webhooks(intake, clock) as source:
             await play(source, intake)
         await asyncio.sleep(0)
@@ -86,7 +85,7 @@ def with_webhooks(play: Callable[[WebhookSource, MemoryIntake], Coroutine[None, 
 
 
 def test_genuine_calls_are_received_before_they_are_answered() -> None:
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         issue = dump_call(build_github_issue())
         note = dump_call(build_gitlab_note())
         assert await call(source, "/hooks/app", issue, sign_github(issue)) == 202
@@ -97,7 +96,7 @@ def test_genuine_calls_are_received_before_they_are_answered() -> None:
 
 
 def test_a_call_that_is_sent_again_with_other_headers_is_the_same_request() -> None:
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         body = dump_call(build_github_comment())
         for event in ("issue_comment", "issues", "push"):
             replayed = sign_github(body) | {"X-GitHub-Event": event, "X-GitHub-Delivery": event}
@@ -108,7 +107,7 @@ def test_a_call_that_is_sent_again_with_other_headers_is_the_same_request() -> N
 
 
 def test_forged_calls_are_refused_and_nothing_is_received() -> None:
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         body = dump_call(build_github_issue())
         good = sign_github(body)["X-Hub-Signature-256"]
         assert await call(source, "/hooks/app", body, {}) == 403
@@ -122,7 +121,7 @@ def test_forged_calls_are_refused_and_nothing_is_received() -> None:
         assert await call(source, "/hooks/app", other, sign_github(other)) == 403
         deep = b"[" * 100_000
         assert await call(source, "/hooks/app", deep, sign_github(deep)) == 403
-        assert intake.arrivals == {}
+        assert intake.requests == []
 
     with_webhooks(play)
 
@@ -143,9 +142,9 @@ def test_forged_calls_are_refused_and_nothing_is_received() -> None:
     ],
 )
 def test_what_is_not_a_call_gets_its_status(data: bytes, status: int) -> None:
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         assert (await send(source, data)).startswith(f"HTTP/1.1 {status} ")
-        assert intake.arrivals == {}
+        assert intake.requests == []
 
     with_webhooks(play)
 
@@ -153,7 +152,7 @@ def test_what_is_not_a_call_gets_its_status(data: bytes, status: int) -> None:
 def test_a_caller_that_never_finishes_is_hung_up_on_and_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blueflame.intake.webhooks.READ_TIMEOUT", 0.5)
 
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         body = dump_call(build_github_issue())
         slow = asyncio.create_task(send(source, b"POST /hooks/app HTTP/1.1\r\n"))
         assert await call(source, "/hooks/app", body, sign_github(body)) == 202
@@ -164,16 +163,12 @@ def test_a_caller_that_never_finishes_is_hung_up_on_and_others_are_served(monkey
 
 
 def test_what_cannot_be_stored_is_not_acknowledged() -> None:
-    class FullDisk(MemoryIntake):
-        def receive(self, source: str, arrivals: Sequence[Arrival], *, cursor: str | None = None) -> None:
-            raise WorldError("the disk is full")
-
-    async def run() -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         body = dump_call(build_github_issue())
-        async with run_webhooks(FullDisk(), FakeClock()) as source:
-            assert await call(source, "/hooks/app", body, sign_github(body)) == 503
+        intake.journal.close()
+        assert await call(source, "/hooks/app", body, sign_github(body)) == 503
 
-    asyncio.run(run())
+    with_webhooks(play)
 
 
 def test_without_secrets_or_hooks_nothing_is_served() -> None:
@@ -187,7 +182,7 @@ def test_without_secrets_or_hooks_nothing_is_served() -> None:
 
 
 def test_the_probe_knows_a_free_port_our_own_and_that_of_another() -> None:
-    async def play(source: WebhookSource, intake: MemoryIntake) -> None:
+    async def play(source: WebhookSource, intake: KilledDesk) -> None:
         ours = await source.probe()
         assert (ours.works, "the house listens" in ours.text) == (True, True)
         free = build_webhooks(FakeClock())
