@@ -9,6 +9,7 @@ Run as a program it is the server: `python warden_forks.py`, with its end of the
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -112,4 +113,5 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     for name in MODULES:
         importlib.import_module(f"blueflame.{name}")
+    gc.freeze()  # a collection in a warden would copy the pages of all modules
     serve_orders(importlib.import_module("blueflame.warden.main").main)
