@@ -145,19 +145,19 @@ def box_command(outside: Outside, sandbox: Mapping[str, Any] | None = None) -> l
     python = interpreter(outside.uid)
     assert python is not None, "there is no Python that the ordinary user may run"
     config = outside.root / "blueflame.yaml"
-    config.write_text(
-        json.dumps({**CONFIG, "project": {"name": "sample", "repo": str(outside.main)}, "sandbox": sandbox or {}})
-    )
+    text = json.dumps({**CONFIG, "project": {"name": "sample", "repo": str(outside.main)}, "sandbox": sandbox or {}})
+    config.write_text(text)
     os.chown(config, outside.uid, outside.uid)
-    agree = [python, "-c", MAIN, "trust", "--yes", "--config", str(config)]
-    subprocess.run(
-        agree,
-        cwd=outside.root,
-        env=build_environment(outside, walls=True),
-        capture_output=True,
-        check=True,
-        **as_user(outside.uid),
-    )
+    if text not in outside.trusted:
+        subprocess.run(
+            [python, "-c", MAIN, "trust", "--yes", "--config", str(config)],
+            cwd=outside.root,
+            env=build_environment(outside, walls=True),
+            capture_output=True,
+            check=True,
+            **as_user(outside.uid),
+        )
+        outside.trusted.add(text)
     return [python, "-c", MAIN, "sandbox", "run", "--config", str(config), "--worktree", str(outside.tree), "--"]
 
 
