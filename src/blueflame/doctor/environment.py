@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -103,7 +104,8 @@ def _examine_repository(repo: Repository) -> Iterator[DoctorFinding]:
 
 
 def _examine_slots(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[DoctorFinding]:
-    capacity = measure_capacity(settings, 0, measure_free(places.worktrees), measure_tree(repo, repo.base_sha))
+    free = partial(measure_free, places.worktrees)
+    capacity = measure_capacity(settings, 0, free, measure_tree(repo, repo.base_sha))
     slots = min(settings.concurrency.development, capacity.agents)
     state = FindingState.OK if slots == settings.concurrency.development else FindingState.WARNING
     yield DoctorFinding(

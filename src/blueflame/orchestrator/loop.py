@@ -326,7 +326,7 @@ class SessionLoop:
         now = self.context.clock.now()
         before = self.session.seq
         batch: list[JournalEntry] = []
-        free = measure_free(self.context.paths.worktrees)
+        free = partial(measure_free, self.context.paths.worktrees)
         machine = measure_capacity(self.context.settings, len(self.session.live), free, self._checkout_bytes)
         capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
         self._pool.keep(self.session, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,11 +33,14 @@ class FreeResources:
     disk: int
 
 
-def measure_capacity(settings: Settings, running: int, room: FreeResources, checkout_bytes: int = 0) -> Capacity:
+def measure_capacity(
+    settings: Settings, running: int, measure: Callable[[], FreeResources], checkout_bytes: int = 0
+) -> Capacity:
     """Count running agents plus those that fit; at least one, so that work continues."""
     concurrency = settings.concurrency
     if not concurrency.adaptive:
         return Capacity(agents=UNLIMITED_AGENTS)
+    room = measure()
     per_agent = concurrency.adaptive_min_ram_per_agent_mb * MB
     by_memory = running + room.memory // per_agent
     by_disk = running + room.disk // checkout_bytes if checkout_bytes else UNLIMITED_AGENTS

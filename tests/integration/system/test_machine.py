@@ -28,7 +28,7 @@ def settings(**concurrency: object) -> Settings:
 
 @pytest.mark.verification(36)
 def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for() -> None:
-    found = measure_capacity(settings(), 3, FreeResources(memory=1_300 * MB, disk=PLENTY.disk))
+    found = measure_capacity(settings(), 3, lambda: FreeResources(memory=1_300 * MB, disk=PLENTY.disk))
 
     assert found.agents == 3 + 2
     assert "1,300 MB of memory are free, 600 MB are required for each agent" in found.reason
@@ -36,18 +36,21 @@ def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for(
 
 @pytest.mark.verification(36)
 def test_one_agent_may_always_run() -> None:
-    assert measure_capacity(settings(), 0, FreeResources(memory=0, disk=0), 10 * MB).agents == 1
+    assert measure_capacity(settings(), 0, lambda: FreeResources(memory=0, disk=0), 10 * MB).agents == 1
 
 
 def test_a_full_disk_counts_as_much_as_full_memory() -> None:
-    found = measure_capacity(settings(), 0, FreeResources(memory=PLENTY.memory, disk=350 * MB), 100 * MB)
+    found = measure_capacity(settings(), 0, lambda: FreeResources(memory=PLENTY.memory, disk=350 * MB), 100 * MB)
 
     assert found.agents == 3
     assert "350 MB of disk are free, a checkout takes 100 MB" in found.reason
 
 
-def test_without_adaptation_only_the_configuration_bounds() -> None:
-    assert measure_capacity(settings(adaptive=False), 0, FreeResources(memory=0, disk=0), MB).agents == UNLIMITED_AGENTS
+def test_without_adaptation_only_the_configuration_bounds_and_nothing_is_measured() -> None:
+    def refuse() -> FreeResources:
+        raise AssertionError("it costs time at every decision")
+
+    assert measure_capacity(settings(adaptive=False), 0, refuse, MB).agents == UNLIMITED_AGENTS
 
 
 def test_agents_share_most_of_the_free_memory_and_none_has_less_than_it_needs() -> None:
