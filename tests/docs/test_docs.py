@@ -39,6 +39,7 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@cache
 def headings(page: Path) -> set[str]:
     """As anchors, the way that git hosts make them."""
     lines = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
@@ -53,37 +54,35 @@ def links(page: Path) -> Iterator[tuple[Path, str]]:
             yield (folder / path if path else page), anchor
 
 
-@pytest.mark.parametrize("page", [*PAGES, *FRAGMENTS], ids=named)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     broken = [
-        f"{path}#{anchor}"
+        f"{named(page)}: {path}#{anchor}"
+        for page in (*PAGES, *FRAGMENTS)
         for path, anchor in links(page)
         if not path.exists() or (anchor and anchor not in headings(path))
     ]
     assert broken == []
 
 
-@cache
-def find_reachable_pages() -> frozenset[Path]:
+def test_every_page_can_be_reached_from_the_readme() -> None:
     seen, frontier = set[Path](), [ROOT / "README.md"]
     while frontier:
         here = frontier.pop().resolve()
         if here not in seen and here.suffix == ".md" and here.exists():
             seen.add(here)
             frontier += [path for path, _ in links(here)]
-    return frozenset(seen)
+    assert [named(page) for page in sorted(ROOT.glob("docs/**/*.md")) if page.resolve() not in seen] == []
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=named)
-def test_every_page_can_be_reached_from_the_readme(page: Path) -> None:
-    assert page.resolve() in find_reachable_pages()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_commands_that_a_page_names_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    commands = set(re.findall(r"(?:`|^\$ |^)blueflame ([a-z]+)\b", text, re.MULTILINE))
-    assert commands <= {command.name for command in COMMANDS}
+def test_commands_that_a_page_names_exist() -> None:
+    known = {command.name for command in COMMANDS}
+    unknown = [
+        f"{named(page)}: {command}"
+        for page in PAGES
+        for command in re.findall(r"(?:`|^\$ |^)blueflame ([a-z]+)\b", page.read_text(encoding="utf-8"), re.MULTILINE)
+        if command not in known
+    ]
+    assert unknown == []
 
 
 def glossary() -> list[tuple[str, str]]:
@@ -95,17 +94,17 @@ def test_the_glossary_is_read() -> None:
     assert len(glossary()) > 30
 
 
-@pytest.mark.parametrize(("word", "place"), glossary())
-def test_words_of_the_glossary_are_words_of_the_code(word: str, place: str) -> None:
-    source = ROOT / "src/blueflame"
-    if place.endswith(".py"):
-        assert (source / place).is_file(), f"{word}: {place}"
-        return
-    owner, _, member = place.partition(".")
-    texts = [path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))]
-    homes = [text for text in texts if re.search(rf"^class {owner}\b", text, re.MULTILINE)]
-    assert homes, f"{word}: there is no class {owner}"
-    assert not member or any(re.search(rf"^    {member}: ", text, re.MULTILINE) for text in homes)
+def test_words_of_the_glossary_are_words_of_the_code() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))]
+    for word, place in glossary():
+        if place.endswith(".py"):
+            assert (SOURCE / place).is_file(), f"{word}: {place}"
+            continue
+        owner, _, member = place.partition(".")
+        homes = [text for text in texts if re.search(rf"^class {owner}\b", text, re.MULTILINE)]
+        assert homes, f"{word}: there is no class {owner}"
+        found = not member or any(re.search(rf"^    {member}: ", text, re.MULTILINE) for text in homes)
+        assert found, f"{word}: {owner} has no {member}"
 
 
 def test_the_references_are_what_the_code_says(references: ModuleType) -> None:
@@ -135,27 +134,26 @@ def named_sources(page: Path) -> Iterator[str]:
             yield span
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_modules_that_a_page_names_exist(page: Path) -> None:
+def test_modules_that_a_page_names_exist() -> None:
     def exists(span: str) -> bool:
         path, _, member = span.removesuffix(".py").partition(".")
         places = (SOURCE / path, SOURCE / f"{path}.py", ROOT / span)
         found = next((place for place in places if place.exists()), None)
         return found is not None and (not member or member in (SOURCE / f"{path}.py").read_text(encoding="utf-8"))
 
-    if "decisions" not in page.parts and page.name != "CHANGELOG.md":  # these say what was true at their date
-        assert [span for span in named_sources(page) if not exists(span)] == []
+    pages = [page for page in PAGES if "decisions" not in page.parts and page.name != "CHANGELOG.md"]
+    missing = [f"{named(page)}: {span}" for page in pages for span in named_sources(page) if not exists(span)]
+    assert missing == [], "decisions and the changelog say what was true at their date, other pages what is true now"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_is_in_the_architecture_page(package: str) -> None:
+def test_every_package_is_in_the_architecture_page() -> None:
     page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\| `{package}/` \|", page, re.MULTILINE)
+    assert [name for name in PACKAGES if not re.search(rf"^\| `{name}/` \|", page, re.MULTILINE)] == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_says_what_it_is(package: str) -> None:
-    assert ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8")))
+def test_every_package_says_what_it_is() -> None:
+    trees = {name: ast.parse((SOURCE / name / "__init__.py").read_text(encoding="utf-8")) for name in PACKAGES}
+    assert [name for name, tree in trees.items() if not ast.get_docstring(tree)] == []
 
 
 def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:

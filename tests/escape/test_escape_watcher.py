@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
-import pytest
-
-from escape.attack import Attack
 from escape.ground import ask_all
-from escape.sharing import once
 from escape.table import behind
 
-Answers = Mapping[str, Mapping[str, Any]]
 
-
-@pytest.fixture(scope="session")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    return once(tmp_path_factory, "watcher", lambda: ask_all(behind("watcher"), tmp_path_factory.mktemp("watcher")))
-
-
-@pytest.mark.parametrize("attack", behind("watcher"), ids=lambda attack: attack.id)
-def test_the_watcher_refuses(attack: Attack, answers: Answers) -> None:
-    answer = answers[attack.id]
-    assert (answer["decision"], answer["rule"]) == ("deny", attack.rule), answer["details"]
-    assert answer["details"], "a refusal says why, so that the agent can go on"
+def test_the_watcher_refuses(tmp_path: Path) -> None:
+    attacks = behind("watcher")
+    answers = ask_all(attacks, tmp_path)
+    assert {name: (answer["decision"], answer["rule"]) for name, answer in answers.items()} == {
+        attack.id: ("deny", attack.rule) for attack in attacks
+    }
+    unexplained = [name for name, answer in answers.items() if not answer["details"]]
+    assert unexplained == [], "a refusal says why, so that the agent can go on"

@@ -35,11 +35,11 @@ def test_every_rule_has_an_example_here_and_a_unique_name() -> None:
 
 
 @pytest.mark.parametrize("rule", MAKERS)
-@pytest.mark.parametrize("seed", range(5))
-def test_a_secret_of_each_kind_is_found_by_its_rule_and_line(rule: str, seed: int) -> None:
-    text = f"# первая строка\n{MAKERS[rule](SecretGenerator(seed))}\n"
+def test_a_secret_of_each_kind_is_found_by_its_rule_and_line(rule: str) -> None:
     path = "deploy/.env" if rule == "configured-secret" else "src/app.py"
-    assert [(name, line if rule not in MULTILINE else 2) for name, line in found(text, path)] == [(rule, 2)]
+    for seed in range(5):
+        text = f"# первая строка\n{MAKERS[rule](SecretGenerator(seed))}\n"
+        assert [(name, line if rule not in MULTILINE else 2) for name, line in found(text, path)] == [(rule, 2)], seed
 
 
 MULTILINE = ("private-key", "putty-key")  # the line is that of the key's first letters, below its header

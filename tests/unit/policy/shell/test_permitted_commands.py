@@ -623,19 +623,16 @@ def shell_judge(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
     return build_shell_judge(tmp_path_factory.mktemp("honest"))
 
 
-CASES = [(config, command) for config, commands in HONEST.items() for command in commands]
-
-
 @pytest.mark.verification(13)
-@pytest.mark.parametrize(("config", "command"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_an_honest_command_is_allowed(shell_judge: ShellJudge, config: str, command: str) -> None:
-    decision = shell_judge.judge(command, config)
+@pytest.mark.parametrize("config", HONEST)
+def test_an_honest_command_is_allowed(shell_judge: ShellJudge, config: str) -> None:
+    decisions = {command: shell_judge.judge(command, config) for command in HONEST[config]}
 
-    assert decision.allowed, f"{decision.rule}: {decision.details}"
+    assert {command: decision for command, decision in decisions.items() if not decision.allowed} == {}
 
 
 def test_there_are_enough_honest_commands() -> None:
-    assert len(CASES) >= 150
+    assert sum(map(len, HONEST.values())) >= 150
 
 
 def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(shell_judge: ShellJudge) -> None:

@@ -969,22 +969,17 @@ def shell_judge(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
     return build_shell_judge(tmp_path_factory.mktemp("hostile"))
 
 
-CASES = [(config, command, rule) for config, commands in HOSTILE.items() for command, rule in commands.items()]
-
-
 @pytest.mark.verification(13)
-@pytest.mark.parametrize(("config", "command", "rule"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_a_hostile_command_is_refused_by_its_rule(
-    shell_judge: ShellJudge, config: str, command: str, rule: str
-) -> None:
-    decision = shell_judge.judge(command, config)
+@pytest.mark.parametrize("config", HOSTILE)
+def test_a_hostile_command_is_refused_by_its_rule(shell_judge: ShellJudge, config: str) -> None:
+    decisions = {command: shell_judge.judge(command, config) for command in HOSTILE[config]}
 
-    assert not decision.allowed
-    assert rule == decision.rule, decision.details
+    assert [command for command, decision in decisions.items() if decision.allowed] == []
+    assert {command: decision.rule for command, decision in decisions.items()} == HOSTILE[config]
 
 
 def test_there_are_enough_hostile_commands() -> None:
-    assert len(CASES) >= 250
+    assert sum(map(len, HOSTILE.values())) >= 250
 
 
 def test_a_refusal_names_the_command_and_what_is_allowed_instead(shell_judge: ShellJudge) -> None:
