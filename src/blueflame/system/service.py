@@ -1,11 +1,15 @@
-"""The service manager: tell systemd that we are ready, alive, or stopping. Without one, nothing is sent."""
+"""The service manager: tell systemd that we are ready, alive, or stopping; the unit that it runs.
+
+Without a manager nothing is sent.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 
 def notify_manager(text: str, environ: Mapping[str, str] = os.environ) -> bool:
@@ -26,3 +30,37 @@ def find_watchdog_seconds(environ: Mapping[str, str] = os.environ) -> float | No
     if not usec.isdigit() or (pid and pid != str(os.getpid())):
         return None
     return max(int(usec) / 2e6, 0.01)
+
+
+def build_unit(argv: Sequence[str], *, description: str, path: str, environment_file: Path) -> str:
+    """A systemd user unit that restarts the program and, at a stop, ends it alone: sessions and agents go on."""
+    return f"""\
+[Unit]
+Description={_escape_unit(description)}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={" ".join(quote_unit(word) for word in argv)}
+Environment={quote_unit(f"PATH={path}")}
+EnvironmentFile=-{_escape_unit(str(environment_file))}
+WatchdogSec=120
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=30
+KillMode=process
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _escape_unit(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def quote_unit(word: str) -> str:
+    """Systemd splits at blanks and expands % and $, also within quotes."""
+    escaped = _escape_unit(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{escaped}"'

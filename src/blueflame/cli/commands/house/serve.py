@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.options import PATH
 from blueflame.cli.output import print_text
 
+if TYPE_CHECKING:
+    from blueflame.system.layout import HousePaths
+
+UNIT_NAME = "blueflame.service"
 house_option = click.option(
     "--house", type=PATH, help="Folder of the house [default: $BLUEFLAME_HOUSE, else below the state folder]."
 )
@@ -18,8 +23,10 @@ house_option = click.option(
 @click.command()
 @house_option
 @click.option("--init", is_flag=True, help="Write a commented house.yaml, and serve nothing.")
+@click.option("--install", is_flag=True, help="Write a systemd user unit that serves this house, and serve nothing.")
+@click.option("--uninstall", is_flag=True, help="Remove that unit.")
 @click.option("--stop-sessions", is_flag=True, help="Stop running sessions too when the house is stopped.")
-def serve(*, house: Path | None, init: bool, stop_sessions: bool) -> int:
+def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, stop_sessions: bool) -> int:
     """Serve several repositories: take requests from every source, run sessions, share the agents."""
     import asyncio
     import getpass
@@ -31,7 +38,11 @@ def serve(*, house: Path | None, init: bool, stop_sessions: bool) -> int:
     paths = HousePaths(find_house_folder(os.environ, house))
     if init:
         return _write_example(paths.config)
+    if uninstall:
+        return _remove_unit()
     loaded = load_house(paths.config)
+    if install:
+        return _write_unit(paths, stop_sessions=stop_sessions)
 
     from blueflame.house.serve import ServeOptions, hold_house, serve_house
 
@@ -64,4 +75,55 @@ def _write_example(path: Path) -> int:
     make_folder(path.parent)
     write_atomically(path, EXAMPLE)
     print_text(f"wrote {path}: add your repositories there, then start 'blueflame serve'")
+    return 0
+
+
+def _find_unit() -> Path:
+    import os
+
+    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    config = given if given.is_absolute() else Path.home() / ".config"
+    return config / "systemd" / "user" / UNIT_NAME
+
+
+def _write_unit(paths: HousePaths, *, stop_sessions: bool) -> int:
+    """Write the unit; what it says is checked by systemd when it is loaded, so nothing is started here."""
+    import os
+    import sys
+
+    from blueflame.model.errors import UsageError
+    from blueflame.system.files import write_atomically
+    from blueflame.system.layout import make_folder
+    from blueflame.system.service import build_unit, quote_unit
+
+    unit, secrets = _find_unit(), paths.root / "environment"
+    words = [sys.executable, "-m", "blueflame", "serve", "--house", str(paths.root)]
+    text = build_unit(
+        [*words, *(["--stop-sessions"] if stop_sessions else [])],
+        description=f"Blue Flame serves the repositories of {paths.root}",
+        path=os.environ.get("PATH", os.defpath),
+        environment_file=secrets,
+    )
+    if unit.exists() and quote_unit(str(paths.root)) not in unit.read_text("utf-8"):
+        raise UsageError(f"{unit} serves another house: remove it first with 'blueflame serve --uninstall'")
+    make_folder(unit.parent)
+    write_atomically(unit, text)
+    print_text(
+        f"wrote {unit}. Next:\n"
+        f"  systemctl --user daemon-reload && systemctl --user enable --now {UNIT_NAME}\n"
+        "  loginctl enable-linger     # or it ends when you log out\n"
+        f"Tokens and keys: NAME=value lines in {secrets} (chmod 600)."
+    )
+    return 0
+
+
+def _remove_unit() -> int:
+    from blueflame.model.errors import UsageError
+
+    unit = _find_unit()
+    if not unit.exists():
+        raise UsageError(f"there is no {unit}: nothing to remove")
+    (unit.parent / "default.target.wants" / UNIT_NAME).unlink(missing_ok=True)  # made by `systemctl enable`
+    unit.unlink()
+    print_text(f"removed {unit}. A house that runs goes on until: systemctl --user stop {UNIT_NAME}")
     return 0
