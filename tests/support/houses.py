@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +21,8 @@ from blueflame.journal.journal import Journal
 from blueflame.model.event import SessionOpened
 from blueflame.model.house.arrival import Arrival, IncomingAnswer, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import HouseEntry, OpenGate
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.system.layout import HousePaths
 from blueflame.system.wakeups import send_wakeup
 from support.command_line import trust
@@ -108,6 +110,9 @@ class HouseStage:
         with HouseJournal.open_read_only(self.paths.journal) as journal:
             return journal.read_after(0, 100_000)
 
+    def list_events(self, kind: type[T]) -> list[T]:
+        return [each.event for each in self.read_events() if isinstance(each.event, kind)]
+
     def list_gates(self) -> tuple[OpenGate, ...]:
         watched = [WatchedRepository(name, self.root / name / "blueflame.yaml") for name in self.names]
         for each in watched:
@@ -157,10 +162,26 @@ class HouseStage:
         return found
 
 
-def make_house(root: Path, *names: str) -> HouseStage:
+@contextmanager
+def make_house(root: Path, *names: str) -> Iterator[HouseStage]:
+    """A house over new repositories; sessions that are left in them are ended with the block."""
     for name in names:
         make_served_repository(root / name)
     stage = HouseStage(root, names)
     stage.write()
     HouseJournal.open(stage.paths.journal).close()
-    return stage
+    try:
+        yield stage
+    finally:
+        for name in names:
+            end_session(root / name)
+
+
+def end_session(repository: Path) -> None:
+    """End the orchestrator that runs there, and its agents with it."""
+    project = open_project(repository / "blueflame.yaml")
+    end = time.monotonic() + PATIENCE
+    while (pid := find_running_pid(project)) is not None and time.monotonic() < end:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.2)

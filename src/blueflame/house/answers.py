@@ -90,6 +90,7 @@ class Answers:
             reply = f"unknown repository {answer.repository!r}{suggest(answer.repository, self.core.repositories)}"
             self._settle_answer(waiting, answer, accepted=False, reply=reply)
             return
+        repository.look()  # the gate may have been opened since the last look
         watch = repository.watches.get(answer.session)
         known = watch.gates.get(answer.gate) if watch is not None else None
         if known is not None and (why := find_answer_problem(self.core.people, answer.sender, known[0].kind)):

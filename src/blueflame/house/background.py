@@ -25,10 +25,15 @@ class BackgroundCommand:
     begin: int  # where its output begins in the log
 
     def read_output(self) -> str:
+        """Return what it has printed, the last part of it."""
         with self.log.open("rb") as file:
-            file.seek(self.begin)
-            printed = file.read(MAX_OUTPUT_CHARS).decode("utf-8", "replace")
+            file.seek(max(self.begin, file.seek(0, 2) - MAX_OUTPUT_CHARS))
+            printed = file.read().decode("utf-8", "replace")
         return clean_text(printed).strip().removeprefix("blueflame: ")
+
+    def read_error(self) -> str:
+        """Return the last message, which says why it failed, without the warnings before it."""
+        return self.read_output().rpartition("\nblueflame: ")[2]
 
 
 def start_command(

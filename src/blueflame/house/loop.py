@@ -159,7 +159,7 @@ class HouseLoop:
         command, repository.command = repository.command, None
         assert command is not None, "only a start that ended is reported"
         code = command.process.code
-        reason = command.read_output() or f"blueflame run ended with exit code {code}; see {command.log}"
+        reason = command.read_error() or f"blueflame run ended with exit code {code}; see {command.log}"
         if record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
         elif code == ExitCode.USAGE:  # the configuration was read before: it is the request

@@ -64,19 +64,9 @@ async def serve_house(
     options: ServeOptions, journal: HouseJournal, build_faces: Callable[[HouseCore], Sequence[HouseFace]]
 ) -> None:
     """Serve until SIGTERM or SIGINT. Sessions go on without the house, unless they are to be stopped."""
-    loop = HouseLoop(lambda wake: _build_core(options, journal, wake))
+    loop = HouseLoop(lambda wake: build_core(options, journal, wake))
     core = loop.core
-    secrets = set(list_secret_variables(core.settings))
-    context = SourceContext(
-        folder=options.paths.root,
-        repositories={
-            name: ServedRepository(options.loaded.find_folder(each), options.loaded.find_config(each))
-            for name, each in core.settings.repositories.items()
-        },
-        identify=lambda address: find_sender(core.people, address),
-        clock=core.clock,
-        environment={name: value for name, value in options.environ.items() if name in secrets},
-    )
+    context = build_source_context(core, options)
     sources, faces = build_sources(core.settings.sources, context), build_faces(core)
     with PoolJournal.open(options.paths.journal) as pool:
         pool.write_limits(build_pool_limits(core.settings.pool))
@@ -101,6 +91,20 @@ async def serve_house(
     core.record(HOUSE, HouseStopped(reason=reason))
 
 
+def build_source_context(core: HouseCore, options: ServeOptions) -> SourceContext:
+    secrets = set(list_secret_variables(core.settings))
+    return SourceContext(
+        folder=options.paths.root,
+        repositories={
+            name: ServedRepository(options.loaded.find_folder(each), options.loaded.find_config(each))
+            for name, each in core.settings.repositories.items()
+        },
+        identify=lambda address: find_sender(core.people, address),
+        clock=core.clock,
+        environment={name: value for name, value in options.environ.items() if name in secrets},
+    )
+
+
 def build_pool_limits(settings: PoolSettings) -> PoolLimits:
     return PoolLimits(
         agents=settings.agents,
@@ -110,7 +114,7 @@ def build_pool_limits(settings: PoolSettings) -> PoolLimits:
     )
 
 
-def _build_core(options: ServeOptions, journal: HouseJournal, wake: Callable[[], None]) -> HouseCore:
+def build_core(options: ServeOptions, journal: HouseJournal, wake: Callable[[], None]) -> HouseCore:
     secrets = set(list_secret_variables(options.loaded.settings))
     environ = {name: value for name, value in options.environ.items() if name not in secrets}
     environ = {name: value for name, value in environ.items() if name not in MANAGER_VARIABLES}

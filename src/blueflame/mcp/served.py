@@ -69,7 +69,6 @@ def start_and_wait(served: Served, project: Project, verb: str, *words: str, fin
         time.sleep(POLL_SECONDS)  # another process writes the journal: polling is the only way
     if child.is_running:
         return ""
-    printed = command.read_output()
     if child.code:
-        raise Refused(printed or f"blueflame {verb} ended with exit code {child.code}; see {command.log}")
-    return find_started(child.pid) or printed
+        raise Refused(command.read_error() or f"blueflame {verb} ended with exit code {child.code}; see {command.log}")
+    return find_started(child.pid) or command.read_output()

@@ -37,105 +37,102 @@ def is_in(stage: HouseStage, arrival: object, *states: RequestState) -> bool:
 def test_a_request_of_a_member_is_asked_about_runs_and_lands_while_another_repository_is_broken(
     tmp_path: Path,
 ) -> None:
-    stage = make_house(tmp_path, "shop")
-    stage.write(missing=["gone"])
-    asked = stage.ask("Add a note", sender=BOB)
-    broken = stage.ask("Add a note", repository="gone")
-    with stage.serve() as house:
-        (gate,) = stage.until(stage.list_gates, "the gate of the house")
-        assert (gate.gate.kind.value, gate.request, stage.list_sessions("shop")) == ("request", gate.request, [])
-        stage.hand_in(stage.build_answer(gate, sender=BOB))  # a member may not approve
-        refused = stage.until(
-            lambda: [each.event for each in stage.read_events() if isinstance(each.event, AnswerSettled)], "the refusal"
-        )
-        assert (refused[0].accepted, "alice" in refused[0].reply) == (False, True)
-        stage.hand_in(stage.build_answer(gate))
-        stage.until(lambda: [each for each in stage.list_gates() if each.session], "the gate of the session")
-        os.kill(house.pid, signal.SIGKILL)
-        house.wait()
-    stage.approve_all()
-    with stage.serve():
-        stage.until(lambda: is_in(stage, asked, RequestState.ENDED), "the end of the session")
-        stage.until(lambda: is_in(stage, broken, RequestState.QUEUED), "the other request")
-        held = {each.event.repository for each in stage.read_events() if isinstance(each.event, RepositoryHeld)}
-        assert held == {"gone"}
-    record = stage.find_request(asked)
-    assert record is not None
-    (session,) = stage.list_sessions("shop")
-    assert (record.outcome, session.request_id, record.session) == ("completed", record.id, session.session)
-    assert len(run_git(tmp_path / "shop", "log", "--oneline").splitlines()) > 2
-    settled = [each.event for each in stage.read_events() if isinstance(each.event, AnswerSettled)]
-    assert [each.accepted for each in settled] == [False, True, True]
-    assert isinstance(stage.read_events()[-1].event, HouseStopped)
+    with make_house(tmp_path, "shop") as stage:
+        stage.write(missing=["gone"])
+        asked = stage.ask("Add a note", sender=BOB)
+        broken = stage.ask("Add a note", repository="gone")
+        with stage.serve() as house:
+            (gate,) = stage.until(stage.list_gates, "the gate of the house")
+            assert (gate.gate.kind.value, gate.request, stage.list_sessions("shop")) == ("request", gate.request, [])
+            stage.hand_in(stage.build_answer(gate, sender=BOB))  # a member may not approve
+            refused = stage.until(
+                lambda: stage.list_events(AnswerSettled),
+                "the refusal",
+            )
+            assert (refused[0].accepted, "alice" in refused[0].reply) == (False, True)
+            stage.hand_in(stage.build_answer(gate))
+            stage.until(lambda: [each for each in stage.list_gates() if each.session], "the gate of the session")
+            os.kill(house.pid, signal.SIGKILL)
+            house.wait()
+        stage.approve_all()
+        with stage.serve():
+            stage.until(lambda: is_in(stage, asked, RequestState.ENDED), "the end of the session")
+            stage.until(lambda: is_in(stage, broken, RequestState.QUEUED), "the other request")
+            held = {each.repository for each in stage.list_events(RepositoryHeld)}
+            assert held == {"gone"}
+        record = stage.find_request(asked)
+        assert record is not None
+        (session,) = stage.list_sessions("shop")
+        assert (record.outcome, session.request_id, record.session) == ("completed", record.id, session.session)
+        assert len(run_git(tmp_path / "shop", "log", "--oneline").splitlines()) > 2
+        settled = stage.list_events(AnswerSettled)
+        assert [each.accepted for each in settled] == [False, True, True]
+        assert isinstance(stage.read_events()[-1].event, HouseStopped)
 
 
 def test_a_running_request_is_cancelled_and_the_next_one_replaces_its_session(tmp_path: Path) -> None:
-    stage = make_house(tmp_path, "shop")
-    first, second = stage.ask("Add one"), stage.ask("Add two")
-    with stage.serve():
-        (gate,) = stage.until(stage.list_gates, "the gate")
-        cancel = IncomingCommand(source="test", key="c", sender=OWNER, at=1.0, verb="cancel", subject=gate.request)
-        stage.hand_in(cancel)
-        stage.until(lambda: is_in(stage, first, RequestState.CANCELLED), "the cancellation")
-        stage.until(lambda: is_in(stage, second, RequestState.RUNNING), "the second session")
-        (other,) = stage.until(
-            lambda: [each for each in stage.list_gates() if each.session != gate.session], "its gate"
-        )
-        stage.hand_in(stage.build_answer(other), stage.build_answer(gate))
-        stage.until(lambda: is_in(stage, second, RequestState.ENDED), "the end")
-        late = stage.until(
-            lambda: [
-                each.event
-                for each in stage.read_events()
-                if isinstance(each.event, AnswerSettled) and not each.event.accepted
-            ],
-            "the late answer",
-        )
-        assert late[0].gate == gate.gate.id
-    (settled,) = [each.event for each in stage.read_events() if isinstance(each.event, CommandSettled)]
-    assert settled.accepted
-    assert len(stage.list_sessions("shop")) == 2
+    with make_house(tmp_path, "shop") as stage:
+        first, second = stage.ask("Add one"), stage.ask("Add two")
+        with stage.serve():
+            (gate,) = stage.until(stage.list_gates, "the gate")
+            cancel = IncomingCommand(source="test", key="c", sender=OWNER, at=1.0, verb="cancel", subject=gate.request)
+            stage.hand_in(cancel)
+            stage.until(lambda: is_in(stage, first, RequestState.CANCELLED), "the cancellation")
+            stage.until(lambda: is_in(stage, second, RequestState.RUNNING), "the second session")
+            (other,) = stage.until(
+                lambda: [each for each in stage.list_gates() if each.session != gate.session], "its gate"
+            )
+            stage.hand_in(stage.build_answer(other), stage.build_answer(gate))
+            stage.until(lambda: is_in(stage, second, RequestState.ENDED), "the end")
+            late = stage.until(
+                lambda: [each for each in stage.list_events(AnswerSettled) if not each.accepted],
+                "the late answer",
+            )
+            assert late[0].gate == gate.gate.id
+        (settled,) = stage.list_events(CommandSettled)
+        assert settled.accepted
+        assert len(stage.list_sessions("shop")) == 2
 
 
 def test_what_stands_against_a_session_is_shown_and_it_starts_when_that_is_fixed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = make_house(tmp_path, "shop")
-    (tmp_path / "shop" / "src" / "app.py").write_text("changed by hand\n")
-    asked = stage.ask("Add a note")
-    with stage.serve():
-        held = stage.until(
-            lambda: [each.event for each in stage.read_events() if isinstance(each.event, RepositoryHeld)], "the hold"
-        )
-        assert "src/app.py" in held[0].reason
-        run_git(tmp_path / "shop", "checkout", "-q", "--", ".")
-        stage.until(stage.list_gates, "the session")
-        stage.approve_all()
-        stage.until(lambda: is_in(stage, asked, RequestState.ENDED), "the end")
-    assert len([each for each in stage.read_events() if isinstance(each.event, StartIntended)]) == 1
+    with make_house(tmp_path, "shop") as stage:
+        (tmp_path / "shop" / "src" / "app.py").write_text("changed by hand\n")
+        asked = stage.ask("Add a note")
+        with stage.serve():
+            held = stage.until(
+                lambda: stage.list_events(RepositoryHeld),
+                "the hold",
+            )
+            assert "src/app.py" in held[0].reason
+            run_git(tmp_path / "shop", "checkout", "-q", "--", ".")
+            stage.until(stage.list_gates, "the session")
+            stage.approve_all()
+            stage.until(lambda: is_in(stage, asked, RequestState.ENDED), "the end")
+        assert len(stage.list_events(StartIntended)) == 1
 
 
 def test_the_service_manager_hears_ready_alive_and_stopping(tmp_path: Path) -> None:
-    stage = make_house(tmp_path)
-    address = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(address)
-        manager.settimeout(60)
-        env = dict(os.environ) | {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "400000"}
-        argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(stage.paths.root)]
-        with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as house:
-            heard = [manager.recv(4096).decode() for _ in range(4)]
-            assert "READY=1" in heard
-            assert any(text.startswith("WATCHDOG=1\nSTATUS=0 sessions, 0 open gates") for text in heard)
-            house.terminate()
-            while "STOPPING=1" not in heard:
-                heard.append(manager.recv(4096).decode())
-        assert house.returncode == 0
+    with make_house(tmp_path) as stage:
+        address = str(tmp_path / "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(address)
+            manager.settimeout(60)
+            env = dict(os.environ) | {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "400000"}
+            argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(stage.paths.root)]
+            with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as house:
+                heard = [manager.recv(4096).decode() for _ in range(4)]
+                assert "READY=1" in heard
+                assert any(text.startswith("WATCHDOG=1\nSTATUS=0 sessions, 0 open gates") for text in heard)
+                house.terminate()
+                while "STOPPING=1" not in heard:
+                    heard.append(manager.recv(4096).decode())
+            assert house.returncode == 0
 
 
 def test_a_second_house_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
-    stage = make_house(tmp_path)
-    with stage.serve() as house:
+    with make_house(tmp_path) as stage, stage.serve() as house:
         stage.until(lambda: read_lock_holder(stage.paths.lock), "the lock")
         argv = [sys.executable, "-m", "blueflame", "serve", "--house", str(stage.paths.root)]
         second = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -144,18 +141,18 @@ def test_a_second_house_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> 
 
 def test_the_verbs_show_what_the_house_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a house a request is kept; --json is one object."""
-    stage = make_house(tmp_path, "shop")
-    monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
-    monkeypatch.chdir(tmp_path / "shop")
+    with make_house(tmp_path, "shop") as stage:
+        monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
+        monkeypatch.chdir(tmp_path / "shop")
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "blueflame", *words]
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            argv = [sys.executable, "-m", "blueflame", *words]
+            return subprocess.run(argv, capture_output=True, text=True, check=False)
 
-    kept = run("run", "--detach", "--json", "Add a note")
-    assert json.loads(kept.stdout)["state"] == "waiting"
-    with HouseJournal.open_read_only(stage.paths.journal) as journal:
-        assert len(journal.list_waiting()) == 1
-    status = json.loads(run("status", "--house", "--json").stdout)
-    assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
-    assert "no request is called 'req-9'" in run("requests", "show", "req-9").stderr
+        kept = run("run", "--detach", "--json", "Add a note")
+        assert json.loads(kept.stdout)["state"] == "waiting"
+        with HouseJournal.open_read_only(stage.paths.journal) as journal:
+            assert len(journal.list_waiting()) == 1
+        status = json.loads(run("status", "--house", "--json").stdout)
+        assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
+        assert "no request is called 'req-9'" in run("requests", "show", "req-9").stderr

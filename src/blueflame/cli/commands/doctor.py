@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 @click.command()
 @config_option
 @click.option("--try", "is_tried", is_flag=True, help="Also run setup and checks once, on the base commit.")
+@click.option("--house", "of_house", is_flag=True, help="Check the house instead: try each repository and source.")
 @json_option
-def doctor(config: Path | None, is_tried: bool, as_json: bool) -> int:
+def doctor(config: Path | None, is_tried: bool, of_house: bool, as_json: bool) -> int:
     """Check the machine, configuration, repository and leftovers, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator.project import open_project
 
+    if of_house:
+        from blueflame.cli.commands.house.serve import examine_house
+
+        return _report(examine_house(None), None, as_json=as_json)
     project: Project | BlueFlameError
     try:
         project = open_project(config)
@@ -48,11 +53,15 @@ def doctor(config: Path | None, is_tried: bool, as_json: bool) -> int:
         found.append(DoctorFinding("level", FindingState.BAD, f"guards not tried: {error}"))
     if is_tried and not isinstance(project, BlueFlameError):
         found += _try_checks(project, quiet=as_json)
+    return _report(found, guards, as_json=as_json)
+
+
+def _report(found: list[DoctorFinding], guards: GuardReport | None, *, as_json: bool) -> int:
     if as_json:
         print_json(_build_json(found, guards))
     else:
         _print_findings(found, guards)
-    return ExitCode.REFUSED if any(each.state is FindingState.BAD for each in found) else ExitCode.OK
+    return ExitCode.REFUSED if any(each.state.value == "bad" for each in found) else ExitCode.OK
 
 
 def _try_checks(project: Project, *, quiet: bool) -> list[DoctorFinding]:

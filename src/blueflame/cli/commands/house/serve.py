@@ -12,6 +12,11 @@ from blueflame.cli.options import PATH
 from blueflame.cli.output import print_text
 
 if TYPE_CHECKING:
+    from blueflame.config.house import LoadedHouse
+    from blueflame.doctor.environment import DoctorFinding
+    from blueflame.house.core import HouseCore
+    from blueflame.house.desk import HouseFace
+    from blueflame.house.serve import ServeOptions
     from blueflame.system.layout import HousePaths
 
 UNIT_NAME = "blueflame.service"
@@ -29,7 +34,6 @@ house_option = click.option(
 def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, stop_sessions: bool) -> int:
     """Serve several repositories: take requests from every source, run sessions, share the agents."""
     import asyncio
-    import getpass
     import os
 
     from blueflame.config.house import load_house
@@ -44,9 +48,21 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
     if install:
         return _write_unit(paths, stop_sessions=stop_sessions)
 
-    from blueflame.house.serve import ServeOptions, hold_house, serve_house
+    from blueflame.house.serve import hold_house, serve_house
 
-    options = ServeOptions(
+    options = _build_options(loaded, paths, stop_sessions=stop_sessions)
+    with hold_house(paths) as journal:
+        asyncio.run(serve_house(options, journal, lambda core: _build_faces(core, options)))
+    return 0
+
+
+def _build_options(loaded: LoadedHouse, paths: HousePaths, *, stop_sessions: bool = False) -> ServeOptions:
+    import getpass
+    import os
+
+    from blueflame.house.serve import ServeOptions
+
+    return ServeOptions(
         loaded=loaded,
         paths=paths,
         environ=dict(os.environ),
@@ -54,14 +70,45 @@ def serve(*, house: Path | None, init: bool, install: bool, uninstall: bool, sto
         stop_sessions=stop_sessions,
         report=lambda text: print_text(f"blueflame: {text}", err=True),
     )
+
+
+def _build_faces(core: HouseCore, options: ServeOptions) -> tuple[HouseFace, ...]:
     from blueflame.chat.faces import build_faces
     from blueflame.chat.gate_message import EVIDENCE_WIDTH
     from blueflame.cli.gates.view import draw_gate
 
-    draw = partial(draw_gate, width=EVIDENCE_WIDTH)
-    with hold_house(paths) as journal:
-        asyncio.run(serve_house(options, journal, lambda core: build_faces(core, loaded, options.environ, draw)))
-    return 0
+    return build_faces(core, options.loaded, options.environ, partial(draw_gate, width=EVIDENCE_WIDTH))
+
+
+def examine_house(house: Path | None) -> list[DoctorFinding]:
+    """For doctor: the configuration, each repository, each source, and the bot are tried."""
+    import os
+
+    from blueflame.config.house import load_house
+    from blueflame.doctor.environment import DoctorFinding, FindingState
+    from blueflame.doctor.house import Probed, examine_repositories, examine_sources
+    from blueflame.house.serve import build_core, build_source_context
+    from blueflame.intake.registry import build_sources
+    from blueflame.journal.house import HouseJournal
+    from blueflame.model.errors import BlueFlameError
+    from blueflame.system.layout import HousePaths, find_house_folder
+
+    paths = HousePaths(find_house_folder(os.environ, house))
+    try:
+        loaded = load_house(paths.config)
+    except BlueFlameError as error:
+        return [DoctorFinding("house", FindingState.BAD, str(error))]
+    found = [DoctorFinding("house", FindingState.OK, str(paths.config)), *examine_repositories(loaded)]
+    options = _build_options(loaded, paths)
+    try:
+        with HouseJournal.open(paths.journal) as journal:
+            core = build_core(options, journal, lambda: None)
+            sources = build_sources(loaded.settings.sources, build_source_context(core, options))
+            faces = [each for each in _build_faces(core, options) if isinstance(each, Probed)]
+            found += examine_sources([*sources, *faces])
+    except BlueFlameError as error:
+        found.append(DoctorFinding("sources", FindingState.BAD, str(error)))
+    return found
 
 
 def _write_example(path: Path) -> int:
