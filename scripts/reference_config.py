@@ -5,13 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from pydantic import BaseModel
+
 from blueflame.config.keys import ConfigKey, iter_keys
 from blueflame.config.schema_v1 import MOVES
+from blueflame.model.settings import Settings
 from blueflame.model.settings.built_in import BUILT_IN_PIPELINES, BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
+from blueflame.model.settings.house import HouseSettings
 
 
 def build_config_reference() -> str:
-    return "\n".join([*HEAD, *_format_tables(), *_format_built_ins(), *_format_moved_keys()]) + "\n"
+    return "\n".join([*HEAD, *_format_tables(Settings), *_format_built_ins(), *_format_moved_keys()]) + "\n"
+
+
+def build_house_reference() -> str:
+    return "\n".join([*HOUSE_HEAD, *_format_tables(HouseSettings)]) + "\n"
+
+
+HOUSE_HEAD = """\
+# house.yaml
+
+Every key, made from the code by `make docs-write`; do not edit by hand.
+The file stands in the folder of the house: `--house`, else `$BLUEFLAME_HOUSE`, else `~/.local/state/blueflame/house`.
+`blueflame serve --init` writes one with comments, and `blueflame doctor --house` says what is wrong with it.
+[Serve several repositories](../how-to/serve-repositories.md) shows how it is used.
+
+- Tokens and other secrets are never in the file: a key that ends in `_from` names the environment variable.
+- Durations are written `300s`, `5m`, `1h30m`, `30d`, or as plain seconds.
+- A lease of the pool, a request and a session are explained in the [glossary](../explanation/glossary.md).
+""".splitlines()
 
 
 HEAD = """\
@@ -29,11 +51,11 @@ The file stands at the top of the repository, or where `--config` says.
 """.splitlines()
 
 
-def _format_tables() -> Iterator[str]:
+def _format_tables(model: type[BaseModel]) -> Iterator[str]:
     section: tuple[str, ...] | None = None
-    top = [key for key in iter_keys() if not key.section and len(key.path) == 1]
+    top = [key for key in iter_keys(model) if not key.section and len(key.path) == 1]
     yield from ("", "## Top level", "", *_format_header(), *(_format_row(key) for key in top))
-    for key in iter_keys():
+    for key in iter_keys(model):
         if key.section and len(key.path) == 1:
             yield from ("", f"## {key.dotted}", "", key.description)
             section = None

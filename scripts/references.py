@@ -9,7 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from reference_cli import build_cli_reference
-from reference_config import build_config_reference
+from reference_config import build_config_reference, build_house_reference
 from reference_events import build_events_reference
 from reference_man import build_man_page
 from reference_tables import build_exit_codes_reference, build_gates_reference, build_plan_reference
@@ -23,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "events.md": build_events_reference,
     "exit-codes.md": build_exit_codes_reference,
     "gates.md": build_gates_reference,
+    "house.md": build_house_reference,
     "plan.md": build_plan_reference,
 }
 

@@ -130,7 +130,7 @@ def named_sources(page: Path) -> Iterator[str]:
     """The modules and packages that a page names in code spans: `session/replay`, `git/landing.py`, `watcher/`."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for span in re.findall(r"`([a-z_]+(?:/[a-z_.]*)+)`", text):
-        if span.split("/")[0] in PACKAGES:
+        if span.split("/")[0] in PACKAGES and not span.endswith(".yml"):  # a file of a person
             yield span
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, Want, decide_grant, estimate_slot_wait
 from blueflame.dispatch.queue import count_ahead, estimate_wait
 from blueflame.dispatch.state import BEGUN, House, RequestRecord, fold_request, replay_house
 from blueflame.house.client import HouseClient
 from blueflame.house.repository import WatchedRepository, list_open_gates
 from blueflame.journal.house import HouseJournal
+from blueflame.journal.pool import PoolJournal
 from blueflame.model.house.event import (
     HOUSE,
     HouseStarted,
@@ -19,6 +22,8 @@ from blueflame.model.house.event import (
     RequestState,
     SourceWarned,
 )
+from blueflame.system.clock import find_local_day
+from blueflame.system.machine import measure_free
 from blueflame.views.parts import NamedValue
 
 MAX_DURATIONS = 200
@@ -46,12 +51,31 @@ class RepositoryRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlotWait:
+    """An agent that waits for a slot of the pool."""
+
+    want: Want
+    reason: str
+    ahead: int
+    wait_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    limits: PoolLimits
+    leases: tuple[Lease, ...]
+    waits: tuple[SlotWait, ...]
+    day_micro_usd: int  # spent today
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HouseView:
     folder: str
     pid: int | None  # None while it is not served
     repositories: tuple[RepositoryRow, ...]
     requests: tuple[RequestRow, ...]  # that have not ended
     gates: tuple[OpenGate, ...]
+    pool: PoolView
     warnings: tuple[SourceWarned, ...]  # of sources, since the house was started
 
 
@@ -101,7 +125,29 @@ def build_house_view(client: HouseClient, now: float) -> HouseView:
         repositories=tuple(_build_repository_row(each, house, held.get(name, "")) for name, each in watched.items()),
         requests=rows,
         gates=tuple(list_open_gates(house, watched.values())),
+        pool=read_pool(client.paths.journal, now),
         warnings=tuple(warned.values()),
+    )
+
+
+def read_pool(journal: Path, now: float) -> PoolView:
+    with PoolJournal.open_read_only(journal) as pool:
+        limits, reasons, durations = pool.read_limits() or PoolLimits(), pool.list_reasons(), pool.read_durations()
+        state = pool.read_state(find_local_day(now).date, measure_free(journal.parent).memory)
+    waiting = [replace(want, asked_at=now) for want in state.wants if now - want.asked_at <= WANT_SECONDS]
+    return PoolView(
+        limits=limits,
+        leases=tuple(state.leases),
+        waits=tuple(
+            SlotWait(
+                want=want,
+                reason=reasons.get(want.attempt, ""),
+                ahead=decide_grant(want, state, limits).ahead,
+                wait_seconds=estimate_slot_wait(want, state, limits, durations, now),
+            )
+            for want in waiting
+        ),
+        day_micro_usd=state.day_micro_usd,
     )
 
 
@@ -174,6 +220,22 @@ def build_house_json(view: HouseView) -> dict[str, Any]:
         ],
         "requests": [build_request_json(row) for row in view.requests],
         "gates": [build_open_gate_json(each) for each in view.gates],
+        "pool": {
+            "agents": view.pool.limits.agents,
+            "at_work": len(view.pool.leases),
+            "spent_today_usd": view.pool.day_micro_usd / 1e6,
+            "waiting": [
+                {
+                    "role": each.want.role,
+                    "repository": each.want.repository,
+                    "session": each.want.session,
+                    "reason": each.reason,
+                    "ahead": each.ahead,
+                    "wait_seconds": each.wait_seconds,
+                }
+                for each in view.pool.waits
+            ],
+        },
         "warnings": [{"source": each.source, "text": each.text} for each in view.warnings],
     }
 
@@ -198,8 +260,7 @@ def describe_state(row: RequestRow) -> str:
     match record.state:
         case RequestState.QUEUED:
             ahead = f", {row.ahead} ahead" if row.ahead else ""
-            wait = f", about {max(1, round(row.wait_seconds / 60))} min" if row.wait_seconds else ""
-            return f"queued{ahead}{wait}"
+            return f"queued{ahead}{format_wait(row.wait_seconds)}"
         case RequestState.ASKED:
             return "an owner is asked"
         case RequestState.RUNNING if record.cancelled_by:
@@ -207,6 +268,11 @@ def describe_state(row: RequestRow) -> str:
         case RequestState.ENDED:
             return record.outcome.replace("_", " ")
     return record.state.value
+
+
+def format_wait(seconds: float | None) -> str:
+    """`, about 15 min`; empty if that is not known, or now."""
+    return f", about {max(1, round(seconds / 60))} min" if seconds else ""
 
 
 def list_request_facts(row: RequestRow) -> tuple[NamedValue, ...]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import build_columns
 from blueflame.model.house.event import RequestState
 from blueflame.text.sanitize import shorten_line
-from blueflame.views.house import HouseView, RequestRow, describe_state
+from blueflame.views.house import HouseView, RequestRow, describe_state, format_wait
 
 _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
@@ -57,6 +57,18 @@ def render_house(view: HouseView) -> RenderableType:
         parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
     if view.requests:
         parts += [Text(""), render_requests(view.requests)]
+    parts += [Text(""), Text(f"{len(view.pool.leases)} of {view.pool.limits.agents} agents of the pool work", "quiet")]
+    if view.pool.waits:
+        waits = [
+            (
+                each.want.role,
+                each.want.session,
+                f"waits, {each.ahead} ahead{format_wait(each.wait_seconds)}",
+                each.reason,
+            )
+            for each in view.pool.waits
+        ]
+        parts.append(build_columns(waits, whole=(0, 1, 2)))
     for warned in view.warnings:
         parts += [Text(""), Text(f"{warned.source}: {shorten_line(warned.text, 300)}", "warn")]
     return Group(*parts)
