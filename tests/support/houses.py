@@ -66,10 +66,10 @@ class HouseStage:
     def paths(self) -> HousePaths:
         return HousePaths(self.root / "the house")
 
-    def write(self, extra: str = "", missing: Sequence[str] = ()) -> None:
+    def write(self, extra: str = "", missing: Sequence[str] = (), people: str = HOUSE_YAML) -> None:
         self.paths.root.mkdir(exist_ok=True)
         places = "".join(f"  {name}: {{path: ../{name}}}\n" for name in (*self.names, *missing))
-        self.paths.config.write_text(f"{HOUSE_YAML}repositories:\n{places}{extra}")
+        self.paths.config.write_text(f"{people}repositories:\n{places}{extra}")
 
     @contextmanager
     def serve(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:

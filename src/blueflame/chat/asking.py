@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from blueflame.chat.gate_message import GateMessage, format_button, format_settled, list_tappable
-from blueflame.chat.outbox import Outbox, Outgoing
+from blueflame.chat.outbox import Outbox, Outgoing, Sent
 from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_gate_key, read_note
 from blueflame.chat.sessions import list_files
 from blueflame.chat.setup import ChatSetup
+from blueflame.chat.updates import ButtonTap
 from blueflame.dispatch.people import find_deadline, find_default, list_asks
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.house.event import OpenGate
@@ -81,6 +82,14 @@ class GateAsker:
             key=f"{ASK}{key}:{name}", chat=chat, text=built.text, buttons=buttons, fixed=built.fixed, kept=True
         )
         return PreparedAsk([asked, *_list_file_messages(found, built, asked)], notes)
+
+    def adopt_message(self, tap: ButtonTap) -> None:
+        """Note the message of a valid button, if a crash kept us from noting it: it is to show who answered, too."""
+        gate = read_note(self._outbox.notes, BUTTON + tap.data).get("gate")
+        known = {(sent.chat, sent.message) for sent in self._outbox.sent.values()}
+        if gate and (tap.chat, tap.message) not in known:
+            sent = Sent(chat=tap.chat, message=tap.message, text=tap.text)
+            self._outbox.note_sent(f"{ASK}{gate}:{tap.chat}:{tap.message}", sent)
 
     async def read_file(self, text: str) -> bytes:
         """Read a file that belongs to a gate: `diff KEY` or `evidence KEY`."""

@@ -120,6 +120,11 @@ class Outbox:
         if new:
             self._changed.set()
 
+    def note_sent(self, key: str, sent: Sent) -> None:
+        """Remember a message that was sent, although a crash kept us from noting it then."""
+        self._write({SENT + key: json.dumps(asdict(sent))})
+        self.sent[key] = sent
+
     def _write(self, notes: Mapping[str, str | None]) -> None:
         self._store.write_notes(self._source, notes)
 

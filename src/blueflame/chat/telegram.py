@@ -157,6 +157,8 @@ class TelegramTalk:
         if found is None:
             return Reaction()
         if isinstance(found, ButtonTap):
+            if find_allowed(found.chat, found.user, self._build_context()) is not None:
+                self._asker.adopt_message(found)
             return react_to_tap(found, self._build_context())
         self._read_pair_codes()
         return react_to_message(found, self._build_context())

@@ -35,6 +35,7 @@ class ButtonTap:
     message: int
     query: str
     data: str
+    text: str = ""  # of the message with the button
 
 
 def read_update(id: int, update: Mapping[str, Any]) -> ChatMessage | ButtonTap | None:
@@ -59,6 +60,7 @@ def _read_tap(id: int, tap: Mapping[str, Any]) -> ButtonTap:
         message=int(message["message_id"]),
         query=str(tap["id"]),
         data=str(tap.get("data", "")),
+        text=str(message.get("text", "")),
     )
 
 

@@ -63,6 +63,7 @@ class SessionFollower:
         try:
             entries = list(self._read_entries(name))
         except BlueFlameError:  # the house reports what is wrong with the repository
+            self._before.add(name)  # it is read as soon as it can be
             return None
         if not entries:
             return None

@@ -116,11 +116,12 @@ class BotApi:
     def tap(self, chat: int, user: int, data: str, *, message: int | None = None) -> int:
         """A person taps a button, or a program forges that."""
         shown = self._build_incoming(chat, 1)
+        text = next((each.text for each in self.messages if each.id == message), "") or "a message"
         query = {
             "id": f"tap{next(self._next_message)}",
             "from": _build_user(user),
             "chat_instance": "1",
-            "message": shown | {"message_id": message or shown["message_id"], "text": "shown"},
+            "message": shown | {"message_id": message or shown["message_id"], "text": text},
             "data": data,
         }
         return self._add_update({"callback_query": query})

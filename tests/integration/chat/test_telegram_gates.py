@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from blueflame.model.event import GateAnswered
@@ -152,6 +153,33 @@ def test_gates_are_asked_again_after_a_restart_only_by_command(house: ChatHouse,
             await house.until(lambda: len([each for each in api.list_shown(ANNA) if each.buttons]) == 2)
             first, second = [each for each in api.list_shown(ANNA) if each.buttons]
             await house.until_done(api.tap(ANNA, ANNA, second.find_button("approve"), message=second.id))
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna")))
+            await house.until(lambda: not first.buttons and not second.buttons)
+
+    play(story())
+
+    assert [each.choice for each in house.answers] == ["approve"]
+
+
+def test_a_question_that_was_sent_just_before_a_crash_comes_again_and_both_copies_work(
+    house: ChatHouse, api: BotApi
+) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            first = await house.until_shown(ANNA, "Approve the plan")
+            await house.until(lambda: f"sent:ask:shop/{ID}/plan:{ANNA}" in house.journal.read_notes("telegram"))
+        # as if the number had not been written any more
+        row = {"key": f"ask:shop/{ID}/plan:{ANNA}", "chat": ANNA, "text": first.text, "kept": True}
+        row["buttons"] = [list(each) for each in first.buttons]
+        house.journal.write_notes(
+            "telegram", {f"sent:ask:shop/{ID}/plan:{ANNA}": None, "out:000000001": json.dumps(row)}
+        )
+        async with house.run():
+            await house.until(lambda: len(api.list_shown(ANNA)) == 2)
+            second = api.list_shown(ANNA)[1]
+            await house.until_done(api.tap(ANNA, ANNA, first.find_button("approve"), message=first.id))
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna")))
             await house.until(lambda: not first.buttons and not second.buttons)
 
