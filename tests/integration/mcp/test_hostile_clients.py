@@ -38,21 +38,26 @@ names = st.sampled_from(["session", "since", "item", "offset", "kind", "gate", "
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(tool=st.sampled_from(TOOLS), arguments=st.dictionaries(names, anything, max_size=4), era=st.sampled_from(ERAS))
-def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
-    planned: Path, tmp_path: Path, tool: str, arguments: dict[str, Any], era: str
-) -> None:
-    async def story() -> types.CallToolResult:
-        async with connect(planned, tmp_path / "calls", era=era) as mine:
-            done = await mine.client.call_tool(tool, arguments)
-            assert not mine.served.children
-            return done
+calls = st.tuples(st.sampled_from(TOOLS), st.dictionaries(names, anything, max_size=4))
 
-    done = converse(story())
-    said = "".join(part.text for part in done.content if isinstance(part, types.TextContent))
-    assert said != f"Error executing tool {tool}", "an unexpected exception"
-    assert len(said) < 12_000
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(calls=st.lists(calls, min_size=5, max_size=8), era=st.sampled_from(ERAS))
+def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
+    planned: Path, tmp_path: Path, calls: list[tuple[str, dict[str, Any]]], era: str
+) -> None:
+    """Several calls of one client: connecting takes longer than they do."""
+
+    async def story() -> None:
+        async with connect(planned, tmp_path / "calls", era=era) as mine:
+            for tool, arguments in calls:
+                done = await mine.client.call_tool(tool, arguments)
+                said = "".join(part.text for part in done.content if isinstance(part, types.TextContent))
+                assert said != f"Error executing tool {tool}", "an unexpected exception"
+                assert len(said) < 12_000
+                assert not mine.served.children
+
+    converse(story())
     with Journal.open_read_only(StatePaths(planned.parent).journal) as journal:
         assert journal.list_waiting(None) == ()
 
