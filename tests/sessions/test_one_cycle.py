@@ -8,10 +8,19 @@ from collections import Counter
 import pytest
 
 from blueflame.model.attempt import WORKER
-from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, Landed, TaskMoved, WaveStarted
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    AttemptStarted,
+    JournalEntry,
+    Landed,
+    TaskMoved,
+    WaveStarted,
+)
 from blueflame.model.task import Cause
 from blueflame.orchestrator import loop
-from support.sessions import SessionRun, Stage, plan_of, task, writes
+from blueflame.session.state import Session
+from support.sessions import SessionRun, Stage, Watcher, plan_of, task, writes
 
 
 def attempts(reported: SessionRun, role: str = WORKER) -> dict[str, AttemptIntended]:
@@ -104,9 +113,9 @@ def test_flow_and_barrier_land_the_same_tree(stage: Stage) -> None:
 
 
 def test_without_a_barrier_a_task_moves_on_while_another_still_works(stage: Stage) -> None:
-    def go_on(_gate: object, _session: object) -> str:
-        (stage.root / ".go").touch()
-        return "approve"
+    def go_on(_session: Session, recorded: JournalEntry) -> None:
+        if isinstance(recorded.event, Landed):
+            (stage.root / ".go").touch()
 
     waits = {"run": f"while [ ! -e '{stage.root}/.go' ]; do sleep 0.02; done"}
     stage.play(
@@ -114,7 +123,7 @@ def test_without_a_barrier_a_task_moves_on_while_another_still_works(stage: Stag
         task(2, cohesion_group="b"),
         workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two", waits)},
     )
-    reported = stage.run({"changeset": [go_on]}, workflow="lean-flow")
+    reported = stage.run(workflow="lean-flow", observers=[Watcher(go_on)])
     kinds = [e.event for e in reported.events]
     landed = next(n for n, event in enumerate(kinds) if isinstance(event, Landed))
     assert sum(isinstance(event, AttemptEnded) for event in kinds[:landed]) == 1
