@@ -295,30 +295,3 @@ def test_a_repository_that_was_moved_blames_no_agent(stage: Stage, ledger: Path)
     assert result.session.outcome == "completed"
     assert [each.ended.ending for each in result.of(AttemptEnded)] == [Ending.PASSED]
     assert set(starts(ledger).values()) == {1}
-
-
-def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger: Path) -> None:
-    """Stopped after each event in turn: the journal is enough to continue from."""
-
-    class PutDown(Exception):
-        pass
-
-    def stop_at(seq: int) -> Watcher:
-        def see(_session: Session, recorded: JournalEntry) -> None:
-            if recorded.seq >= seq:
-                raise PutDown
-
-        return Watcher(see)
-
-    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-    with pytest.raises(PutDown):
-        stage.run(observers=[stop_at(3)])
-    session = stage.look()[0]
-    while not session.ended:
-        try:
-            session = stage.resume(observers=[stop_at(session.seq + 2)]).session
-        except PutDown:
-            session = stage.look()[0]
-    assert session.outcome == "completed"
-    assert stage.read("src/1.txt") == "one\n"
-    assert set(starts(ledger).values()) == {1}
