@@ -24,7 +24,7 @@ import pytest
 from blueflame.cli.main import run
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.settings.built_in import BUILT_IN_ROLES
-from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.orchestrator.trust import list_needed, trust_settings
 from blueflame.views.session import build_session_json
@@ -81,9 +81,14 @@ def configure(root: Path, changes: Mapping[str, Any] | None = None, *, trusted: 
 def trust(config: Path) -> Path:
     """Agree to what the file asks for, as `blueflame trust --yes` does; one that cannot be used asks for nothing."""
     with suppress(BlueFlameError):
-        project = open_project(config)
-        trust_settings(project, list_needed(project))
+        trust_project(open_project(config))
     return config
+
+
+def trust_project(project: Project) -> Project:
+    with suppress(BlueFlameError):
+        trust_settings(project, list_needed(project))
+    return project
 
 
 def write(path: Path, content: Mapping[str, Any] | str) -> Path:

@@ -29,7 +29,7 @@ from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal, send_to_inbox
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
-from support.command_line import trust
+from support.command_line import trust_project
 
 Reply: TypeAlias = str | Answer | Callable[[Gate, Session], "str | Answer"]
 """`approve`, `reject: because`, an Answer, or a function that does something and then gives one of them."""
@@ -213,7 +213,7 @@ class Stage:
 
     def project(self) -> Project:
         """The person of these stories trusts what is written here."""
-        return open_project(trust(self.config))
+        return trust_project(open_project(self.config))
 
     def run(
         self,
