@@ -98,6 +98,11 @@ class TelegramClient:
         with self._translate_errors():
             return str((await self._bot.get_me()).username)
 
+    async def check_chat(self, chat: int) -> None:
+        """Raise MessageRefused if the bot cannot write to the chat."""
+        with self._translate_errors():
+            await self._bot.get_chat(chat)
+
     async def receive(self, offset: int) -> list[Update]:
         """Wait for updates; those below `offset` are acknowledged by this call."""
         with self._translate_errors():

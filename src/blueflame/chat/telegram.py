@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueflame.chat.asking import GateAsker
-from blueflame.chat.client import RateLimited, TelegramClient, TelegramFailed, Update, open_client
+from blueflame.chat.client import MessageRefused, RateLimited, TelegramClient, TelegramFailed, Update, open_client
 from blueflame.chat.gate_message import MAX_TEXT_UNITS
 from blueflame.chat.news import NewsReporter
 from blueflame.chat.outbox import Outbox, Outgoing
@@ -41,6 +41,7 @@ from blueflame.text.utf16 import cut_to_units
 
 LOG = logging.getLogger(__name__)
 MAX_BACKOFF_SECONDS = 60.0
+MAX_STRANGERS = 1_000  # that are logged: a crowd must not fill the disk
 TICK_SECONDS = 30.0  # how often is looked at what is due, if nothing changes
 
 
@@ -62,19 +63,39 @@ class TelegramChat:
         """Talk until cancelled. Raises Refused if another process of this machine polls the bot."""
         with hold_lock(self._setup.lock, format_lock_note("telegram")):
             async with open_client(self._setup.token, self._setup.telegram.api) as client:
-                await TelegramTalk(self._setup, desk, client, self._strangers).run()
+                try:
+                    await TelegramTalk(self._setup, desk, client, self._strangers).run()
+                except ExceptionGroup as group:
+                    raise _find_cause(group) from None
 
     async def probe(self) -> SourceProbe:
-        """Try the token, without receiving anything: for doctor."""
+        """Try the token and the chats, without receiving anything: for doctor."""
+        people = {each.telegram: name for name, each in self._setup.settings.people.items() if each.telegram}
         try:
             async with open_client(self._setup.token, self._setup.telegram.api) as client:
                 name = await client.read_name()
+                wrong = [
+                    text for chat in {**self._setup.telegram.chats, **people} if (text := await _try(client, chat))
+                ]
         except BlueFlameError as error:
             return SourceProbe(False, str(error))
-        people = [name for name, each in self._setup.settings.people.items() if each.telegram is not None]
         if not people:
             return SourceProbe(False, f"@{name} knows no person: find a number with 'blueflame telegram pair'")
-        return SourceProbe(True, f"@{name} serves {', '.join(people)}")
+        return SourceProbe(not wrong, "; ".join(wrong) or f"@{name} serves {', '.join(people.values())}")
+
+
+async def _try(client: TelegramClient, chat: int) -> str:
+    try:
+        await client.check_chat(chat)
+    except MessageRefused as error:
+        return f"chat {chat}: {error}; write to the bot there first"
+    return ""
+
+
+def _find_cause(group: ExceptionGroup) -> Exception:
+    """The first error of tasks that ended together: it has the words for people."""
+    first = group.exceptions[0]
+    return _find_cause(first) if isinstance(first, ExceptionGroup) else first
 
 
 class TelegramTalk:
@@ -138,7 +159,7 @@ class TelegramTalk:
         """Commit what an update leads to together with the next offset; then end the spinning of a button."""
         found = read_update(update.id, update.data)
         reaction = self._react(found)
-        if reaction.warning and reaction.warning not in self._strangers:
+        if reaction.warning and reaction.warning not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(reaction.warning)
             LOG.warning("telegram: %s", reaction.warning)
         messages, notes = list(reaction.messages), dict(reaction.notes)

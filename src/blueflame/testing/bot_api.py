@@ -186,6 +186,13 @@ class BotApi:
     def get_me(self, _fields: Mapping[str, Any], _files: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
         return {**_build_user(1), "is_bot": True, "username": "stand_in_bot"}
 
+    def get_chat(self, fields: Mapping[str, Any], _files: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+        chat = int(fields["chat_id"])
+        if chat in self.blocked:
+            return ApiError(400, "Bad Request: chat not found")
+        kind = "private" if chat > 0 else "group"
+        return {"id": chat, "type": kind, "accent_color_id": 0, "max_reaction_count": 0, "accepted_gift_types": GIFTS}
+
     def get_updates(self, fields: Mapping[str, Any], _files: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
         offset = int(fields.get("offset") or 0)
         self._updates = [update for update in self._updates if update["update_id"] >= offset]
@@ -269,8 +276,19 @@ class BotApi:
         }
 
 
+GIFTS = dict.fromkeys(
+    (
+        "unlimited_gifts",
+        "limited_gifts",
+        "unique_gifts",
+        "premium_subscription",
+        "gifts_from_channels",
+    ),
+    False,
+)
 METHODS: Mapping[str, Callable[[BotApi, Mapping[str, Any], Mapping[str, Any]], Any]] = {
     "getMe": BotApi.get_me,
+    "getChat": BotApi.get_chat,
     "getUpdates": BotApi.get_updates,
     "sendMessage": BotApi.send_message,
     "sendDocument": BotApi.send_document,

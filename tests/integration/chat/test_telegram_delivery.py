@@ -72,7 +72,7 @@ def test_a_crash_between_receiving_and_committing_takes_the_message_once(house: 
             real(*args, **more)  # type: ignore[arg-type] # as given
 
         house.desk.receive = die_before_the_second  # type: ignore[method-assign] # the crash
-        with pytest.raises(BaseExceptionGroup):
+        with pytest.raises(BaseExceptionGroup):  # no error of ours: the process is gone
             await house.build_chat().run(house.desk)
         assert list_requests(house) == ["first"]
         house.desk.receive = real  # type: ignore[method-assign] # a new process
@@ -231,3 +231,10 @@ def test_a_bot_that_is_killed_at_random_takes_every_message_once_and_in_order(ho
 
     assert list_requests(house) == wanted
     assert len({each.key for each in house.arrivals}) == len(wanted)
+
+
+def test_a_token_that_telegram_does_not_know_ends_the_bot_with_what_to_do(house: ChatHouse, api: BotApi) -> None:
+    api.errors["getUpdates"] = [ApiError(401, "Unauthorized")]
+
+    with pytest.raises(UsageError, match="copy it again from BotFather"):
+        play(house.build_chat().run(house.desk))

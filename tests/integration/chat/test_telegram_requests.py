@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from blueflame.model.event import GateOpened
+from blueflame.model.event import BudgetWarned, GateOpened, TaskMoved
 from blueflame.model.gate import FORMS, Gate, GateKind
 from blueflame.model.house.arrival import IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import (
@@ -22,7 +23,8 @@ from blueflame.model.house.event import (
     RequestRefused,
     SessionFound,
 )
-from blueflame.testing.bot_api import BotApi, ShownMessage
+from blueflame.model.task import Cause, HistoryEntry, HistoryResult
+from blueflame.testing.bot_api import ApiError, BotApi, ShownMessage
 from support.recorded_session import ID
 from support.telegram_chats import ANNA, CARL, GROUP, NOON, ChatHouse, play
 
@@ -242,3 +244,42 @@ def test_a_code_tells_the_numbers_of_its_sender_once(house: ChatHouse, api: BotA
 
     assert house.journal.read_notes("telegram")["paired:k3y-abc"] == '{"user": 4711, "chat": 4711}'
     assert api.list_shown(4712) == []
+
+
+def test_owners_read_of_failed_tasks_and_of_money_even_in_quiet_hours(house: ChatHouse, api: BotApi) -> None:
+    house = build_house(house, api, quiet_hours=NIGHT)
+
+    async def story() -> None:
+        async with house.run():
+            await house.until_started()
+            house.story.recorded[0] = replace(house.story.recorded[0], at=NOON + 1)
+            house.story.working()
+            await ask(house, "Add a page", RequestQueued(), SessionFound(session=ID))
+            entry = HistoryEntry(attempt=1, agent_id="w", at=NOON, result=HistoryResult.FAILED, notes="no")
+            house.story.tell(TaskMoved(task="task-001", cause=Cause.FAIL, reason="no", history=entry))
+            house.story.tell(BudgetWarned(budget="session", used=9, limit=10))
+            house.write_session()
+            house.desk.announce()
+            text = "shop: has nearly used its budget. 90% of the session's budget is used"
+            await house.until_shown(ANNA, text)
+            assert not any("a task failed" in each.text for each in api.messages)
+            house.clock.advance(3600)
+            await house.until_shown(ANNA, "While it was quiet:\n- shop: a task failed. task-001")
+
+    play(story())
+
+    assert sum("90%" in each.text for each in api.messages) == 1
+
+
+def test_doctor_tries_the_token_and_the_chats(house: ChatHouse, api: BotApi) -> None:
+    house = build_house(house, api, telegram={"chats": {GROUP: {}}})
+
+    assert play(house.build_chat().probe()) == (True, "@stand_in_bot serves anna, ben, carl")
+    api.blocked.add(GROUP)
+    works, text = play(house.build_chat().probe())
+    assert (works, f"chat {GROUP}: " in text) == (False, True)
+    api.errors["getMe"] = [ApiError(401, "Unauthorized")]
+    assert play(house.build_chat().probe()) == (
+        False,
+        "Telegram does not know the token of the bot: copy it again from BotFather",
+    )
