@@ -16,19 +16,19 @@ _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
 
 def render_requests(rows: Sequence[RequestRow]) -> RenderableType:
-    head = [Text(word, "quiet") for word in ("request", "state", "repository", "session", "from", "asked for")]
+    """Without their sessions, which `requests show` has: 80 columns have no room for both names."""
+    head = [Text(word, "quiet") for word in ("request", "state", "repository", "from", "asked for")]
     cells = [
         (
             Text(row.record.id, "id"),
             Text(describe_state(row), _choose_tone(row)),
             row.record.repository or "-",
-            row.record.session or "-",
             row.record.request.sender.name,
             shorten_line(row.record.request.title or row.record.request.text, 50),
         )
         for row in rows
     ]
-    return build_columns([head, *cells], whole=(0, 1, 2, 3, 4))
+    return build_columns([head, *cells], whole=(0, 1, 2, 3))
 
 
 def _choose_tone(row: RequestRow) -> str:

@@ -39,7 +39,7 @@ def requests_app() -> None:
 @house_option
 @json_option
 def list_(*, last: int, house: Path | None, as_json: bool) -> int:
-    """List the requests, newest first: state, repository, session, who asked, and for what."""
+    """List the requests, newest first: state, repository, who asked, and for what."""
     from blueflame.house.client import open_house
     from blueflame.journal.house import HouseJournal
     from blueflame.system.clock import SystemClock
