@@ -250,7 +250,7 @@ def _concerns(key: str, roles: Container[str]) -> bool:
 
 def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Return settings that are allowed but probably not intended: where, and why."""
-    checks = (_check_diagnostics, _check_patterns, _check_choices, _check_judges)
+    checks = (_check_diagnostics, _check_patterns, _check_choices, _check_judges, _check_role_names)
     return tuple(found for check in checks for found in check(settings))
 
 
@@ -324,6 +324,11 @@ def _check_judges(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     for name in settings.workflows:
         if not _is_judged_at_last(_build_workflow(settings, name)):
             yield ("workflows", name, "stages"), f"it cannot be chosen: {UNJUDGED}"
+
+
+def _check_role_names(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in settings.roles.keys() & STAGE_DUTIES.keys():
+        yield ("roles", name), f"it is never used: in a list of stages, {name} is the stage; give it another name"
 
 
 def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -40,9 +40,9 @@ def list_last_hand_offs(session: Session, *tasks: str) -> tuple[StageHandOff, ..
 
 
 def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | None:
-    """Build the hand-off of an attempt; None while it runs, and where it has none."""
+    """Build the hand-off of an attempt; None while it runs, and where it has none: it only asked a question."""
     attempt, ended = record.attempt, record.ended
-    if ended is None or ended.hand_off is None or attempt.stage is None:
+    if ended is None or ended.hand_off is None or attempt.stage is None or ended.ending is Ending.QUESTION:
         return None
     workflow, passed = session.find_workflow(session.tasks[attempt.subject].task), _has_passed(session, record)
     find_target = workflow.find_next_position if passed else workflow.find_making_stage

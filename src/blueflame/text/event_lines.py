@@ -361,7 +361,8 @@ def _describe_end_briefly(attempt: str, ended: AttemptOutcome) -> ShortLine:
     commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
     cost = f", {format_dollars(ended.spend.micro_usd, places=2)}" if ended.spend.micro_usd else ""
     why = "; ".join(map(str, ended.violations)) or "; ".join(filter(str.strip, ended.notes.splitlines()))
-    ending = ended.ending.value.replace("_", " ")
+    answered = ended.ending is Ending.PASSED and not ended.commits  # what a reviewer says is in the next line
+    ending = "answered" if answered else ended.ending.value.replace("_", " ")
     time = f"{format_duration(ended.seconds)}{_format_waited(ended)}"
     code = f", exit code {ended.exit_code}" if ended.exit_code and ended.ending is Ending.FAILED else ""
     took = f"{format_attempt(attempt)} {ending} after {time}{code}{commits}{cost}"

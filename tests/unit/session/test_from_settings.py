@@ -294,3 +294,11 @@ def test_a_tier_without_a_plan_runs_no_workflow_with_one() -> None:
 def test_roles_that_a_session_does_not_have_make_no_difference_to_it() -> None:
     new = settings(roles={"qa": {"model": "opus"}, "worker": {"model": "opus"}})
     assert list_differences(settings(), new, {"worker"}) == ('roles.worker.model: "sonnet" -> "opus"',)
+
+
+def test_a_role_with_the_name_of_a_stage_is_doubtful() -> None:
+    roles = {"check": {"duty": "judge"}, "checks": {"duty": "judge"}}
+    doubts = [(at, text) for at, text in find_doubtful_settings(settings(roles=roles)) if at[0] == "roles"]
+    assert doubts == [
+        (("roles", "check"), "it is never used: in a list of stages, check is the stage; give it another name")
+    ]

@@ -189,6 +189,14 @@ def test_hand_offs_are_a_view_of_the_journal_and_never_come_from_later_than_thei
             record.attempt.id
             for record in session.attempts.values()
             if record.attempt.subject == name and record.ended and record.ended.hand_off
+            if record.ended.ending is not Ending.QUESTION
         }
     for text in (format_hand_off(each) for name in session.tasks for each in list_hand_offs(session, name)):
         assert text.startswith("# HANDOFF: ")
+
+
+def test_a_question_is_no_hand_off() -> None:
+    limits = replace(LIMITS, max_questions=1)
+    world = reported(Outcomes(task(1), endings={"task-001.backend.1": Ending.QUESTION}), PIPELINE, limits)
+    assert world.session.outcome == "completed"
+    assert next(each.attempt for each in list_hand_offs(world.session, "task-001")).endswith("backend.2")

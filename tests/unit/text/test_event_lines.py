@@ -126,6 +126,14 @@ def test_the_notes_of_an_ending_are_kept_apart_and_an_account_is_explained_once(
     assert "time was up" not in line(Ending.ACCOUNT), "the line of the parked runtime has the reason"
 
 
+@pytest.mark.parametrize(("commits", "words"), [(0, "answered after 2.0 s"), (1, "passed after 2.0 s, 1 commit")])
+def test_an_agent_that_made_nothing_answered_whatever_its_answer_was(commits: int, words: str) -> None:
+    ended = AttemptOutcome(ending=Ending.PASSED, seconds=2.0, commits=commits)
+    found = describe_event_briefly(JournalEntry(1, 0.0, AttemptEnded(attempt=ATTEMPT, ended=ended)))
+    assert found is not None
+    assert found.words.endswith(words)
+
+
 def test_a_stage_with_nothing_to_do_is_no_failure() -> None:
     ended = AttemptOutcome(ending=Ending.NOTHING_TO_DO, seconds=2.0, notes="no table changes")
     found = describe_event_briefly(JournalEntry(1, 0.0, AttemptEnded(attempt=ATTEMPT, ended=ended)))

@@ -228,7 +228,11 @@ def _size_request(
     if tier is not None and request.tasks is not None:
         raise UsageError("--tier and --plan contradict each other: a plan is not sized; give --workflow instead")
     settings = project.settings
-    build_workflow(settings, workflow)  # one that is unknown is refused before anything is read
+    try:
+        build_workflow(settings, workflow)  # one that cannot run is refused before anything is read
+    except UsageError as error:
+        key = f": workflows.{workflow or settings.planning.workflow}.stages: "
+        raise UsageError(next((each for each in project.loaded.warnings if key in each), str(error))) from error
     if request.tasks is not None:
         return project.override(list_overrides(overrides, settings, workflow)), None
     mode = SUGGEST if plans else find_triage_mode(settings)
