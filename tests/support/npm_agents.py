@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, Protocol
 import pytest
 
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded
+from blueflame.model.event import AttemptEnded, QuestionAsked
+from blueflame.model.policy import ASK_TOOL
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import Audit, read_audit
@@ -137,6 +139,40 @@ def check_budget_end(stage: Stage, model: LoopbackModel) -> None:
     assert ended.commits == 1
     assert len(model.served) == 2  # 1257 tokens, then 1566 more
     assert count_tokens(reported.session) == sum_served(model.served)
+
+
+QUESTION = {"question": "Which store?", "guess": "SQLite", "options": ["SQLite", "a file"]}
+QUESTION_TURNS = (
+    {
+        "when": {"user": r"(?s)(?=.*Which store)(?=.*a file)(?=.*Your task: implement (?P<task>task-001))"},
+        "turns": build_write_turns("src/1.txt", "a file\n"),
+    },
+    build_worker_scenario("task-001", {"text": json.dumps(QUESTION)}),
+)
+
+
+def check_question_ending(stage: Stage, _model: LoopbackModel) -> None:
+    """Check that an agent may end with a question, and that its next attempt has the answer."""
+    stage.tasks = [task(1)]
+    reported = stage.run({"clarification": ["answer: 2"]})
+
+    assert reported.session.outcome == "completed", describe_failure(reported)
+    assert [each.ended.ending for each in reported.of(AttemptEnded)[:2]] == [Ending.QUESTION, Ending.PASSED]
+    assert stage.read("src/1.txt") == "a file\n"
+
+
+def check_ask_tool(stage: Stage, serve: ServeModel, tool: str) -> None:
+    """Check that an agent asks with its tool, waits, and reads the answer in the same attempt."""
+    ask = {"tool": {"name": tool, "input": QUESTION}}
+    model = serve(build_worker_scenario("task-001", ask, *build_write_turns("src/1.txt", "a file\n")))
+    stage.tasks = [task(1)]
+    reported = stage.run({"clarification": ["answer: 2"]})
+
+    assert reported.session.outcome == "completed", describe_failure(reported)
+    assert len(reported.of(QuestionAsked)) == 1, describe_failure(reported)
+    assert reported.session.tasks["task-001"].attempts == 1
+    assert any("answers your question: a file" in str(asked.body) for asked in model.requests)
+    assert (ASK_TOOL, True) in [(line.tool, line.allowed) for line in read_agent_audit(reported).lines]
 
 
 FULL_SESSION_TURNS = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
+from blueflame.agents.hook import HOOK_TIMEOUT, PORT_VARIABLE, find_hook
 from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model, join_prompt
 from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
@@ -31,7 +31,7 @@ from blueflame.agents.runtime import (
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.audit import ObservedCall, compute_input_digest
-from blueflame.policy.dialects import GEMINI, GEMINI_TOOLS, UntranslatableCall, translate_call
+from blueflame.policy.dialects import GEMINI, GEMINI_ASK, GEMINI_TOOLS, UntranslatableCall, translate_call
 from blueflame.session.attempt_verdict import classify_failure_words
 from blueflame.system.files import write_atomically
 
@@ -42,6 +42,8 @@ shift && exec "$@"
 """Replaces settings that a setup command may have left in its HOME. It reads others only from files of root."""
 
 ENVIRONMENT = {"GEMINI_CLI_NO_RELAUNCH": "true", "NO_BROWSER": "true", "GEMINI_TELEMETRY_ENABLED": "false"}
+ASK_SERVER = {"httpUrl": f"http://127.0.0.1:${{{PORT_VARIABLE}}}/mcp", "timeout": 604_800_000, "trust": True}
+"""The only MCP server that it has: its warden, which ends the wait before a week is over. The hook refuses."""
 NOT_RUN_ERRORS = ("tool_not_registered", "invalid_tool_params")
 REFUSED_ERROR = "policy_violation"
 TARGET_FIELDS = ("file_path", "command", "pattern", "path", "url", "query")
@@ -78,6 +80,7 @@ class GeminiRuntime(NpmRuntime):
             needs=(*program.needs, find_hook(), settings),
             apis=("gemini",) if brief.gateway else (),
             dialect="gemini",
+            questions=brief.questions,
         )
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
@@ -109,12 +112,14 @@ def _build_settings(brief: AgentBrief) -> dict[str, Any]:
         "tools": {"core": _list_offered_tools(brief)},
         "hooksConfig": {"enabled": True, "disabled": []},
         "hooks": {"BeforeTool": [{"matcher": "*", "hooks": [hook]}]},
+        "mcpServers": {"blueflame": ASK_SERVER} if brief.questions else {},
     }
 
 
 def _list_offered_tools(brief: AgentBrief) -> list[str]:
-    """List the tools it may see. An empty list would mean all tools."""
-    return sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())}) or ["none_at_all"]
+    """List the tools it may see, those of servers included. An empty list would mean all tools."""
+    asking = (GEMINI_ASK,) if brief.questions else ()
+    return sorted({*asking, *(name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ()))}) or ["none_at_all"]
 
 
 def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:

@@ -64,7 +64,12 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
     ),
     "gemini": RuntimeKind(
         apis=("gemini",),
-        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, **dict.fromkeys(OF_CLAUDE_ONLY, I)},
+        enforcement={
+            **dict.fromkeys(CAPABILITIES, E),
+            "structured_output": D,
+            **dict.fromkeys(OF_CLAUDE_ONLY, I),
+            "questions": E,
+        },
     ),
     "opencode": RuntimeKind(
         apis=("openai",),

@@ -12,11 +12,13 @@ from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
     FULL_SESSION_TURNS,
     ONE_TASK_TURNS,
+    QUESTION_TURNS,
     REFUSED_CALL_TURNS,
     ServeModel,
     build_skip_marks,
     check_budget_end,
     check_full_session,
+    check_question_ending,
     check_refusal,
     commit_files,
     describe_failure,
@@ -106,3 +108,7 @@ def test_a_repository_cannot_talk_claudes_bridge_out_of_asking(repo: Path, serve
 
 def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: ServeModel) -> None:
     check_budget_end(claude(repo, budget_tokens=1500), serve(*ONE_TASK_TURNS))
+
+
+def test_claudes_bridge_may_end_with_a_question(repo: Path, serve: ServeModel) -> None:
+    check_question_ending(claude(repo), serve(*QUESTION_TURNS))

@@ -12,11 +12,14 @@ from support.npm_agents import (
     FORBIDDEN_CALLS,
     FULL_SESSION_TURNS,
     ONE_TASK_TURNS,
+    QUESTION_TURNS,
     REFUSED_CALL_TURNS,
     ServeModel,
     build_skip_marks,
+    check_ask_tool,
     check_budget_end,
     check_full_session,
+    check_question_ending,
     check_refusal,
     commit_files,
     find_agent_program,
@@ -91,3 +94,11 @@ def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: ServeMode
     )
 
     check_refusal(stage, serve(*REFUSED_CALL_TURNS))
+
+
+def test_it_may_end_with_a_question_and_its_next_attempt_has_the_answer(stage: Stage, serve: ServeModel) -> None:
+    check_question_ending(stage, serve(*QUESTION_TURNS))
+
+
+def test_it_asks_with_its_tool_and_reads_the_answer(stage: Stage, serve: ServeModel) -> None:
+    check_ask_tool(stage, serve, "mcp_blueflame_ask")

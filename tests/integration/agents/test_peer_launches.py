@@ -104,6 +104,17 @@ def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
     }
 
 
+@pytest.mark.parametrize("left", [0, 3])
+def test_gemini_reaches_the_tool_ask_only_if_it_may_ask(program: Path, tmp_path: Path, left: int) -> None:
+    launch = launched("gemini", program, tmp_path, tools=("Read",), questions=left)
+
+    settings = json.loads((tmp_path / "gemini-settings.json").read_text())
+    servers = [server["httpUrl"] for server in settings["mcpServers"].values()]
+    assert servers == (["http://127.0.0.1:${BLUEFLAME_HOOK_PORT}/mcp"] if left else [])
+    assert ("mcp_blueflame_ask" in settings["tools"]["core"]) == bool(left)
+    assert launch.questions == left
+
+
 def test_gemini_gets_its_hook_and_its_tools_in_settings_of_its_own(program: Path, tmp_path: Path) -> None:
     launch = launched("gemini", program, tmp_path, tools=("Read", "Bash", "StructuredOutput"))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from blueflame.model.policy import ASK_TOOL
 from blueflame.policy.dialects import CODEX, GEMINI, GEMINI_TOOLS, ToolUse, UntranslatableCall, translate_call
 from blueflame.policy.tool_inputs import HARMLESS_TOOLS, INPUT_SHAPES, find_input_problem
 
@@ -37,6 +38,7 @@ SAME: dict[str, tuple[str, str, dict[str, Any], tuple[ToolUse, ...]]] = {
         {"file_path": "a", "instruction": "do", "old_string": "x", "new_string": "y"},
         (ToolUse("Edit", {"file_path": "a", "explanation": "do", "old_string": "x", "new_string": "y"}),),
     ),
+    "gemini asks": (GEMINI, "mcp_blueflame_ask", {"question": "?"}, (ToolUse(ASK_TOOL, {"question": "?"}),)),
     "gemini reads": (GEMINI, "read_file", {"absolute_path": "/a"}, (ToolUse("Read", {"file_path": "/a"}),)),
     "gemini lists": (GEMINI, "list_directory", {"dir_path": "."}, (ToolUse("Read", {"file_path": "."}),)),
     "gemini searches": (

@@ -30,6 +30,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
 from blueflame.orchestrator.prompts import build_system_prompt, clip_lines, describe_asking, render_persona
 from blueflame.policy.compile import list_tools
+from blueflame.policy.dialects import GEMINI, GEMINI_ASK
 from blueflame.sandbox.environment import list_online_variables
 from blueflame.session.clarifications import count_questions_left
 from blueflame.session.from_settings import find_runtime_kind, list_role_skills
@@ -182,9 +183,9 @@ def _find_schema(session: Session, duty: Duty) -> Mapping[str, Any] | None:
 
 def _describe_asking(context: SessionContext, session: Session, attempt: Attempt) -> str:
     """By the tool, or else as an ending: not if its program holds it to a schema."""
-    if _count_questions(context, session, attempt):
-        return describe_asking(count_questions_left(session, attempt.subject), tool=ASK_TOOL)
     kind = find_runtime_kind(context.settings, attempt.runtime)
+    if left := _count_questions(context, session, attempt):
+        return describe_asking(left, tool=GEMINI_ASK if kind == GEMINI else ASK_TOOL)
     free = attempt.duty not in OUTPUT_SCHEMAS or find_enforcement(kind, "structured_output") is Enforcement.DETECTED
     return describe_asking(count_questions_left(session, attempt.subject) if free else 0)
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from posixpath import join, normpath
 from typing import Any
 
+from blueflame.model.policy import ASK_TOOL
 from blueflame.policy.dialects.codex_patch import BadPatch, PatchAction, parse_patch
 
 CLAUDE, CODEX, GEMINI = "claude", "codex", "gemini"
+GEMINI_ASK = "mcp_blueflame_ask"  # its name for ASK_TOOL
 EVENTS = {CLAUDE: ("PreToolUse",), CODEX: ("PreToolUse",), GEMINI: ("BeforeTool", "PreToolUse")}
 """The event before a tool is used, by dialect. The canary always comes as Claude's."""
 
@@ -113,6 +115,8 @@ GEMINI_TOOLS: Mapping[str, tuple[str, ...]] = {
 def _translate_gemini(tool: str, given: Mapping[str, Any], _cwd: str) -> tuple[ToolUse, ...]:
     if tool == "web_fetch":
         return (_translate_fetch(given),)
+    if tool == GEMINI_ASK:
+        return (ToolUse(ASK_TOOL, given),)
     word = _GEMINI_CALLS.get(tool)
     if word is None:
         return (ToolUse(tool, given),)
