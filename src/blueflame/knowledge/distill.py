@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from blueflame.knowledge.claims import CURE, FAILED, REJECTED
+from blueflame.knowledge.screen import is_clean
 from blueflame.model.attempt import BLAMELESS, PASSING, AttemptRecord, Duty
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.hand_off import HandOffStatus, TouchedFile
@@ -104,7 +105,8 @@ def _list_answers(session: Session) -> Iterator[Lesson]:
         words = find_answer_text(gate, answer) if gate.kind is GateKind.CLARIFICATION else ""
         if words.strip():
             asked = clean_note(str(gate.evidence["question"]), MAX_WORDS_CHARS)
-            text = f"asked {asked!r}, a person answered: {clean_note(words, MAX_TEXT_CHARS)}"
+            question = f"asked {asked!r}" if is_clean(asked) else "asked by an agent"
+            text = f"{question}, a person answered: {clean_note(words, MAX_TEXT_CHARS)}"
             yield _build_wish(session, gate, f"answer:{session.id}:{name}", text)
 
 
@@ -127,7 +129,8 @@ def _list_faults(session: Session, work: WorkFiles) -> Iterator[Lesson]:
             source=Source.PERSON,
             files=work.get(name) or list_locks(session, [name]),
         )
-        about, wrong = clean_note(fix.work.title, MAX_TITLE_CHARS), clean_note(fix.wrong, MAX_TEXT_CHARS)
+        title, wrong = clean_note(fix.work.title, MAX_TITLE_CHARS), clean_note(fix.wrong, MAX_TEXT_CHARS)
+        about = title if is_clean(title) else name
         text = f"{about}: {wrong}{_describe_cure(session, name, work)}"
         yield Lesson(key=f"fix:{session.id}:{name}", origin=origin, text=text, about="fix", confirmed=True)
 
@@ -231,7 +234,7 @@ def _find_last_words(notes: str) -> str:
 def _describe_cure(session: Session, name: str, work: WorkFiles) -> str:
     """What the attempt changed that passed; "" if none has landed."""
     record = session.tasks.get(name)
-    files = work.get(name, ())[:MAX_NAMED_FILES]
+    files = tuple(filter(is_clean, work.get(name, ())))[:MAX_NAMED_FILES]
     if record is None or record.state is not TaskState.MERGED or not files:
         return ""
     return f"{CURE}{', '.join(files)}"

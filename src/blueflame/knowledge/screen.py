@@ -209,6 +209,17 @@ def screen_lesson(lesson: Lesson) -> Lesson | Refusal:
     return replace(lesson, text=passed.text, origin=origin, symbols=symbols)
 
 
+def drop_poisoned_subject(lesson: Lesson) -> Lesson:
+    """A person's words stay; what they are about was named by agents."""
+    files = tuple(path for path in lesson.origin.files if is_clean(path) and not _is_outside(path))
+    return lesson if files == lesson.origin.files else replace(lesson, origin=replace(lesson.origin, files=files))
+
+
+def is_clean(text: str) -> bool:
+    """Whether words of an agent may stand beside those of a person."""
+    return isinstance(screen_text(text), Passed)
+
+
 def _is_outside(path: str) -> bool:
     parts = path.replace("\\", "/").split("/")
     return path.startswith(("/", "~", "\\")) or ".." in parts or "://" in path or path[1:2] == ":"
