@@ -301,7 +301,6 @@ def test_a_retry_continues_the_conversation_of_the_attempt_before(
 def test_the_next_task_of_a_seat_continues_its_conversation_in_a_checkout_and_under_a_policy_of_its_own(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.reconfigure(**CONFIG, seats={"conversation": True})
     stage.tasks = [task(1), task(2, after=[1])]
     outside = {"tool": {"write": "{{cwd}}/src/1.txt", "content": "changed\n"}}  # which its own policy does not allow
     write, _commit, last = build_write_turns("src/2.txt", "two\n")
