@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git import results
+from blueflame.git import batch, command, results
 from blueflame.git.untrusted.disarm import disarm_checkout
 from escape.attack import Attack, Poison
 from escape.judging import bench, list_changes_since, take_snapshot
@@ -40,8 +40,11 @@ POISONS = [attack for attack in behind("orchestrator") if isinstance(attack.deed
 
 
 @pytest.mark.parametrize("attack", POISONS, ids=lambda attack: attack.id)
-def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
+def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(attack.deed, Poison)
+    if attack.id.startswith(SLOW_FOR_GIT):
+        for module in (command, batch):  # git needs seconds to fill a gigabyte
+            monkeypatch.setattr(module, "MAX_GIT_MEMORY", 250_000_000)
     at = bench(repo.parent, attack)
     at.prepare()
     before = take_snapshot(at.repo)
