@@ -7,11 +7,11 @@ import json
 import secrets
 from base64 import b32encode
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from blueflame.chat.gate_message import GateMessage, format_button, format_settled, list_tappable
 from blueflame.chat.outbox import Outbox, Outgoing, Sent
-from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_gate_key, read_note
+from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_button_note, build_gate_key, read_note
 from blueflame.chat.sessions import list_files
 from blueflame.chat.setup import ChatSetup
 from blueflame.chat.updates import ButtonTap
@@ -72,14 +72,18 @@ class GateAsker:
         default = find_default(self._setup.rules, found.gate)
         until = f"Without an answer{format_until(deadline)}: {default}." if deadline is not None else ""
         built = await asyncio.to_thread(self._setup.reader.build_message, found, until=until)
-        key = build_gate_key(found)
-        ids = {option.name: _make_button_id() for option in list_tappable(found.gate)}
+        buttons = {option.name: _make_button_id() for option in list_tappable(found.gate)}
         notes: dict[str, str | None] = {
-            BUTTON + id: json.dumps({"gate": key, "choice": choice, "chat": chat}) for choice, id in ids.items()
+            BUTTON + buttons[option.name]: build_button_note(found, option, chat)
+            for option in list_tappable(found.gate)
         }
-        buttons = tuple((format_button(option), ids[option.name]) for option in list_tappable(found.gate))
         asked = Outgoing(
-            key=f"{ASK}{key}:{name}", chat=chat, text=built.text, buttons=buttons, fixed=built.fixed, kept=True
+            key=f"{ASK}{build_gate_key(found)}:{name}",
+            chat=chat,
+            text=built.text,
+            buttons=tuple((format_button(option), buttons[option.name]) for option in list_tappable(found.gate)),
+            fixed=built.fixed,
+            kept=True,
         )
         return PreparedAsk([asked, *_list_file_messages(found, built, asked)], notes)
 
@@ -111,6 +115,12 @@ class GateAsker:
             if words:  # empty: the house has not read it yet
                 self._settle_gate(key, words)
 
+    def _list_notes_of(self, key: str) -> list[tuple[str, dict[str, Any]]]:
+        """The buttons and open questions for a reason that belong to a gate."""
+        named = [name for name in self._outbox.notes if name.startswith((BUTTON, PROMPT))]
+        notes = [(name, read_note(self._outbox.notes, name)) for name in named]
+        return [(name, note) for name, note in notes if note["gate"] == key]
+
     def _settle_gate(self, key: str, words: str) -> None:
         """Take the buttons from all messages of a gate, and write above each who answered what."""
         prefix = f"{ASK}{key}:"
@@ -120,9 +130,7 @@ class GateAsker:
             for name, sent in asked.items()
             if not name.startswith(f"{prefix}{REMINDER}:")
         ]
-        notes: dict[str, str | None] = {
-            name: None for name in self._outbox.notes if _find_noted_gate(self._outbox.notes, name) == key
-        }
+        notes = {name: _close_note(note, name, words) for name, note in self._list_notes_of(key)}
         old = [name for name in self._outbox.notes if name.startswith(SETTLED)]
         notes |= dict.fromkeys(old[: max(len(old) - MAX_SETTLED, 0)])
         notes |= {f"{SETTLED}{sent.chat}:{sent.message}": words for sent in asked.values()}
@@ -130,9 +138,9 @@ class GateAsker:
         self._outbox.post(edits, notes, drops=[*asked, *waiting])
 
 
-def _find_noted_gate(notes: Mapping[str, str], name: str) -> str:
-    """The gate that a button or a prompt belongs to."""
-    return str(read_note(notes, name).get("gate", "")) if name.startswith((BUTTON, PROMPT)) else ""
+def _close_note(note: Mapping[str, Any], name: str, words: str) -> str | None:
+    """A button goes; who was asked for a reason reads that it is too late, or it would become a request."""
+    return json.dumps({**note, "late": words}) if name.startswith(PROMPT) else None
 
 
 def _make_button_id() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from blueflame.chat.outbox import Outgoing, Sent
 from blueflame.chat.updates import ButtonTap, ChatMessage, find_addressed
 from blueflame.dispatch.people import find_answer_problem, find_sender
-from blueflame.model.gate import Gate
+from blueflame.model.gate import GateKind, Option
 from blueflame.model.house.arrival import Arrival, IncomingAnswer, IncomingCommand, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import OpenGate
 from blueflame.model.settings.house import HouseSettings
@@ -22,6 +22,7 @@ from blueflame.text.sanitize import shorten_line
 SOURCE = "telegram"
 BUTTON, PROMPT, SETTLED, PAIR, PAIRED = "button:", "prompt:", "settled:", "pair:", "paired:"
 MAX_TOAST_CHARS = 180
+REASON_SECONDS = 900.0  # later, only a reply to the question is taken for the reason
 HELP = """Write what is to be done: it becomes a request. `name: text` or #name chooses the repository.
 /status what runs and waits
 /gates what waits for your answer
@@ -49,7 +50,6 @@ class ChatContext:
     bot: str  # its user name
     notes: Mapping[str, str]
     sent: Mapping[str, Sent]
-    gates: Mapping[str, OpenGate]  # by key
     now: float
 
 
@@ -65,30 +65,32 @@ def react_to_tap(tap: ButtonTap, context: ChatContext) -> Reaction:
     if not button or button["chat"] != tap.chat:
         settled = context.notes.get(f"{SETTLED}{tap.chat}:{tap.message}")
         return Reaction(toast=settled or "This button is not valid any more: see /gates.")
-    found = context.gates.get(button["gate"])
-    if found is None:
-        return Reaction(toast="This gate needs no answer any more.")
-    if problem := find_answer_problem(context.settings.people, sender, found.gate.kind):
+    # whether the gate is still open is for the house to say: just after a start it is not known here
+    if problem := find_answer_problem(context.settings.people, sender, GateKind(button["kind"])):
         return Reaction(toast=problem)
     if button.get("used"):
         return Reaction(toast=f"{button['used']} has answered: {button['choice']}.")
-    option = found.gate.find_option(button["choice"])
-    if option is not None and option.needs_note:
-        return _ask_reason(tap, sender, found.gate, button)
+    if button["asks"]:
+        return _ask_reason(tap, sender, button, context.now)
     used = {BUTTON + tap.data: json.dumps({**button, "used": sender.name})}
     reply_to = f"{tap.chat}:{tap.message}:{tap.data}"
     arrival = _build_answer(tap.id, sender, button, at=context.now, reply_to=reply_to)
     return Reaction(arrivals=(arrival,), notes=used, toast=f"{button['choice']}: passed on.")
 
 
-def _ask_reason(tap: ButtonTap, sender: Sender, gate: Gate, button: Mapping[str, Any]) -> Reaction:
-    option = gate.find_option(button["choice"])
-    does = f" ({option.label})" if option else ""
-    text = f"{sender.name}: {button['choice']}{does}\n{shorten_line(gate.title, 200)}\nReply with your reason or text."
+def build_button_note(found: OpenGate, option: Option, chat: int) -> str:
+    """What is known of a button by its id: all that a tap needs."""
+    asks = f"{option.label}\n{shorten_line(found.gate.title, 200)}" if option.needs_note else ""
+    note = {"gate": build_gate_key(found), "kind": found.gate.kind.value, "choice": option.name, "chat": chat}
+    return json.dumps({**note, "asks": asks})
+
+
+def _ask_reason(tap: ButtonTap, sender: Sender, button: Mapping[str, Any], now: float) -> Reaction:
+    text = f"{sender.name}: {button['choice']}, {button['asks']}\nReply with your reason or text."
     key = f"reason:{tap.id}"
-    prompt = {"gate": button["gate"], "choice": button["choice"], "key": key, "button": tap.data}
+    prompt = {"gate": button["gate"], "kind": button["kind"], "choice": button["choice"], "key": key}
     message = Outgoing(key=key, chat=tap.chat, text=text, reply_to=tap.message, asks_reply=True, kept=True)
-    note = {f"{PROMPT}{tap.chat}:{tap.user}": json.dumps(prompt)}
+    note = {f"{PROMPT}{tap.chat}:{tap.user}": json.dumps({**prompt, "button": tap.data, "at": now})}
     return Reaction(messages=(message,), notes=note, toast="Write the reason as a reply.")
 
 
@@ -146,21 +148,21 @@ def react_to_message(message: ChatMessage, context: ChatContext) -> Reaction:
 
 
 def _is_reason(message: ChatMessage, prompt: Mapping[str, Any], context: ChatContext) -> bool:
-    """In a group only a reply counts; in a private chat the next message does, or it would start paid work."""
+    """In a group only a reply counts; in a private chat the next message does too, or it would start paid work."""
     if message.is_edited or message.is_forwarded:
         return False
     asked = context.sent.get(prompt["key"])  # None: the reply is faster than the note of what was sent
     if message.reply_to is not None:
         return asked is None or message.reply_to == asked.message
-    return message.is_private
+    return message.is_private and context.now < prompt["at"] + REASON_SECONDS
 
 
 def _take_reason(message: ChatMessage, sender: Sender, context: ChatContext, prompt: Mapping[str, Any]) -> Reaction:
     forget: dict[str, str | None] = {f"{PROMPT}{message.chat}:{message.user}": None}
-    found = context.gates.get(prompt["gate"])
-    if found is None:
-        return _reply(message, "Too late: this gate needs no answer any more.", notes=forget)
-    if problem := find_answer_problem(context.settings.people, sender, found.gate.kind):
+    if prompt.get("late"):
+        text = f"Too late. {prompt['late']}\nIf this is a request, send it again."
+        return _reply(message, text, notes=forget)
+    if problem := find_answer_problem(context.settings.people, sender, GateKind(prompt["kind"])):
         return _reply(message, problem, notes=forget)
     reply_to = f"{message.chat}:{message.message}:{prompt['button']}"
     arrival = _build_answer(message.id, sender, prompt, at=message.at, reply_to=reply_to, note=message.text)

@@ -190,7 +190,6 @@ class TelegramTalk:
             bot=self._bot,
             notes=self._outbox.notes,
             sent=self._outbox.sent,
-            gates=self._asker.list_gates(),
             now=self._setup.clock.now(),
         )
 

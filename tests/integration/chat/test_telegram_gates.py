@@ -186,3 +186,42 @@ def test_a_question_that_was_sent_just_before_a_crash_comes_again_and_both_copie
     play(story())
 
     assert [each.choice for each in house.answers] == ["approve"]
+
+
+def test_a_tap_just_after_a_restart_is_passed_on_before_the_house_has_read_its_gates(
+    house: ChatHouse, api: BotApi
+) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan")
+            await house.until(lambda: f"sent:ask:shop/{ID}/plan:{ANNA}" in house.journal.read_notes("telegram"))
+        house.desk.gates = ()
+        async with house.run():
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("approve"), message=asked.id))
+            assert asked.buttons  # the gate is open in its journal
+
+    play(story())
+
+    assert [each.choice for each in house.answers] == ["approve"]
+
+
+def test_a_reason_that_comes_too_late_is_neither_an_answer_nor_a_request(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            asked = await house.until_shown(ANNA, "Approve the plan")
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("replan"), message=asked.id))
+            await house.until_shown(ANNA, "Reply with your reason")
+            house.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="ben")))
+            await house.until(lambda: not asked.buttons)
+            await house.until_taken(api.write(ANNA, ANNA, "Split the first task"))
+            await house.until_shown(ANNA, "Too late. Answered: approve, by ben")
+            assert house.arrivals == []
+            await house.until_taken(api.write(ANNA, ANNA, "Split the first task"))
+
+    play(story())
+
+    assert len(house.arrivals) == 1
