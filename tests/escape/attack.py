@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 Group: TypeAlias = Literal[
@@ -22,8 +23,9 @@ Group: TypeAlias = Literal[
     "output",
     "model",
     "money",
+    "requests",
 ]
-Wall: TypeAlias = Literal["watcher", "sandbox", "postcheck", "orchestrator", "warden", "gateway"]
+Wall: TypeAlias = Literal["watcher", "sandbox", "postcheck", "orchestrator", "warden", "gateway", "house"]
 
 GROUPS: tuple[Group, ...] = Group.__args__  # type: ignore[attr-defined] # typing does not tell what a Literal holds
 WALLS: tuple[Wall, ...] = Wall.__args__  # type: ignore[attr-defined] # the same
@@ -118,7 +120,17 @@ class Forgery:
     bites: bool = True  # it succeeds where the agent's output is a pipe and no wall holds
 
 
-Deed: TypeAlias = Ask | Probe | Poison | Result | Clone | Call | Spree | Forgery
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What others send to the house. `attempt` sends it to a real source, in a folder, and returns what it reported.
+
+    It raises when a request was received that starts work, or holds what the attack wanted.
+    """
+
+    attempt: Callable[[Path], str]
+
+
+Deed: TypeAlias = Ask | Probe | Poison | Result | Clone | Call | Spree | Forgery | Delivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from escape import (
+    arrivals,
     clones,
     forgeries,
     gateway_calls,
@@ -58,6 +59,12 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     forgeries.FORGERIES,
     gateway_calls.CALLS,
     gateway_money.SPREES,
+    arrivals.PLAN_FILES,
+    arrivals.PAGES,
+    arrivals.ADDRESSES,
+    arrivals.FEEDS,
+    arrivals.CALLS,
+    arrivals.WORDS,
 )
 
 ATTACKS: tuple[Attack, ...] = tuple(

@@ -28,7 +28,7 @@ from blueflame.text.sanitize import clean_line
 KIND = "webhooks"
 MAX_CALL_BYTES = 1_000_000
 MAX_CONNECTIONS = 32
-READ_TIMEOUT = 10.0
+READ_TIMEOUT, LINGER_SECONDS = 10.0, 1.0
 HOOK_PATH = "/hooks/"
 
 
@@ -65,9 +65,10 @@ class WebhookSource:
             async with asyncio.timeout(READ_TIMEOUT):
                 answer = await self._answer(intake, reader)
                 writer.write(answer)
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
+                writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):  # a reset would take the answer from who still sends
+                while await reader.read(MAX_HEAD_BYTES):
+                    pass
         except (OSError, EOFError):  # cut off, or too slow; a forge sends it again
             pass
         finally:

@@ -11,17 +11,12 @@ from pathlib import Path
 import pytest
 
 from blueflame.intake.feeds import FeedSource, parse_feed_body
-from blueflame.intake.fetch import FetchFailed
 from blueflame.intake.registry import build_sources
 from blueflame.model.errors import ConfigError, Refused
 from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.testing.clock import FakeClock
 from support.feed_servers import (
-    BILLION_LAUGHS,
-    DEEP_NESTING,
-    EXTERNAL_ENTITY,
-    HTML_PAGE,
     FeedServer,
     format_item,
     format_response,
@@ -118,30 +113,6 @@ def test_a_server_that_asks_to_wait_is_left_alone() -> None:
         assert intake.warnings[0][1].endswith("answers with status 429")
 
     with_server(play)
-
-
-BAD_FEEDS = {
-    "a bomb of entities": (BILLION_LAUGHS, "declares entities"),
-    "an entity of a file": (EXTERNAL_ENTITY, "declares entities"),
-    "100,000 nested tags": (DEEP_NESTING, "within the limits"),
-    "a page for people": (HTML_PAGE, "the page is not a feed"),
-    "an empty page": (b"", "the page is not a feed"),
-    "the name of a file": (b"/etc/passwd", "the page is not a feed"),
-    "the address of a page": (b"http://127.0.0.1:1/", "the page is not a feed"),
-    "a picture": (bytes(range(256)) * 100, "the page is not a feed"),
-}
-
-
-@pytest.mark.parametrize("what", BAD_FEEDS)
-def test_what_is_not_a_good_feed_is_a_failed_fetch(what: str) -> None:
-    body, reason = BAD_FEEDS[what]
-    with pytest.raises(FetchFailed, match=reason):
-        parse_feed_body(body)
-
-
-def test_an_external_entity_that_is_hidden_is_not_read() -> None:
-    (item,) = parse_feed_body(EXTERNAL_ENTITY.replace(b"?>", b"?><!-- <rss -->", 1))
-    assert "root:" not in item.title
 
 
 def test_items_without_a_guid_and_a_feed_that_is_cut_off_are_read_as_far_as_possible() -> None:

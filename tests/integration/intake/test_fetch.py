@@ -15,16 +15,9 @@ import pytest
 from blueflame.intake import fetch
 from blueflame.intake.fetch import FetchFailed, PageFetcher
 from support.feed_servers import (
-    GZIP_BOMB,
     FeedServer,
-    Misbehave,
-    drip_forever,
     format_response,
     run_feed_server,
-    send_chunks_forever,
-    send_endless_head,
-    send_half,
-    stream_forever,
 )
 
 LOCAL = PageFetcher(private=("127.0.0.0/8",), total_timeout=20)
@@ -96,84 +89,6 @@ def test_permanent_redirects_are_remembered_and_others_are_not() -> None:
         assert (await LOCAL.fetch(server.build_url("/now"), {})).moved_to == ""
 
     with_server(play)
-
-
-MISBEHAVING: dict[str, tuple[bytes | Misbehave, str]] = {
-    "a byte now and then": (drip_forever, "not finished after"),
-    "an endless body": (stream_forever, "more than 2000000 bytes"),
-    "endless chunks": (send_chunks_forever, "more than 2000000 bytes"),
-    "an endless head": (send_endless_head, "not valid HTTP"),
-    "a large length": (format_response(Content_Length="99999999999"), "has 99999999999 bytes"),
-    "a bomb of gzip": (GZIP_BOMB, "more than 2000000 bytes"),
-    "broken gzip": (format_response(body=b"abc", Content_Encoding="gzip"), "not valid gzip"),
-    "half of a gzip": (format_response(body=gzip.compress(b"abc" * 99)[:-9], Content_Encoding="gzip"), "cut off"),
-    "another compression": (format_response(body=b"abc", Content_Encoding="br"), "compressed with br"),
-    "half of a page": (send_half, "not valid HTTP"),
-    "no HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "not valid HTTP"),
-    "nothing": (b"", "not valid HTTP"),
-    "a redirect to itself": (format_response(302, Location="/feed"), "redirected more than 3 times"),
-    "a redirect to a file": (format_response(302, Location="file:///etc/passwd"), "is not a web address"),
-    "a redirect without TLS": (format_response(302, Location="http://example.com/"), "is not encrypted"),
-    "a redirect to a user": (format_response(301, Location="https://a@127.0.0.1/"), "is not a web address"),
-    "a redirect to the machine": (format_response(302, Location="http://localhost:1/"), "not a public address"),
-    "a redirect to the cloud": (format_response(302, Location="https://169.254.169.254/meta"), "not a public address"),
-}
-
-
-@pytest.mark.parametrize("what", MISBEHAVING)
-def test_a_server_that_misbehaves_costs_a_limited_time_and_memory(what: str) -> None:
-    page, reason = MISBEHAVING[what]
-
-    async def resolve(host: str, _port: int) -> list[str]:
-        return {"127.0.0.1": ["127.0.0.1"], "localhost": ["::1"]}.get(host, [host])
-
-    async def play(server: FeedServer) -> None:
-        server.pages["/feed"] = page
-        impatient = PageFetcher(
-            private=("127.0.0.1",), total_timeout=0.3 if page is drip_forever else 20, resolve=resolve
-        )
-        with pytest.raises(FetchFailed, match=reason):
-            await impatient.fetch(server.build_url(), {})
-
-    with_server(play)
-
-
-PRIVATE_ADDRESSES = {
-    "https://127.0.0.1/": "this machine",
-    "https://2130706433/": "this machine, as a decimal number",
-    "https://0x7f.1/": "this machine, in hexadecimal",
-    "https://0177.0.0.1/": "this machine, in octal",
-    "https://0.0.0.0/": "this machine, as Linux takes it",
-    "https://[::1]/": "this machine, IPv6",
-    "https://[::ffff:127.0.0.1]/": "this machine, mapped into IPv6",
-    "https://[::ffff:7f00:1]/": "this machine, mapped into IPv6 in hexadecimal",
-    "https://[64:ff9b::7f00:1]/": "this machine, through NAT64",
-    "https://[2002:7f00:1::]/": "this machine, through 6to4",
-    "https://10.1.2.3/": "a private network",
-    "https://192.168.1.1/": "a private network",
-    "https://[fd00::1]/": "a private network, IPv6",
-    "https://[fe80::1]/": "the link",
-    "https://169.254.169.254/latest/meta-data/": "the metadata of a cloud",
-    "https://100.100.100.200/": "the metadata of a cloud",
-    "https://localhost/": "this machine, by name",
-    "http://localhost:1/": "this machine, without TLS",
-}
-
-
-@pytest.mark.parametrize("url", PRIVATE_ADDRESSES)
-def test_addresses_of_our_own_network_are_refused_in_every_form(url: str) -> None:
-    """Resolved by the system, as a connection would."""
-    with pytest.raises(FetchFailed, match=r"is not a public address|cannot be resolved"):
-        asyncio.run(PageFetcher(total_timeout=20).fetch(url, {}))
-
-
-@pytest.mark.parametrize(
-    "addresses", [("93.184.215.14", "127.0.0.1"), ("127.0.0.1",), ("not an address",), ("::1%lo",)]
-)
-def test_a_name_with_any_private_address_is_refused(addresses: tuple[str, ...]) -> None:
-    fetcher = PageFetcher(resolve=resolve_to(*addresses))
-    with pytest.raises(FetchFailed, match="is not a public address"):
-        asyncio.run(fetcher.fetch("https://rebinding.example/", {}))
 
 
 def test_the_checked_address_is_connected_to_and_the_name_is_not_resolved_again() -> None:

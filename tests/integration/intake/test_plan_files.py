@@ -145,55 +145,10 @@ def test_plans_that_were_committed_before_the_first_look_are_left_alone_until_ed
     assert intake.requests[1].title == "Old, and again."
 
 
-def make_fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def make_huge(path: Path) -> None:
-    path.touch()
-    os.truncate(path, 1 << 33)
-
-
-def link_outside(path: Path) -> None:
-    secret = path.parents[3] / "secret"
-    secret.write_text("the person's secret")
-    path.symlink_to(secret)
-
-
-def link_folder(path: Path) -> None:
-    outside = path.parents[3] / "outside"
-    outside.mkdir()
-    (outside / "x.md").write_text("the person's secret")
-    path.parent.rmdir()
-    path.parent.symlink_to(outside)
-
-
-TRICKS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "symbolic link to a file outside": (link_outside, "it is behind a symbolic link"),
-    "symbolic link in place of the folder": (link_folder, "it is behind a symbolic link"),
-    "symbolic link to itself": (lambda path: path.symlink_to(path), "it is behind a symbolic link"),
-    "fifo that blocks its reader": (make_fifo, "it is not a plain file"),
-    "folder with the name of a plan": (lambda path: path.mkdir(), "it is not a plain file"),
-    "huge file": (make_huge, "at most 256000 are read"),
-    "NUL characters": (lambda path: path.write_bytes(b"a\0b"), "it has a NUL character"),
-    "not UTF-8": (lambda path: path.write_bytes(b"caf\xe9"), "it is not UTF-8 text (byte 3)"),
-    "thousands of items": (lambda path: path.write_text("- [ ] x\n" * 5_000), "more than 200 open items"),
-}
-
-
-@pytest.mark.parametrize("trick", TRICKS)
-def test_a_trick_with_a_file_is_refused_and_reported_once(root: Path, trick: str) -> None:
-    make, reason = TRICKS[trick]
-    make(root / "docs" / "plans" / "x.md")
-    source, intake = build_plans(root), open_intake()
-    look(source, intake, 3)
-    assert intake.requests == []
-    ((name, text),) = intake.warnings
-    assert name == "plans/app"
-    assert text.startswith("docs/plans/x.md is not read: ")
-    assert reason in text
-    if trick != "thousands of items":
-        assert not asyncio.run(source.probe()).works
+def test_the_probe_names_what_is_not_read(root: Path) -> None:
+    os.mkfifo(root / "docs" / "plans" / "x.md")
+    probe = asyncio.run(build_plans(root).probe())
+    assert (probe.works, probe.text) == (False, "docs/plans/x.md: it is not a plain file. Remove it")
 
 
 def test_a_name_with_escape_sequences_is_reported_cleaned(root: Path) -> None:
