@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test full setup sandbox fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture repositories bench changelog clean
+.PHONY: help demo quick test full setup sandbox fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture torture-house repositories bench changelog clean
 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
@@ -88,6 +88,9 @@ torture: sandbox  ## kill it hundreds of times (KILLS=600 at random, SEED=2 adds
 	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_SEED=$(SEED) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) \
 	$(BIN)/pytest tests/crash -p no:xdist $(ARGS); \
 	code=$$?; $(BIN)/python scripts/reliability.py $(dir $(TORTURED))torture*.json docs/evidence/reliability.md; exit $$code
+
+torture-house: sandbox  ## kill -9 the house at random while requests arrive (HOUSE_KILLS=60)
+	BLUEFLAME_HOUSE_KILLS=$(or $(HOUSE_KILLS),60) $(BIN)/pytest tests/crash/test_crash_house.py -p no:xdist
 
 repositories: sandbox  ## init and a landed change in a repository of each ecosystem; writes docs/evidence/repositories.md
 	$(BIN)/python tests/repositories/run.py $(ARGS)

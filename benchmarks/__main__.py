@@ -29,6 +29,7 @@ BENCHMARKS = (
     "large_repository",
     "code_map",
     "mcp_server",
+    "house",
 )
 RESULTS = Path(__file__).parent / "results"
 
