@@ -29,6 +29,7 @@ from blueflame.model.house.event import (
     StartIntended,
 )
 
+LASTING_SECONDS = 600.0  # a process that lived so long did not fail at its start
 _S = RequestState
 BEGUN = (_S.STARTING, _S.RUNNING, _S.STOPPED)
 """States in which a session exists or may exist: its repository is taken."""
@@ -136,7 +137,8 @@ def _note(record: RequestRecord, entry: HouseEntry) -> RequestRecord:
         case GateAnswered() | GateWithdrawn() | RequestQueued():
             return replace(record, gate=None, gate_opened_at=0.0)
         case StartIntended():
-            return replace(record, starts=record.starts + 1)
+            in_a_row = entry.at - record.changed_at < LASTING_SECONDS
+            return replace(record, starts=record.starts + 1 if in_a_row else 1)
         case StartFailed(reason=reason) | SessionStopped(reason=reason):
             return replace(record, problem=reason)
         case SessionFound(session=session):

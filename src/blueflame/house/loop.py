@@ -46,6 +46,7 @@ HOUR = 3600.0
 FIRST_HOLD_SECONDS, MAX_HOLD_SECONDS = 5.0, 300.0
 MAX_STARTS = 5  # processes in a row that end without ending the session
 MAX_DURATIONS = 200
+HINDERED = (ExitCode.USAGE, ExitCode.REFUSED, ExitCode.WORLD)  # something has to be fixed before it can go on
 
 
 @dataclass(slots=True)
@@ -133,6 +134,8 @@ class HouseLoop:
             )
             self.durations[repository.name].append(seconds)
         elif repository.is_busy:
+            if repository.pid is not None:
+                self._free(repository.name)
             if record.state is RequestState.STOPPED and repository.unfinished == record.session:
                 self.core.record(record.id, SessionFound(session=record.session))  # a person has resumed it
             if record.cancelled_by:
@@ -172,8 +175,11 @@ class HouseLoop:
     async def _resume(self, repository: WatchedRepository, record: RequestRecord) -> None:
         """Its process is gone and its session has not ended: continue it, unless a person stopped it."""
         watch = repository.watch(record.session)
+        command, repository.command = repository.command, None
         if watch.is_stopped_by_person:
             self.core.record(record.id, SessionStopped(reason=watch.reason))
+        elif command is not None and command.process.code in HINDERED:
+            self._hold(repository.name, command.read_error() or f"it cannot be resumed; see {command.log}")
         elif record.starts >= MAX_STARTS:
             why = f"its process ended {format_count(record.starts, 'time')} without ending the session"
             self.core.record(
@@ -215,6 +221,8 @@ class HouseLoop:
                 seconds=0.0,
             )
             return True
+        if repository.name in self.holds and not self.holds[repository.name].seconds:
+            self._free(repository.name)  # what stood against it is gone
         return False
 
     def _is_abandoned(self, repository: WatchedRepository) -> bool:

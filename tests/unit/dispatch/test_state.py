@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.dispatch.state import FINAL_STATES, TRANSITIONS, House, fold_request, replay_house
+from blueflame.dispatch.state import FINAL_STATES, LASTING_SECONDS, TRANSITIONS, House, fold_request, replay_house
 from blueflame.model.errors import InternalError
 from blueflame.model.house.event import (
     FINAL,
@@ -88,6 +88,14 @@ def test_a_failed_start_puts_it_back_with_the_reason() -> None:
     entries = build_entries("req-1", RECEIVED, RequestQueued(), StartIntended(), StartFailed(reason="dirty"))
     (record,) = replay_house(entries).requests.values()
     assert (record.state, record.problem, record.starts) == (RequestState.QUEUED, "dirty", 1)
+
+
+def test_only_processes_that_fail_one_after_the_other_are_counted() -> None:
+    entries = build_entries("req-1", RECEIVED, RequestQueued(), StartIntended(), SessionFound(session="ses-1"))
+    resumed = [*entries, *build_entries("req-1", StartIntended(resumes="ses-1"), StartIntended(resumes="ses-1"))]
+    assert replay_house(resumed).requests["req-1"].starts == 2
+    later = build_entries("req-1", StartIntended(resumes="ses-1"), at=LASTING_SECONDS)
+    assert replay_house([*resumed, *later]).requests["req-1"].starts == 1
 
 
 def test_an_event_that_cannot_follow_is_an_error() -> None:
