@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 
 from reference_cli import build_cli_reference
@@ -31,16 +32,21 @@ PAGES: Mapping[str, Callable[[], str]] = {
 def write_pages(folder: Path = FOLDER) -> tuple[str, ...]:
     """The pages that changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    changed = tuple(name for name, make in PAGES.items() if _read_page(folder / name) != make())
+    changed = tuple(name for name in PAGES if _read_page(folder / name) != make_page(name))
     for name in changed:
-        (folder / name).write_text(PAGES[name](), encoding="utf-8")
+        (folder / name).write_text(make_page(name), encoding="utf-8")
     return changed
+
+
+@cache
+def make_page(name: str) -> str:
+    return PAGES[name]()
 
 
 def find_differences(folder: Path = FOLDER) -> Iterator[str]:
     """What writing would change, line by line; nothing when every page is what the code says."""
-    for name, make in PAGES.items():
-        before, after = _read_page(folder / name), make()
+    for name in PAGES:
+        before, after = _read_page(folder / name), make_page(name)
         yield from unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (as the code is)", lineterm="")
 
 
