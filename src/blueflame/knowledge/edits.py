@@ -91,8 +91,9 @@ def find_edits(
     missing = {page.file.name: [key for key in _list_expected(recorded, page) if key not in here] for page in pages}
     unsure = {page.file.name for page in pages if missing[page.file.name] and not page.complete}
     gone = [key for name, keys in missing.items() if readable and name not in unsure for key in keys]
-    changed = [each for page in pages for each in _list_changed(page, known, recorded, at)]
-    essential = [each for page in pages for each in _compare_essential(page, known, at)]
+    whole = [page for page in pages if page.file.name not in unsure]  # the last entry of others may be cut off
+    changed = [each for page in whole for each in _list_changed(page, known, recorded, at)]
+    essential = [each for page in whole for each in _compare_essential(page, known, at)]
     emptied = [ESSENTIAL + page.file.name for page in pages if not page.essential and page.complete]
     return Edits(
         lessons=(*changed, *essential),

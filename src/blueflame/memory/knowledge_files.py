@@ -188,7 +188,10 @@ class KnowledgeFolder:
             return
 
 
-UNSURE = "entries are missing, and so is its last line: is it being saved? Nothing is forgotten until that line is back"
+UNSURE = (
+    "entries are missing, and so is its last line: is it being saved? Nothing is forgotten or taken over until that "
+    "line is back"
+)
 
 
 def build_file(name: str) -> KnowledgeFile:

@@ -146,9 +146,12 @@ def test_a_file_that_is_gone_is_written_again(memory: BuiltInMemory, mistakes: P
     assert mistakes.read_text() == before
 
 
-def test_a_half_saved_file_forgets_nothing_and_is_left_alone(memory: BuiltInMemory, mistakes: Path) -> None:
+@pytest.mark.parametrize("cut", [0, 8])
+def test_a_half_saved_file_forgets_nothing_adds_nothing_and_is_left_alone(
+    memory: BuiltInMemory, mistakes: Path, cut: int
+) -> None:
     text = mistakes.read_text()
-    half = text[: text.index("- The clock")]
+    half = text[: text.index("- The clock") + cut]  # in the middle of an entry, which is not an entry of its own
     mistakes.write_text(half)
     assert set(lessons_of(memory)) == {"a", "b"}
     assert "Nothing is forgotten" in memory.remember([failure()]).warning
