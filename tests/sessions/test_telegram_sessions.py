@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from blueflame.testing.bot_api import BotApi, ShownMessage
-from support.houses import HouseStage, make_served_repository
+from support.houses import HouseStage, end_session, make_served_repository
 from support.repositories import run_git
 
 ANNA = 11
@@ -35,7 +36,8 @@ def test_a_message_becomes_a_landed_change_by_two_taps_though_the_house_is_kille
     make_served_repository(tmp_path / "shop", planning={"workflow": "waves", "triage": "off"})
     stage = HouseStage(tmp_path, ("shop",))
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "12345:stand-in")
-    with BotApi("12345:stand-in") as api:
+    with BotApi("12345:stand-in") as api, ExitStack() as undo:
+        undo.callback(end_session, tmp_path / "shop")
         stage.write(SETTINGS.format(url=api.url), people=PEOPLE)
         with stage.serve() as house:
             api.write(ANNA, ANNA, "Add a page about search")
