@@ -15,7 +15,7 @@ from blueflame.chat.reactions import BUTTON, PROMPT, SETTLED, build_button_note,
 from blueflame.chat.sessions import list_files
 from blueflame.chat.setup import ChatSetup
 from blueflame.chat.updates import ButtonTap
-from blueflame.dispatch.people import find_deadline, find_default, list_asks
+from blueflame.dispatch.people import find_deadline, find_default, is_announced, list_asks
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.house.event import OpenGate
 from blueflame.text.format import format_until
@@ -45,6 +45,8 @@ class GateAsker:
         return min((at for at in due if at is not None), default=None)
 
     async def _ask_about(self, key: str, found: OpenGate) -> float | None:
+        if not is_announced(found.gate):
+            return None
         for ask in list_asks(self._setup.rules, found.gate.kind, found.opened_at):
             if ask.at > self._setup.clock.now():
                 return ask.at

@@ -103,6 +103,8 @@ def build_approval_gate(name: str, request: IncomingRequest, repository: str) ->
             "address": request.sender.address,
             "trust": request.sender.trust.value,
             "origin": request.origin,
+            "source": request.source,
+            "matched": list(request.matched),
         },
     )
 

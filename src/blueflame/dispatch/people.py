@@ -95,6 +95,11 @@ def find_sender(people: People, address: str) -> Sender | None:
     return None
 
 
+def is_announced(gate: Gate) -> bool:
+    """Whether people are asked by a message: about an item of a feed only if it has a keyword. All gates are listed."""
+    return gate.evidence.get("source") != "feeds" or bool(gate.evidence.get("matched"))
+
+
 def list_asks(rules: AskRules, kind: GateKind, opened_at: float) -> Iterator[Ask]:
     """Yield who is asked about a gate as long as it is open, in order of time."""
     hours, ask = rules.find_quiet_hours(kind), rules.find_ask(kind)

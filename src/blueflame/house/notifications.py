@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.dispatch.people import is_announced
 from blueflame.dispatch.quiet_hours import find_quiet_end
 from blueflame.house.desk import HouseDesk
 from blueflame.house.follower import SessionFollower, list_followed
@@ -67,7 +68,8 @@ class NotificationFace:
     def _send_house_gates(self, desk: HouseDesk, sender: NotificationSender) -> None:
         """Gates of the house are in no session; each is noted while it is open."""
         noted = {key for key in desk.journal.read_notes(self.name) if key.startswith(HOUSE_GATE)}
-        gates = {HOUSE_GATE + each.gate.id: each for each in desk.gates if not each.repository}
+        asked = [each for each in desk.gates if not each.repository and is_announced(each.gate)]
+        gates = {HOUSE_GATE + each.gate.id: each for each in asked}
         new = sorted(gates.keys() - noted)
         gone = frozenset(noted - gates.keys())
         if new or gone:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from blueflame.dispatch.admission import build_approval_gate
 from blueflame.dispatch.people import (
     DEADLINE,
     HARMLESS,
@@ -14,10 +15,11 @@ from blueflame.dispatch.people import (
     find_deadline,
     find_default,
     find_sender,
+    is_announced,
     list_asks,
 )
 from blueflame.model.gate import FORMS, Gate, GateKind
-from blueflame.model.house.arrival import Sender, Trust
+from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.chat import AskSettings, PersonSettings, QuietHours
 
 PEOPLE = {
@@ -144,3 +146,24 @@ def test_a_chosen_default_that_the_gate_does_not_offer_is_not_taken() -> None:
 def test_a_deadline_can_be_switched_off() -> None:
     assert find_deadline(build_rules(changeset={"deadline": "0s"}), build_gate(GateKind.CHANGESET), NOON) is None
     assert find_deadline(build_rules(), build_gate(GateKind.CHANGESET), NOON) == NOON + 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("source", "matched", "announced"),
+    [("feeds", (), False), ("feeds", ("AI",), True), ("issues", (), True), ("plans", (), True)],
+)
+def test_people_get_a_message_about_an_item_of_a_feed_only_if_it_has_a_keyword(
+    source: str, matched: tuple[str, ...], *, announced: bool
+) -> None:
+    sender = Sender(name="tech-news", trust=Trust.FEED, address="feed:tech-news")
+    request = IncomingRequest(source=source, key="k", sender=sender, at=NOON, text="t", matched=matched)
+    assert is_announced(build_approval_gate("req-1", request, "shop")) is announced
+
+
+def test_accounts_on_forges_are_the_people_who_name_them() -> None:
+    people = {"anna": PersonSettings.model_validate({"trust": "owner", "github": "Anna-K", "gitlab": "anna.k"})}
+    for address in ("github:anna-k", "gitlab:anna.k"):
+        found = find_sender(people, address)
+        assert found is not None
+        assert (found.name, found.trust) == ("anna", Trust.OWNER)
+    assert find_sender(people, "github:anna.k") is None
