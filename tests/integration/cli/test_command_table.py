@@ -21,13 +21,21 @@ GROUPS = {
     "memory": ("list", "show", "forget", "export", "import"),
     "mcp": ("install", "uninstall"),
     "plugin": ("install", "uninstall", "path"),
+    "telegram": ("pair",),
     "requests": ("list", "show", "cancel", "start", "refuse"),
 }
 ALL_COMMANDS = [(verb.name,) for verb in COMMANDS if verb.name not in GROUPS] + [
     (group, name) for group, names in GROUPS.items() for name in names
 ]
 # JSON always, or never
-SPEAK_FOR_THEMSELVES = (("completion",), ("serve",), ("config", "schema"), ("policy", "check"), ("sandbox", "run"))
+SPEAK_FOR_THEMSELVES = (
+    ("completion",),
+    ("serve",),
+    ("telegram", "pair"),
+    ("config", "schema"),
+    ("policy", "check"),
+    ("sandbox", "run"),
+)
 HEAVY = (
     "pydantic",
     "ruamel",
