@@ -13,8 +13,10 @@ from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.house.event import OpenGate
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import find_running_pid
+from blueflame.system.clock import SystemClock
 
 MAX_ENDED = 10
+RACY_SECONDS = 1.0
 
 
 class WatchedRepository:
@@ -35,12 +37,8 @@ class WatchedRepository:
             raise Refused(f"there is no {self.config}: correct its path in house.yaml, or run 'blueflame init' there")
         return Project(self.config)
 
-    def look(self) -> bool:
-        """Read what has changed: first the lock, so that what a process wrote before it ended is read after it.
-
-        Return whether anything did.
-        """
-        before = (self.pid, self.problem, self._seen)
+    def look(self) -> None:
+        """Read what has changed: first the lock, so that what a process wrote before it ended is read after it."""
         try:
             project = self._project = self._project or self.open_project()
             self.pid = find_running_pid(project)
@@ -48,7 +46,6 @@ class WatchedRepository:
             self.problem = ""
         except BlueFlameError as error:
             self.problem, self._project, self.pid = str(error), None, None
-        return before != (self.pid, self.problem, self._seen)
 
     def find_session_of(self, request: str) -> str:
         """The session of a request; empty if none was opened."""
@@ -74,6 +71,7 @@ class WatchedRepository:
         return self.pid is not None or self.is_starting
 
     def _read_journal(self, path: Path) -> None:
+        now = SystemClock().now()
         seen = tuple(_describe(file) for file in (path, path.with_name(f"{path.name}-wal")))
         if seen == self._seen:
             return
@@ -86,7 +84,9 @@ class WatchedRepository:
                     for entry in () if watch.ended else journal.read_events(name, watch.seq):
                         watch.apply(entry)
             self._forget_oldest()
-        self._seen = seen
+        # the time of a file has steps: a write in the same one, to a file of the same size, would not be noticed
+        settled = all(each is None or now - each[2] / 1e9 > RACY_SECONDS for each in seen)
+        self._seen = seen if settled else None
 
     def _forget_oldest(self) -> None:
         """Those that ended lately are kept for answers that come too late."""

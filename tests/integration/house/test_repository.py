@@ -1,0 +1,57 @@
+"""A repository as the house sees it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from blueflame.house.repository import WatchedRepository
+from blueflame.journal.journal import Journal
+from blueflame.model.event import GateOpened, SessionEnded, SessionOpened
+from blueflame.model.gate import FORMS, Gate, GateKind
+from blueflame.model.limits import Limits
+from blueflame.model.workflow import Workflow
+from support.houses import make_served_repository
+
+OPENED = SessionOpened(
+    session="ses-1",
+    request="do it",
+    project="p",
+    base_branch="main",
+    base_sha="a" * 40,
+    workflow=Workflow(name="waves"),
+    limits=Limits(),
+    request_id="req-1",
+)
+GATE = Gate(id="g", kind=GateKind.PLAN, subject="s", title="?", options=FORMS[GateKind.PLAN].options, default="quit")
+
+
+def test_a_write_in_the_same_step_of_the_clock_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File times have steps of some milliseconds, and a -wal is written again from its beginning: same time and size.
+
+    Under load one answer in sixty was never asked for because of it.
+    """
+    repository = make_served_repository(tmp_path / "shop")
+    watched = WatchedRepository("shop", repository / "blueflame.yaml")
+    same = (1, 1, time.time_ns())
+    monkeypatch.setattr("blueflame.house.repository._describe", lambda _path: same)
+    with Journal.open(repository / ".blueflame" / "journal.db") as journal:
+        journal.append("ses-1", 0, [OPENED], 1.0)
+        watched.look()
+        journal.append("ses-1", 1, [GateOpened(gate=GATE)], 2.0)
+        watched.look()
+        assert list(watched.watch("ses-1").gates) == ["g"]
+        journal.append("ses-1", 2, [SessionEnded(outcome="completed")], 3.0)
+        watched.look()
+        assert (watched.watch("ses-1").ended, watched.watch("ses-1").gates, watched.unfinished) == ("completed", {}, "")
+
+
+def test_a_missing_configuration_is_a_problem_with_its_fix_and_goes_away(tmp_path: Path) -> None:
+    watched = WatchedRepository("shop", tmp_path / "shop" / "blueflame.yaml")
+    watched.look()
+    assert "correct its path in house.yaml" in watched.problem
+    make_served_repository(tmp_path / "shop")
+    watched.look()
+    assert (watched.problem, watched.pid, watched.unfinished) == ("", None, "")
