@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from blueflame.dispatch.feeds import quote_text
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
-from blueflame.text.sanitize import clean_line, shorten_line
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 KIND = "issues"
 MAX_BODY_CHARS = 20_000
@@ -54,13 +54,15 @@ def build_issue_request(
     labeler = identify_account(identify, issue.forge, labelled_by, Trust.MEMBER) if labelled_by else author
     trust = min(author.trust, labeler.trust, key=RANKS.__getitem__)
     heading = f"{shorten_line(issue.title, 300)}\n\n"
-    asked = f"{heading}{issue.body[:MAX_BODY_CHARS]}" if author.trust is Trust.OWNER else _quote_issue(issue)
+    asked = (
+        f"{heading}{clean_text(issue.body[:MAX_BODY_CHARS])}" if author.trust is Trust.OWNER else _quote_issue(issue)
+    )
     return IncomingRequest(
         source=KIND,
         key=issue.key,
         sender=Sender(name=labeler.name, trust=trust, address=labeler.address),
         at=now,
-        text=asked,
+        text=plain if author.trust is Trust.OWNER else _quote_issue(issue),
         repository=repository,
         title=shorten_line(f"#{issue.number} {issue.title}", 120),
         origin=clean_line(issue.url),
@@ -71,7 +73,7 @@ def build_comment_request(
     issue: ForgeIssue, comment: str, text: str, sender: Sender, *, repository: str, now: float
 ) -> IncomingRequest:
     """A comment on an issue that begins with our command; `comment` is its id, `text` what follows the command."""
-    asked = text.strip()[:MAX_BODY_CHARS] or f"Resolve the issue #{issue.number}."
+    asked = clean_text(text.strip()[:MAX_BODY_CHARS]) or f"Resolve the issue #{issue.number}."
     if sender.trust is not Trust.OWNER:
         asked = f"Do what is asked in this comment on the issue #{issue.number}:\n\n{quote_text(asked)}"
     return IncomingRequest(

@@ -26,7 +26,7 @@ from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import PlanFileSettings, SourceSettings
 from blueflame.system.wakeups import watch_folders
-from blueflame.text.sanitize import clean_line
+from blueflame.text.sanitize import clean_line, clean_text
 
 KIND = "plans"
 REST_SECONDS = 0.5  # a file that was not changed for so long is complete
@@ -125,7 +125,7 @@ class PlanFileSource:
         return MAX_WAIT_SECONDS if all(self._handled.get(path) == due[path] for path in due) else REST_SECONDS
 
     async def _take(self, intake: Intake, files: dict[str, Any], at_rest: Mapping[str, PlanFileStamp]) -> None:
-        arrivals = []
+        arrivals, handled = [], {}
         for path, stamp in sorted(at_rest.items()):
             try:
                 text = await asyncio.to_thread(self._read, path, stamp)
@@ -134,9 +134,10 @@ class PlanFileSource:
                 arrivals += self._judge(path, text, files)
             except _Refused as refused:
                 intake.warn(self.name, f"{clean_line(path)} is not read: {refused}")
-            self._handled[path] = stamp
+            handled[path] = stamp
         if arrivals or files != parse_cursor(intake.read_cursor(self.name))["files"]:
             intake.receive(self.name, arrivals, cursor=json.dumps({"files": files}))
+        self._handled |= handled  # after it: what could not be stored is taken at the next look
 
     def _scan(self) -> Iterator[tuple[str, PlanFileStamp]]:
         for pattern in self.settings.paths:
@@ -151,6 +152,8 @@ class PlanFileSource:
 
     def _read(self, path: str, stamp: PlanFileStamp) -> str | None:
         """Return its text; None when it has just changed. No link is followed, at any part of the path."""
+        if clean_text(path) != path:
+            raise _Refused("its name has characters that are not text. Rename it")
         data = read_beneath(self.root, path) if stamp.size <= MAX_PLAN_BYTES else None
         try:
             about = (self.root / path).lstat()

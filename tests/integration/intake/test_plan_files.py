@@ -158,6 +158,27 @@ def test_a_name_with_escape_sequences_is_reported_cleaned(root: Path) -> None:
     assert "\x1b" not in intake.warnings[0][1]
 
 
+def test_a_name_that_is_not_text_is_reported_and_the_others_are_read(root: Path) -> None:
+    Path(os.fsdecode(os.fsencode(root / "docs" / "plans") + b"/\xff.md")).write_text("Odd.\n")
+    write_plan(root, "Fine.\n", "docs/plans/план.md")
+    intake = open_intake()
+    look(build_plans(root), intake)
+    assert [request.text for request in intake.requests] == ["Fine.\n"]
+    assert "its name has characters that are not text" in intake.warnings[0][1]
+
+
+def test_what_could_not_be_stored_is_taken_at_the_next_look(root: Path) -> None:
+    source, intake = build_plans(root), open_intake()
+    look(source, intake)
+    write_plan(root, "Do it.\n")
+    intake.dies_in = 0
+    with suppress(Killed):
+        look(source, intake)
+    intake.dies_in = None
+    look(source, intake)  # the house starts the same source again
+    assert len(intake.requests) == 1
+
+
 def test_hidden_files_and_other_names_are_not_plans(root: Path) -> None:
     for name in (".draft.md", "notes.txt", "b.md~", "sub/c.md"):
         write_plan(root, "x", f"docs/plans/{name}")

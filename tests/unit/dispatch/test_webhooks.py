@@ -161,6 +161,14 @@ def test_an_issue_of_an_owner_that_another_labelled_is_asked_about() -> None:
         assert request.sender.address == f"github:{login}"
 
 
+def test_text_that_cannot_be_stored_is_made_visible() -> None:
+    call = build_github_issue()
+    call["issue"] |= {"body": "a\ud800b\x1b", "title": "t\ud800", "html_url": "u\ud800"}
+    request = read_request(GITHUB, call)
+    (request.text + request.title + request.origin).encode()
+    assert "\x1b" not in request.text
+
+
 @pytest.mark.parametrize(
     "call",
     [
