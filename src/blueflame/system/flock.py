@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -42,7 +42,8 @@ def hold_lock(path: Path, content: str) -> Iterator[None]:
             _write_note(handle, content, path)
             yield
         finally:
-            os.ftruncate(handle, 0)  # the note names the holder, so it goes with the lock
+            with suppress(OSError):  # the disk fails: that must not hide how the block ended
+                os.ftruncate(handle, 0)  # the note names the holder, so it goes with the lock
     finally:
         os.close(handle)
 

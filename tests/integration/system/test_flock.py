@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -144,6 +145,17 @@ def test_a_lock_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WorldError, match="cannot open the lock"), hold_lock(tmp_path / "file" / "lock", "x"):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that refuses to shrink is made by a seal")
+def test_a_disk_that_fails_meanwhile_does_not_hide_how_the_block_ended() -> None:
+    handle = os.memfd_create("lock", os.MFD_ALLOW_SEALING)
+    try:
+        with pytest.raises(ZeroDivisionError), hold_lock(Path(f"/proc/self/fd/{handle}"), "us"):
+            fcntl.fcntl(handle, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            _ = 1 / 0
+    finally:
+        os.close(handle)
 
 
 def test_a_card_can_be_read_back() -> None:

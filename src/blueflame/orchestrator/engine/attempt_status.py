@@ -53,9 +53,11 @@ def find_hindrance(folder: Path, pid: int) -> str:
     """Why the warden cannot supervise its agent or record its end, and what to do; "" if it can."""
     if is_stopped(pid):
         return f"its warden is stopped and nothing supervises its agent: continue it with 'kill -CONT {pid}'"
-    if folder.exists() and not os.access(folder, os.W_OK):
-        return f"its warden cannot write to {folder} and keeps the result until it can: make the folder writable"
-    return ""
+    return describe_unwritable(folder) if folder.exists() and not os.access(folder, os.W_OK) else ""
+
+
+def describe_unwritable(folder: Path) -> str:
+    return f"its warden cannot write to {folder} and keeps the result until it can: make the folder writable"
 
 
 def find_damage(folder: Path) -> str:

@@ -19,7 +19,12 @@ from typing import Any
 import blueflame
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
 from blueflame.model.errors import InternalError, ProcessFailed
-from blueflame.orchestrator.engine.attempt_status import find_damage, find_hindrance, read_status
+from blueflame.orchestrator.engine.attempt_status import (
+    describe_unwritable,
+    find_damage,
+    find_hindrance,
+    read_status,
+)
 from blueflame.orchestrator.engine.interface import (
     AttemptSpec,
     AttemptStatus,
@@ -232,12 +237,23 @@ async def _wait_for_warden(folder: Path, pid: int, start_time: float) -> None:
     hindered = 0.0
     try:
         while not (await asyncio.wait({gone}, timeout=HINDERED_POLL_SECONDS))[0]:
-            why = find_hindrance(folder, pid)
+            why = find_hindrance(folder, pid) or _try_to_write(folder)
             hindered = hindered + HINDERED_POLL_SECONDS if why else 0.0
             if hindered > MAX_UNKNOWN_SECONDS:
                 raise _build_unknown(folder.name, why)
     finally:
         gone.cancel()
+
+
+def _try_to_write(folder: Path) -> str:
+    """Why its folder cannot be written, by trying: after an error of the disk, nothing but a refusal shows it."""
+    try:
+        os.utime(folder)
+    except FileNotFoundError:
+        return ""
+    except OSError as e:
+        return f"{describe_unwritable(folder)} ({e.strerror})"
+    return ""
 
 
 def _build_unknown(attempt: str, why: str) -> StatusUnknown:
