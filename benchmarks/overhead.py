@@ -95,8 +95,10 @@ def count_processes() -> None:
     sys.addaudithook(count)
 
 
-def _make_repository(path: Path) -> Path:
-    return create_throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
+def _make_repository(path: Path, notes: int = 0) -> Path:
+    """With the files of so many tasks: then it does not grow while they land."""
+    begun = {f"notes/task-{n:03d}.txt": "to do\n" for n in range(1, notes + 1)}
+    return create_throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n", **begun})
 
 
 def _measure_session(path: Path, tasks: int) -> Costs:
@@ -138,7 +140,7 @@ def _measure_growth(path: Path) -> Iterator[Figure]:
                     loose = sum(len(names) for _folder, _folders, names in os.walk(path / ".git" / "refs"))
                     readings.append(Reading(_started[0], _read_cpu(), loose))
 
-    run_session(_make_repository(path), MANY_TASKS, observers=(Meter(),))
+    run_session(_make_repository(path, MANY_TASKS), MANY_TASKS, observers=(Meter(),))
     tenth = len(readings) // 10
     early, late = ((readings[n], readings[n + tenth]) for n in (tenth, len(readings) - 1 - tenth))
     each = f"{MANY_TASKS} tasks, each"
