@@ -66,10 +66,18 @@ class Cgroup:
             write_file(f"{path}/cgroup.procs", str(pid))
 
     def count_oom_kills(self) -> int:
-        """Count the processes that the kernel has killed because memory ran out."""
-        if not self.has_memory_limit:
+        """Count the processes that the kernel has killed because our limit was reached.
+
+        It also counts here whom it kills for a limit above ours, or because the machine has no memory left.
+        """
+        if not self.has_memory_limit or not self._has_reached_memory_limit():
             return 0
         return max(_read_counter(f"{self._memory_path}/{name}", "oom_kill") for name in OOM_FILES)
+
+    def _has_reached_memory_limit(self) -> bool:
+        path = self._memory_path
+        peak, limit = (_read_number(f"{path}/memory.{name}_in_bytes") for name in ("max_usage", "limit"))  # version 1
+        return 0 < limit < peak + MB or _read_counter(f"{path}/memory.events", "oom") > 0
 
     def count_refused_forks(self) -> int:
         """Count the processes and threads that could not be started because there were too many."""
@@ -144,6 +152,13 @@ def _read_counter(path: str, name: str) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+def _read_number(path: str) -> int:
+    try:
+        return int(_read_text(path))
+    except (OSError, ValueError):
+        return 0
 
 
 def remove_cgroups(paths: tuple[str, ...]) -> bool:

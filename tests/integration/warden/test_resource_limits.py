@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,26 @@ def folder() -> Iterator[Path]:
 
 def groups_of(folder: Path) -> list[str]:
     return [path for path in cgroup.find_leftover_cgroups(str(folder)) if Path(path).exists()]
+
+
+@pytest.mark.parametrize(("own", "outer", "ours"), [(32, 400, True), (400, 32, False)])
+def test_a_kill_for_want_of_memory_is_only_ours_if_our_limit_was_reached(own: int, outer: int, ours: bool) -> None:
+    """The kernel kills members of our group for a narrower group above it, too, and counts them in ours."""
+    around = cgroup.create_cgroup("around", memory_mb=outer, processes=0)
+    if around is None or not around.has_memory_limit:
+        pytest.skip("no control group for memory can be made here")
+    inner = Path(around.paths[0], "inner")
+    try:
+        inner.mkdir()
+        limit = next(name for name in ("memory.limit_in_bytes", "memory.max") if (inner / name).exists())
+        (inner / limit).write_text(str(own << 20))
+        group = cgroup.Cgroup((str(inner),), memory_path=str(inner), pids_path="")
+        enter = f"echo $$ > '{inner}/cgroup.procs'; exec {PYTHON[0]} -I -S -c 'bytearray(100 << 20)'"
+        assert subprocess.run(["sh", "-c", enter], check=False).returncode == -signal.SIGKILL
+        assert bool(group.count_oom_kills()) is ours
+    finally:
+        cgroup.remove_cgroups((str(inner),))
+        around.remove()
 
 
 def test_an_agent_that_takes_too_much_memory_is_ended(who: SystemUser, folder: Path) -> None:
