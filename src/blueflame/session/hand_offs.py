@@ -25,8 +25,9 @@ class StageHandOff:
 def list_hand_offs(session: Session, *tasks: str) -> tuple[StageHandOff, ...]:
     """List what the stages of these tasks left, in the order in which they ended."""
     wanted = frozenset(tasks)
+    records = tuple(session.attempts.values())  # prompts are built in threads, while the loop adds attempts
     ended = sorted(
-        (each for each in session.attempts.values() if each.attempt.subject in wanted and each.ended_at is not None),
+        (each for each in records if each.attempt.subject in wanted and each.ended_at is not None),
         key=lambda each: (each.ended_at or 0.0, each.attempt.id),
     )
     return tuple(found for found in (build_hand_off(session, each) for each in ended) if found is not None)
@@ -64,7 +65,7 @@ def build_hand_off(session: Session, record: AttemptRecord) -> StageHandOff | No
 
 
 def _was_made_before(session: Session, attempt: Attempt) -> bool:
-    own = (each for each in session.attempts.values() if each.attempt.subject == attempt.subject)
+    own = (each for each in tuple(session.attempts.values()) if each.attempt.subject == attempt.subject)
     return any((each.attempt.stage or 0) < (attempt.stage or 0) and each.ended and each.ended.commits for each in own)
 
 

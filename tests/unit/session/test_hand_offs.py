@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -200,3 +204,31 @@ def test_a_question_is_no_hand_off() -> None:
     world = reported(Outcomes(task(1), endings={"task-001.backend.1": Ending.QUESTION}), PIPELINE, limits)
     assert world.session.outcome == "completed"
     assert next(each.attempt for each in list_hand_offs(world.session, "task-001")).endswith("backend.2")
+
+
+def test_prompts_are_built_while_the_loop_adds_attempts() -> None:
+    """In threads: a session of a thousand tasks ended by an attempt that was added meanwhile."""
+    session = reported(Outcomes(task(1))).session
+    (record, *_) = session.attempts.values()
+    session.attempts |= {f"other-{n}": record for n in range(500)}
+    stop, before = threading.Event(), sys.getswitchinterval()
+
+    def add() -> None:
+        for n in count():
+            if stop.is_set():
+                break
+            session.attempts[f"more-{n % 1000}"] = record
+            session.attempts.pop(f"more-{(n + 500) % 1000}", None)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            adding = pool.submit(add)
+            try:
+                for _ in range(50):
+                    assert list_received(session, record.attempt) == ()
+            finally:
+                stop.set()
+            adding.result()
+    finally:
+        sys.setswitchinterval(before)

@@ -148,7 +148,7 @@ def find_tried_checks(context: SessionContext, session: Session, base: str) -> t
 
 def _find_green_result(session: Session, commit: str) -> tuple[Check, ...]:
     """The checks of the task whose result is this commit; red ones were not run twice, and excuse nothing."""
-    for name, checks in session.checks.items():
+    for name, checks in tuple(session.checks.items()):  # in a thread, while the loop adds some
         result = session.tasks[name].result
         if result is not None and result.sha == commit and all(check.passed for check in checks):
             return checks
