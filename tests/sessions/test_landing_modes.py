@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from blueflame.model.changeset import ChangesetState
-from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, Landed, PullRequestOpened
+from blueflame.model.event import (
+    ChangesetConflicted,
+    ChangesetEvicted,
+    EnvironmentFailed,
+    Landed,
+    PullRequestOpened,
+)
 from support.sessions import Stage, git, task, writes
 
 FORGE = """#!/usr/bin/env python3
@@ -214,20 +220,26 @@ def test_glab_gets_its_own_options(stage: Stage, remote: Path, forge: Path) -> N
     assert "**task-001** Task 1" in created[created.index("--description") + 1]
 
 
-@pytest.mark.parametrize("trouble", ["no remote", "not logged in"])
-def test_what_cannot_be_proposed_is_put_off_with_the_reason(
+@pytest.mark.usefixtures("quick_retries")
+@pytest.mark.parametrize("trouble", ["could not be pushed to origin", "not logged in"])
+def test_what_cannot_be_proposed_is_held_and_proposed_later(
     stage: Stage, forge: Path, trouble: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A remote that cannot be reached, or a forge that fails once, costs no cycle."""
     assert not forge.exists()
-    if trouble != "no remote":
+    if trouble == "not logged in":
         request.getfixturevalue("remote")
         monkeypatch.setenv("FORGE_FAILS", "1")
     two_tasks(stage, "pull-request", forge="gh")
-    reported = stage.run({"session": ["stop"]})
-    assert not reported.of(PullRequestOpened)
-    assert reported.states == {"task-001": "deferred", "task-002": "deferred"}
-    words = "could not be pushed to origin" if trouble == "no remote" else "not logged in"
-    assert words in reported.session.changesets["cs-001"].note
+    reported = stage.run({"environment": ["stop"]})
+    assert {(each.act, each.cause) for each in reported.of(EnvironmentFailed)} == {("landing of cs-001", "remote")}
+    assert trouble in reported.of(EnvironmentFailed)[0].reason
+    if not reported.session.ended:
+        request.getfixturevalue("remote")
+        reported = stage.resume()
+    assert reported.session.outcome == "completed"
+    assert reported.session.cycle == 1
+    assert len(reported.of(PullRequestOpened)) == 1
 
 
 def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, remote: Path, forge: Path) -> None:

@@ -26,6 +26,7 @@ MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them 
 CAUSES = (
     ("status", re.compile(r"^the status of attempt \S+ is unknown")),
     ("lost", re.compile(r"^its attempts were lost")),
+    ("remote", re.compile(r"^no pull request could be opened")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
     (
         "disk",
@@ -59,6 +60,7 @@ CAUSES = (
 CAUSE_WORDS = {
     "status": "it is not known whether its agent runs",
     "lost": "its attempts are lost again and again",
+    "remote": "the remote or its forge fails",
     "under_way": "a merge, rebase or the like is under way in your checkout",
     "disk": "the disk is full",
     "limit": "a limit on processes, open files or memory is reached",

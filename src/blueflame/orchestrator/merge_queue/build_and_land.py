@@ -188,7 +188,7 @@ async def land_changeset(
 def open_pull_request(
     context: SessionContext, session: Session, record: ChangesetRecord, build: Build
 ) -> Sequence[Event]:
-    """Idempotent. A changeset that cannot be pushed is skipped with the reason, and its work is kept."""
+    """Idempotent. Without a remote or a forge it is held and tried again, as all that fails outside of us."""
     landing, changeset = context.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:
@@ -203,6 +203,5 @@ def open_pull_request(
         )
         url = create_pull_request(context.repo, forge, request) if forge else ""
     except WorldError as error:
-        note = f"no pull request could be opened: {error}"
-        return [ChangesetJudged(changeset=changeset.id, choice="skip", note=note)]
+        raise WorldError(f"no pull request could be opened: {error}") from error
     return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]
