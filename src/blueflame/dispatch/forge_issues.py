@@ -53,10 +53,7 @@ def build_issue_request(
     author = identify_account(identify, issue.forge, issue.author, Trust.MEMBER)
     labeler = identify_account(identify, issue.forge, labelled_by, Trust.MEMBER) if labelled_by else author
     trust = min(author.trust, labeler.trust, key=RANKS.__getitem__)
-    heading = f"{shorten_line(issue.title, 300)}\n\n"
-    asked = (
-        f"{heading}{clean_text(issue.body[:MAX_BODY_CHARS])}" if author.trust is Trust.OWNER else _quote_issue(issue)
-    )
+    plain = f"{shorten_line(issue.title, 300)}\n\n{clean_text(issue.body[:MAX_BODY_CHARS])}"
     return IncomingRequest(
         source=KIND,
         key=issue.key,
