@@ -42,7 +42,7 @@ def test_a_tap_has_the_person_who_tapped_not_the_author_of_the_message() -> None
     tap = {"id": "q", "from": {"id": 22}, "message": MESSAGE, "data": "g:x"}
 
     found = read_update(8, {"callback_query": tap})
-    assert found == ButtonTap(id=8, chat=-100, user=22, message=5, query="q", data="g:x")
+    assert found == ButtonTap(id=8, chat=-100, user=22, message=5, query="q", data="g:x", text=MESSAGE["text"])
 
 
 @given(st.dictionaries(st.sampled_from(["message", "edited_message", "callback_query", "poll"]), JSON, max_size=2))
