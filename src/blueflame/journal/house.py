@@ -77,7 +77,7 @@ HOUSE_TABLES = Schema(
     application_id=0x424C4648,  # "BLFH"
     migrations=(m001_house, m002_pool),
     resume="blueflame serve",
-    absent="no house was ever started there; `blueflame serve --init` writes its configuration",
+    absent="no house was ever served there; start it with `blueflame serve`",
     kept="the sessions are in the journals of their repositories",
 )
 

@@ -139,7 +139,7 @@ def test_the_journal_of_a_repository_is_not_taken_for_one_of_a_house(tmp_path: P
 
 
 def test_a_missing_journal_says_how_a_house_is_begun(tmp_path: Path) -> None:
-    with pytest.raises(NoJournal, match="blueflame serve --init"):
+    with pytest.raises(NoJournal, match="start it with `blueflame serve`"):
         HouseJournal.open_read_only(tmp_path / "house.db")
 
 
