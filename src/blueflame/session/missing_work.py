@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from blueflame.model.attempt import AttemptOutcome, Ending
-from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn, TaskMoved
-from blueflame.model.task import FINISHED, Cause, HistoryResult, Result, TaskRecord, TaskState
+from blueflame.model.event import AttemptEnded, BaseMoved, Event, GateWithdrawn
+from blueflame.model.task import FINISHED, HistoryResult, Result, TaskRecord, TaskState
 from blueflame.session.cascade import defer_tasks_built_on
 from blueflame.session.changesets.queue import trim_changeset
-from blueflame.session.retries import build_history_entry
+from blueflame.session.retries import requeue_with_history
 from blueflame.session.state import Session
 
 
@@ -54,8 +54,7 @@ def redo_missing(session: Session, missing: Collection[str], now: float) -> Iter
         yield trim_changeset(session, name, members, f"{', '.join(members)}: {reason}")
     for name in tasks:
         if name not in session.changeset_of:
-            entry = build_history_entry(session, session.tasks[name], HistoryResult.STALE, now, notes=reason)
-            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
+            yield requeue_with_history(session, name, HistoryResult.STALE, now, reason)
             yield from defer_tasks_built_on(session, (name,), f"{name} is being redone: {reason}")
     for name in rebuilt:
         build = session.changesets[name].build

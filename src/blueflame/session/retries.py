@@ -132,16 +132,21 @@ def truncate_text(text: str, most: int = MAX_NOTE_CHARS) -> str:
     return f"{start}\n… [{len(text) - left} characters cut] …\n{end}"
 
 
+def requeue_with_history(
+    session: Session, name: str, result: HistoryResult, now: float, reason: str, **entry: str
+) -> TaskMoved:
+    """Send the work of a task back to its first stage; its next attempt reads why, by default the reason."""
+    history = build_history_entry(session, session.tasks[name], result, now, **(entry or {"notes": reason}))
+    return TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=history)
+
+
 def send_task_back(
     session: Session, record: TaskRecord, notes: str, now: float, *, scratch: bool = False
 ) -> Iterator[Event]:
     """Requeue a task that did not pass validation, and defer the work that was built on it."""
-    name = record.task.id
-    entry = build_history_entry(session, record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
-    stage = find_making_stage(session, record)
-    yield TaskMoved(
-        task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry, scratch=scratch, stage=stage
-    )
+    name, why = record.task.id, "validation failed"
+    moved = requeue_with_history(session, name, HistoryResult.VALIDATION_FAILED, now, why, notes=notes)
+    yield replace(moved, scratch=scratch, stage=find_making_stage(session, record))
     yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
 
@@ -223,10 +228,10 @@ def present_deferred(session: Session, now: float) -> Iterator[Event]:
         record = session.tasks[name]
         if name in stale:
             notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
-            entry = build_history_entry(session, record, HistoryResult.STALE, now, notes=notes)
-            if record.verdict == VerdictStatus.FAIL:  # it did not pass, whatever became of what it was built on
-                entry = replace(entry, result=HistoryResult.VALIDATION_FAILED, notes=record.verdict_notes)
-            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=notes, history=entry)
+            failed = record.verdict == VerdictStatus.FAIL  # whatever became of what it was built on
+            result = HistoryResult.VALIDATION_FAILED if failed else HistoryResult.STALE
+            why = record.verdict_notes if failed else notes
+            yield requeue_with_history(session, name, result, now, notes, notes=why)
             yield from _renew_task(name, without_dependency)
         else:
             yield TaskMoved(task=name, cause=Cause.PRESENT)

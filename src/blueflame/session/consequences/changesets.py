@@ -16,23 +16,21 @@ from blueflame.model.event import (
 )
 from blueflame.model.task import Cause, HistoryResult
 from blueflame.session.cascade import defer_tasks_built_on
-from blueflame.session.retries import build_history_entry
+from blueflame.session.retries import requeue_with_history
 from blueflame.session.state import Session
 
 
 def _handle_changeset_evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
     tasks = session.changesets[event.changeset].changeset.tasks
     for name in tasks:
-        entry = build_history_entry(session, session.tasks[name], HistoryResult.CONFLICT, now, notes=event.reason)
-        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
+        yield requeue_with_history(session, name, HistoryResult.CONFLICT, now, event.reason)
     yield from defer_tasks_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
 
 
 def _handle_changeset_trimmed(session: Session, event: ChangesetTrimmed, now: float) -> Iterator[Event]:
     outcome = HistoryResult.CONFLICT if event.paths else HistoryResult.VALIDATION_FAILED
     for name in event.tasks:
-        entry = build_history_entry(session, session.tasks[name], outcome, now, notes=event.reason)
-        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
+        yield requeue_with_history(session, name, outcome, now, event.reason)
     why = f"{', '.join(event.tasks)} could not land: {event.reason}"
     for name in event.waiting:
         yield TaskMoved(task=name, cause=Cause.DEFER, reason=why)
@@ -44,10 +42,8 @@ def _handle_changeset_judged(session: Session, event: ChangesetJudged, now: floa
     changeset = session.changesets[event.changeset].changeset
     if event.choice == "reject":
         for name in changeset.tasks:
-            entry = build_history_entry(
-                session, session.tasks[name], HistoryResult.REJECTED, now, rejection_reason=event.note
-            )
-            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {event.note}", history=entry)
+            why = f"rejected: {event.note}"
+            yield requeue_with_history(session, name, HistoryResult.REJECTED, now, why, rejection_reason=event.note)
         why = f"depends on the rejected changeset [{changeset.group}]"
         yield from defer_tasks_built_on(session, changeset.tasks, why)
     elif event.choice == "skip":

@@ -11,7 +11,7 @@ from blueflame.model.gate import GateKind
 from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.cascade import WILL_NOT_FINISH, find_reachable
 from blueflame.session.plan_problems import find_new_plan_problems
-from blueflame.session.retries import build_history_entry
+from blueflame.session.retries import requeue_with_history
 from blueflame.session.state import Session, is_workflow_changed
 
 STATES_WITH_RESULT = VERIFIED_NOT_LANDED | {TaskState.DEFERRED}
@@ -85,8 +85,7 @@ def handle_tasks_imported(session: Session, event: TasksImported, now: float) ->
     stale = [name for name in built_on if session.tasks[name].state in STATES_WITH_RESULT]
     for name in sorted({*changed, *stale} - set(event.dropped)):
         reason = "its task was changed by a person" if name in changed else "what it was built on is being redone"
-        entry = build_history_entry(session, session.tasks[name], HistoryResult.STALE, now, notes=reason)
-        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
+        yield requeue_with_history(session, name, HistoryResult.STALE, now, reason)
         yield TaskMoved(task=name, cause=Cause.RENEW)
     for task in event.edited:
         needs = (session.tasks[need] for need in task.dependencies if need in session.tasks)
