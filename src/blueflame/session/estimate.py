@@ -106,19 +106,14 @@ def _cut_extremes(ordered: Sequence[float]) -> tuple[float, float, int]:
 
 
 def estimate_cost(
-    tasks: Iterable[Task],
-    limits: Limits,
-    workflow: Workflow | None = None,
-    figures: Mapping[str, AttemptCostRange] = REFERENCE_FIGURES,
-    *,
-    is_planned: bool = False,
+    tasks: Iterable[Task], limits: Limits, workflow: Workflow | None = None, *, is_planned: bool = False
 ) -> CostRange:
     """Estimate the cost of a plan: from one cheap attempt each to all retries and rungs at the high figure.
 
-    Budgets cap both. Figures learned from earlier sessions take precedence over those given. `is_planned`: a person
+    Budgets cap both. Figures learned from earlier sessions take precedence. `is_planned`: a person
     wrote the plan, and no planner is paid.
     """
-    figures = {**figures, **limits.figures}
+    figures = {**REFERENCE_FIGURES, **limits.figures}
     shares = share_tasks(tasks, limits, workflow or Workflow())
     roles = tuple(
         _estimate_role_cost(role, duty, share, limits, figures)

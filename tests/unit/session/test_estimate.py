@@ -52,19 +52,22 @@ def test_a_budget_in_tokens_says_nothing_about_money() -> None:
     )
 
 
+FIGURES = {"worker": AttemptCostRange(1.0, 2.0)}
+
+
 def test_only_the_stages_of_the_workflow_cost() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
-    cost = estimate_cost(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
+    cost = estimate_cost(THREE[:1], Limits(max_retries=0, figures=FIGURES), single)
     assert cost.text == "$1.00 - $2.00 (base - with retries)"
 
 
 def test_a_ladder_costs_a_further_attempt_for_each_rung() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
-    figures = {"worker": AttemptCostRange(1.0, 2.0)}
-    limits = Limits(max_retries=0, role_models={"worker": "claude-haiku-4-5"}, ladder=(Assignment(runtime="tmux"),))
-    assert estimate_cost(THREE[:1], limits, single, figures).text == "$1.00 - $4.00 (base - with retries)"
+    models, ladder = {"worker": "claude-haiku-4-5"}, (Assignment(runtime="tmux"),)
+    limits = Limits(max_retries=0, role_models=models, ladder=ladder, figures=FIGURES)
+    assert estimate_cost(THREE[:1], limits, single).text == "$1.00 - $4.00 (base - with retries)"
     dearer = replace(limits, ladder=(Assignment(model="claude-opus-4-5"),))
-    assert estimate_cost(THREE[:1], dearer, single, figures).high > to_micro_usd(4)
+    assert estimate_cost(THREE[:1], dearer, single).high > to_micro_usd(4)
 
 
 def test_a_plan_by_hand_pays_no_planner() -> None:
