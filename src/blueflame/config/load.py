@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,13 @@ class LoadedConfig:
     settings: Settings
     path: Path
     version: int  # of the file, before it was lifted to ours
-    warnings: tuple[str, ...]
+    format_warnings: Callable[[], tuple[str, ...]]
     digest: str  # of the settings: a changed comment does not change it
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Each with its line. Few commands print them, and finding the lines takes longer than reading the file."""
+        return self.format_warnings()
 
     @property
     def repo(self) -> Path:
@@ -50,9 +56,10 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     problems += (YamlProblem(lifted.find_origin(at), text) for at, text in faults)
     if problems or settings is None:
         raise build_config_error(document, path, problems)
-    warnings = format_problems(document, path, _find_warnings(document.data, lifted, settings, version))
+    found = _find_warnings(document.data, lifted, settings, version)
+    warn = partial(format_problems, document, path, tuple(found))
     return LoadedConfig(
-        settings=settings, path=path, version=version, warnings=warnings, digest=compute_digest(settings)
+        settings=settings, path=path, version=version, format_warnings=warn, digest=compute_digest(settings)
     )
 
 

@@ -157,7 +157,6 @@ def find_untrusted(settings: tuple[OutsideSetting, ...], trusted: Container[str]
 def _iter_outside(
     settings: Settings, section: Section, key: tuple[str, ...], shape: tuple[str, ...]
 ) -> Iterator[OutsideSetting]:
-    values = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, Section):
@@ -169,7 +168,8 @@ def _iter_outside(
             kind = ".".join((*shape, name))
             is_default = value == field.get_default(call_default_factory=True, validated_data={})
             if _needs_trust(settings, section, kind, value, is_default=is_default):
-                yield _build_setting(".".join((*key, name)), values[name], OUTSIDE.get(kind, Reach.UNKNOWN))
+                plain = section.model_dump(mode="json", include={name})[name]
+                yield _build_setting(".".join((*key, name)), plain, OUTSIDE.get(kind, Reach.UNKNOWN))
 
 
 def _needs_trust(settings: Settings, section: Section, kind: str, value: Any, *, is_default: bool) -> bool:  # noqa: ANN401 (a setting can be anything)
