@@ -72,7 +72,7 @@ def test_a_problem_names_file_line_key_value_and_what_would_be_right() -> None:
         (
             "workflows:\n  mine:\n    stages: [backend, audit]\n",
             'blueflame.yaml:6: workflows.mine.stages[1]: is neither a stage nor a role (got "audit"); '
-            "Add it under roles, with its duty: size, plan, make, judge, merge",
+            "Add it under roles, with its duty: size, plan, make, judge, merge, curate",
         ),
         (
             "workflows:\n  mine:\n    stages: [review-git, backend]\n",
