@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
 from blueflame.dispatch.schedules import NEVER, Schedule, find_due_time, find_next_time
 from blueflame.intake.source import Clock, Intake, SourceContext, SourceProbe, parse_cursor, repeat_steps
+from blueflame.model.errors import Refused
 from blueflame.model.house.arrival import IncomingRequest, Sender, Trust
 from blueflame.model.settings.sources import SourceSettings, TimedRequestSettings
 
@@ -80,6 +82,8 @@ class ScheduleSource:
 
 
 def build_schedule_sources(settings: SourceSettings, context: SourceContext) -> tuple[ScheduleSource, ...]:
+    if settings.schedules and find_spec("cronsim") is None:
+        raise Refused("schedules need cronsim: pip install 'blueflame[schedules]'")
     return tuple(
         ScheduleSource(each, context.find_repository(each.repository, f"sources.schedules, {each.name}"), context.clock)
         for each in settings.schedules

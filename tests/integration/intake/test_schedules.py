@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.intake.registry import build_sources
 from blueflame.intake.schedules import ScheduleSource
+from blueflame.model.errors import Refused
 from blueflame.model.house.arrival import Trust
 from blueflame.model.settings.sources import SourceSettings
 from blueflame.testing.clock import FakeClock
@@ -101,6 +104,14 @@ def test_the_source_waits_for_its_time_and_wakes_each_minute() -> None:
         return len(intake.requests)
 
     assert asyncio.run(play()) == 1
+
+
+def test_without_the_library_schedules_are_refused_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with pytest.raises(Refused, match=r"pip install 'blueflame\[schedules\]'"):
+        build_schedule(FakeClock(START))
 
 
 def test_the_probe_names_the_next_time() -> None:
