@@ -87,7 +87,7 @@ def test_a_plan_that_worked_and_a_persons_note_are_lessons(stage: Stage) -> None
     assert reported.session.outcome == "completed"
     lessons = {record.about: record.text for record in of(stage, Lesson) if isinstance(record, Lesson)}
     assert lessons["wish"] == "said of a plan: Begin with the parser"
-    assert "2 tasks in 1 groups all landed" in lessons["pattern"]
+    assert "2 tasks in 1 group all landed" in lessons["pattern"]
     assert "Parse the ledger [src/1.txt]" in lessons["pattern"]
 
 
