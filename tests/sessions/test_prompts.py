@@ -23,6 +23,8 @@ from blueflame.model.verdict import Check
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator import prompts as prompting
 from blueflame.orchestrator.prompts import (
+    CuratorBrief,
+    KnowledgeSheet,
     MergeBranch,
     MergeGroup,
     MergerBrief,
@@ -34,6 +36,7 @@ from blueflame.orchestrator.prompts import (
     WorkerBrief,
     build_system_prompt,
     clip_lines,
+    render_curator,
     render_merger,
     render_persona,
     render_planner,
@@ -175,8 +178,21 @@ MERGER = MergerBrief(
     checks=("make test",),
 )
 
+CURATOR = CuratorBrief(
+    project="проект",
+    base_branch="main",
+    session="ses-20260101-000000",
+    hints="Python, pytest, src layout",
+    instructions=INSTRUCTIONS,
+    lessons=("the tests need LANG=C",),
+    skills=("brainstorming",),
+    request="Curate the knowledge files",
+    sheets=(KnowledgeSheet(name="mistakes", tokens=9, budget=1000, lines=("[a] Totals are rounded twice.",)),),
+)
+
 Render = Callable[[], str]
 PROMPTS: dict[str, Render] = {
+    "curator": lambda: render_curator(CURATOR, NONCE),
     "triager": lambda: render_triager(TRIAGER, NONCE),
     "planner": lambda: render_planner(PLANNER, NONCE),
     "planner-interactive": lambda: render_planner(PLANNER, NONCE, interactive=True),
@@ -281,6 +297,7 @@ def test_text_of_others_is_between_delimiters_only(render: Render) -> None:
 @pytest.mark.parametrize(
     ("brief", "render"),
     [
+        (CURATOR, lambda brief: render_curator(brief, NONCE)),
         (TRIAGER, lambda brief: render_triager(brief, NONCE)),
         (PLANNER, lambda brief: render_planner(brief, NONCE)),
         (PLANNER, lambda brief: render_planner(brief, NONCE, interactive=True)),
@@ -317,6 +334,7 @@ def test_an_undefined_variable_is_an_error() -> None:
 def test_templates_use_only_fields_that_the_briefs_have() -> None:
     """What hangs in a branch that no test takes is found as well: by reading the templates."""
     kinds = {
+        "curator": CURATOR,
         "triager": TRIAGER,
         "planner": PLANNER,
         "worker": WORKER,
@@ -332,6 +350,7 @@ def test_templates_use_only_fields_that_the_briefs_have() -> None:
         assert set(re.findall(r"\bbrief\.(\w+)", text)) <= known, entry.name
         parsed = prompting._load_templates().parse(text)
         extras = {
+            "curation_fields",
             "size_fields",
             "plan_fields",
             "verdict_fields",

@@ -13,6 +13,7 @@ from blueflame.model.attempt import BLAMELESS, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import CurationProposed, Event
 from blueflame.model.memory import KnowledgeFile, Lesson, get_knowledge_file
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, judge_output
+from blueflame.orchestrator.attempts.instructions import gather_instructions
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import CuratorBrief, KnowledgeSheet, render_curator
 from blueflame.session.from_settings import list_role_skills
@@ -37,6 +38,7 @@ def build_curator_prompt(context: SessionContext, session: Session, attempt: Att
             )
             for file, entries in _group_by_file(list_entries(context))
         ),
+        instructions=gather_instructions(context, session),
         skills=list_role_skills(context.settings, attempt.role),
     )
     return render_curator(brief, token_hex(16))
