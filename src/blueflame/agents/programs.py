@@ -26,7 +26,22 @@ from blueflame.system.process import run
 PROBE_TIMEOUT = 60.0  # seconds
 VERSION_PATTERN = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 NATIVE_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+PLACEHOLDER = re.compile(r"\{(gateway|token|model)\}")
 FORBIDDEN_VARIABLES = r"HOME|BLUEFLAME_.*|LD_.*|DYLD_.*|NODE_.*|BUN_.*|BASH_ENV|ENV|XDG_.*|PATH"
+
+GATEWAY_VARIABLES: Mapping[str, Mapping[str, str]] = {
+    "anthropic": {
+        "ANTHROPIC_BASE_URL": "{gateway}/anthropic",
+        "ANTHROPIC_API_KEY": "{token}",
+        "ANTHROPIC_MODEL": "{model}",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    },
+    "openai": {"OPENAI_BASE_URL": "{gateway}/openai", "OPENAI_API_KEY": "{token}"},
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{gateway}/gemini", "GEMINI_API_KEY": "{token}"},
+}
+"""Environment variables that point the agents of each API to the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +279,16 @@ def check_variables(name: str, env: Mapping[str, str], own: str) -> Iterator[str
     for each in sorted(env):
         if forbidden.fullmatch(each):
             yield f"runtimes.{name}.env: {each} could bypass the agent's hook or gateway; remove it"
+
+
+def build_gateway_variables(apis: Iterable[str], env: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Build the environment of a program that finds its model there; `env` is the person's, with placeholders."""
+    variables = {name: text for api in apis for name, text in GATEWAY_VARIABLES[api].items()} | dict(env)
+    return {name: fill_placeholders(text, values) for name, text in variables.items()}
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda found: values[found[1]], text)
 
 
 def join_prompt(parts: Iterable[str]) -> str:

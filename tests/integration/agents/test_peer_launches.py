@@ -12,13 +12,11 @@ import pytest
 from blueflame.agents import acp, codex, registry
 from blueflame.agents.hook import find_hook
 from blueflame.agents.programs import find_program
-from blueflame.agents.runtime import AgentBrief, AgentLaunch
+from blueflame.agents.runtime import AgentLaunch
 from blueflame.agents.structured_output import build_strict_schema, parse_object
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-
-GATEWAY = "http://127.0.0.1:61128"
-TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
+from support.agent_briefs import GATEWAY, build_brief
 
 
 @pytest.fixture
@@ -31,28 +29,9 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def brief(**changes: Any) -> AgentBrief:  # noqa: ANN401 (fields of any kind)
-    given: dict[str, Any] = {
-        "attempt": "ses-1.task-001.worker.1",
-        "agent_id": "worker-0a1b2c3d",
-        "role": "worker",
-        "subject": "task-001",
-        "n": 1,
-        "session": "ses-1",
-        "worktree": '/somewhere/my "repo".x',
-        "prompt": "Do it.",
-        "model": "some-model",
-        "tools": TOOLS,
-        "system": "Be brief.",
-        "gateway": GATEWAY,
-        "token": "bf-token",
-    }
-    return AgentBrief(**{**given, **changes})
-
-
 def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> AgentLaunch:  # noqa: ANN401
     runtime = registry.build_runtime(kind, {"command": str(program)}, tmp_path)
-    return runtime.prepare_launch(brief(**changes), directory=tmp_path)
+    return runtime.prepare_launch(build_brief(**changes), directory=tmp_path)
 
 
 def settings_of(launch: AgentLaunch) -> dict[str, Any]:
@@ -147,7 +126,7 @@ def test_an_acp_agent_gets_the_address_of_its_model(program: Path, tmp_path: Pat
         "args": ["--model", "{model}"],
         "env": {"MY_URL": "{gateway}/gemini", "MY_KEY": "{token}", "OTHER": "{this} stays"},
     }
-    launch = acp.build_runtime(options, tmp_path).prepare_launch(brief(), directory=tmp_path)
+    launch = acp.build_runtime(options, tmp_path).prepare_launch(build_brief(), directory=tmp_path)
 
     assert {name: launch.env[name] for name in ("MY_URL", "MY_KEY", "OTHER")} == {
         "MY_URL": f"{GATEWAY}/gemini",
@@ -164,7 +143,7 @@ def test_an_acp_agent_with_a_known_name_needs_no_settings(program: Path, tmp_pat
     program.rename(bridge)
 
     launch = acp.build_runtime({"command": str(bridge)}, tmp_path).prepare_launch(
-        brief(model="sonnet"), directory=tmp_path
+        build_brief(model="sonnet"), directory=tmp_path
     )
 
     assert launch.apis == ("anthropic",)
@@ -193,7 +172,7 @@ def test_a_missing_program_is_reported_and_refused(kind: str, tmp_path: Path) ->
 
     assert "no-such-agent" in runtime.find_problems()[0]
     with pytest.raises(Refused, match="no-such-agent"):
-        runtime.prepare_launch(brief(), directory=tmp_path)
+        runtime.prepare_launch(build_brief(), directory=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])

@@ -16,7 +16,15 @@ from typing import Any
 
 import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
-from blueflame.agents.programs import CommandRuntime, build_python_command, check_model, check_variables, join_prompt
+from blueflame.agents.programs import (
+    CommandRuntime,
+    build_gateway_variables,
+    build_python_command,
+    check_model,
+    check_variables,
+    fill_placeholders,
+    join_prompt,
+)
 from blueflame.agents.runtime import (
     MAX_DETAIL_CHARS,
     AgentBrief,
@@ -34,22 +42,7 @@ from blueflame.system.files import write_atomically
 
 LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
 INSTALL_HINT = "install it with `pip install 'blueflame[acp]'`"
-PLACEHOLDER = re.compile(r"\{(gateway|token|model)\}")
 GATEWAY_API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
-
-GATEWAY_VARIABLES: Mapping[str, Mapping[str, str]] = {
-    "anthropic": {
-        "ANTHROPIC_BASE_URL": "{gateway}/anthropic",
-        "ANTHROPIC_API_KEY": "{token}",
-        "ANTHROPIC_MODEL": "{model}",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
-        "DISABLE_AUTOUPDATER": "1",
-    },
-    "openai": {"OPENAI_BASE_URL": "{gateway}/openai", "OPENAI_API_KEY": "{token}"},
-    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{gateway}/gemini", "GEMINI_API_KEY": "{token}"},
-}
-"""Environment variables that point the agents of each API to the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +58,11 @@ class AcpRuntime(CommandRuntime):
         model = brief.model if self._is_claude() else check_model(brief.model, brief.role, self.name)
         values = {"gateway": brief.gateway, "token": brief.token, "model": model}
         apis = self._find_apis() if brief.gateway else ()
-        variables = {name: text for api in apis for name, text in GATEWAY_VARIABLES[api].items()} | dict(self.env)
         return build_client_launch(
             brief,
             directory,
-            argv=[*program.argv, *(_fill_placeholders(word, values) for word in self.args)],
-            env={name: _fill_placeholders(text, values) for name, text in variables.items()},
+            argv=[*program.argv, *(fill_placeholders(word, values) for word in self.args)],
+            env=build_gateway_variables(apis, self.env, values),
             model=model,
             needs=program.needs,
             apis=apis,
@@ -105,10 +97,6 @@ class AcpRuntime(CommandRuntime):
 
 
 build_runtime = AcpRuntime.from_options
-
-
-def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    return PLACEHOLDER.sub(lambda found: values[found[1]], text)
 
 
 def find_library_problems() -> tuple[str, ...]:
