@@ -185,12 +185,9 @@ def fix(
 
 def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOptions, *, allow_dirty: bool) -> int:
     """Start a session with this one task."""
-    from blueflame.cli.commands.run import Request, check_request, print_warnings, refuse_unfinished
-    from blueflame.cli.foreground import run_session
-    from blueflame.cli.stale_checkouts import handle_stale_checkouts
+    from blueflame.cli.commands.run import Request, refuse_unfinished, start_session
     from blueflame.cli.trust import open_trusted_project
     from blueflame.model.event import FixRequested
-    from blueflame.orchestrator.lifecycle import lock_project, open_session
     from blueflame.orchestrator.sessions import find_unfinished, open_journal
     from blueflame.session.requests.tasks import fill_task
 
@@ -199,22 +196,8 @@ def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOp
         refuse_unfinished(find_unfinished(journal))
     task = fill_task(task, "task-001", project.settings.permissions.allowed_paths)
     request = Request(f"Fix: {task.description}", (task,), None)
-    print_warnings(project)
-    check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
-    with lock_project(project) as journal:
-        refuse_unfinished(find_unfinished(journal))
-        handle_stale_checkouts(project, journal, options)
-        session = open_session(
-            project,
-            journal,
-            request=request.text,
-            workflow=workflow,
-            tasks=request.tasks,
-            fix=FixRequested(task=task.id, work=work, wrong=task.description, by=getpass.getuser()),
-            allow_dirty=allow_dirty,
-            scripted=options.script is not None,
-        )
-        return run_session(project, journal, session, options)
+    fix = FixRequested(task=task.id, work=work, wrong=task.description, by=getpass.getuser())
+    return start_session(project, request, options, workflow=workflow, allow_dirty=allow_dirty, fix=fix)
 
 
 def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:

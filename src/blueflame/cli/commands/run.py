@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from blueflame.cli.foreground import RunOptions
     from blueflame.journal.journal import Journal, SessionInfo
-    from blueflame.model.event import RequestSized
+    from blueflame.model.event import FixRequested, RequestSized
     from blueflame.model.task import Task
     from blueflame.orchestrator.project import Project
     from blueflame.session.state import Session
@@ -321,6 +321,32 @@ def _check_plan(project: Project, request: Request, workflow: str) -> None:
         raise PlanError(f"{f'the plan {request.plan}' if request.plan else 'the task'} has problems:", wrong)
 
 
+def start_session(
+    project: Project,
+    request: Request,
+    options: RunOptions,
+    *,
+    workflow: str | None,
+    allow_dirty: bool,
+    fix: FixRequested | None = None,
+) -> int:
+    """Start a session of one task, and run it; refuse while another is unfinished."""
+    from blueflame.cli.foreground import run_session
+    from blueflame.cli.stale_checkouts import handle_stale_checkouts
+    from blueflame.orchestrator.lifecycle import lock_project
+    from blueflame.orchestrator.sessions import find_unfinished
+
+    print_warnings(project)
+    check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
+    with lock_project(project) as journal:
+        refuse_unfinished(find_unfinished(journal))
+        handle_stale_checkouts(project, journal, options)
+        session = _open_session(
+            project, journal, request, options, None, workflow=workflow, allow_dirty=allow_dirty, fix=fix
+        )
+        return run_session(project, journal, session, options)
+
+
 def _open_session(
     project: Project,
     journal: Journal,
@@ -331,6 +357,7 @@ def _open_session(
     workflow: str | None,
     allow_dirty: bool,
     request_id: str = "",
+    fix: FixRequested | None = None,
 ) -> Session:
     """Open a new session, with an interactive planner if one is possible here."""
     from blueflame.cli.foreground import can_planner_talk
@@ -343,6 +370,7 @@ def _open_session(
         workflow=workflow,
         tasks=request.tasks,
         sized=sized,
+        fix=fix,
         allow_dirty=allow_dirty,
         scripted=options.script is not None,
         interactive=can_planner_talk(project, options, workflow=workflow, planned=request.tasks is not None),
