@@ -124,6 +124,7 @@ class Attempt:
     stage: int | None = None  # the position in `Workflow.task_stages`; None for a plan or a conflict
     key: str = ""  # of its stage, in names of branches and refs; "" as above
     rung: int = 0  # of the ladder, from 1; 0: a usual attempt
+    unguarded: str = ""  # which wall it does not have, in words; "" when all stand, and in earlier journals
     allocation: Allocation | None = None  # who makes it; None for a plan or a conflict, and in earlier journals
 
     @property

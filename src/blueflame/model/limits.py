@@ -70,6 +70,7 @@ class Limits:
     blocked_paths: tuple[str, ...] = ()
     task_models: tuple[str, ...] | None = None  # what a plan may choose; None: any, as in earlier versions
     task_workflows: Mapping[str, Workflow] = field(default_factory=dict)  # the same; a session keeps them
+    unguarded: Mapping[str, str] = field(default_factory=dict)  # by runtime: which wall its agents do not have
     figures: Mapping[str, AttemptCostRange] = field(
         default_factory=dict
     )  # by role, as learned when the session was opened

@@ -45,6 +45,7 @@ class RuntimeKind:
     apis: tuple[str, ...] = ()  # of its model; empty when only the launch determines it
     knows_claude_models: bool = False
     enforcement: Mapping[str, Enforcement]
+    unguarded: str = ""  # which wall its agents do not have, in words for people; "" when all stand
 
 
 RUNTIMES: Mapping[str, RuntimeKind] = {
@@ -85,6 +86,23 @@ RUNTIMES: Mapping[str, RuntimeKind] = {
             **dict.fromkeys(("metering", "budget", "rate_limits"), E),
             **dict.fromkeys((*OF_CLAUDE_ONLY, "messages"), I),
         },
+    ),
+    "command": RuntimeKind(
+        knows_claude_models=True,
+        enforcement={
+            **dict.fromkeys(("paths", "scope"), D),
+            **dict.fromkeys(("metering", "budget", "rate_limits"), E),
+            **dict.fromkeys(("tools", "shell", "structured_output", "messages", *OF_CLAUDE_ONLY), I),
+        },
+        unguarded="no watcher: its calls are not judged one by one, the sandbox and the postcheck hold it",
+    ),
+    "subagent": RuntimeKind(
+        knows_claude_models=True,
+        enforcement={
+            **dict.fromkeys(("tools", "paths", "shell", "scope", "messages"), D),
+            **dict.fromkeys(("structured_output", "metering", "budget", "rate_limits", *OF_CLAUDE_ONLY), I),
+        },
+        unguarded="outside of the sandbox and of the gateway: a subagent of your conversation, with your rights",
     ),
     "scripted": RuntimeKind(
         knows_claude_models=True,

@@ -380,4 +380,6 @@ def _find_incident_kind(event: happened.Event) -> str:
             return ""
         case happened.HookRan() if not event.exit_code and not event.timed_out:
             return ""
+        case happened.AttemptIntended() if event.attempt.unguarded:
+            return "isolation"
     return INCIDENT_KINDS.get(type(event), "")

@@ -240,6 +240,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         stage=record.stage if record is not None else None,
         key=key,
         rung=find_rung(session.limits, makes) if makes and not makes.assigned else 0,
+        unguarded=limits.unguarded.get(who.runtime, ""),
         allocation=_allocate_attempt(session, stage, subject, who, built_on) if record is not None else None,
     )
 

@@ -78,7 +78,13 @@ def build_session_limits(
         domains=dict(settings.domains),
         context_budget=_build_context_budget(settings.seats),
         blocked_paths=settings.permissions.blocked_paths,
+        unguarded=_list_unguarded(settings),
     )
+
+
+def _list_unguarded(settings: Settings) -> Mapping[str, str]:
+    kinds = {name: RUNTIMES.get(find_runtime_kind(settings, name)) for name in (*RUNTIMES, *settings.runtimes)}
+    return {name: kind.unguarded for name, kind in kinds.items() if kind is not None and kind.unguarded}
 
 
 def _build_context_budget(seats: SeatSettings) -> ContextBudget | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from blueflame.model.attempt import PLANNER
+from blueflame.model.attempt import PLANNER, Duty
 from blueflame.model.limits import Limits
 from blueflame.model.runtime_support import CAPABILITIES, CLAUDE_MODELS, RUNTIMES, Enforcement, find_enforcement
+from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
 from blueflame.session.from_settings import find_runtime_kind
@@ -80,6 +81,7 @@ def _check_role(
     required = {
         "skills": bool(given.skills),
         "tools": given.tools is not None,
+        "structured_output": Duty(given.duty) in OUTPUT_SCHEMAS,
         "budget": has_budget,
         "metering": has_budget,
     }
@@ -99,4 +101,10 @@ def _check_role(
         )
 
 
-_KEYS = {"skills": "skills", "tools": "tools", "budget": "budget_usd", "metering": "budget_usd"}
+_KEYS = {
+    "structured_output": "runtime",
+    "skills": "skills",
+    "tools": "tools",
+    "budget": "budget_usd",
+    "metering": "budget_usd",
+}

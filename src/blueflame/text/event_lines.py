@@ -130,7 +130,8 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
 
 def _format_maker(attempt: Attempt) -> str:
     rung = f", rung {attempt.rung} of its ladder" if attempt.rung else ""
-    return f"{attempt.runtime}{f' {attempt.model}' if attempt.model else ''}{rung}"
+    level = f", {attempt.unguarded}" if attempt.unguarded else ""
+    return f"{attempt.runtime}{f' {attempt.model}' if attempt.model else ''}{rung}{level}"
 
 
 def _format_waited(ended: AttemptOutcome) -> str:
@@ -429,8 +430,10 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.CurationProposed: lambda e: ShortLine(BAD if e.problem else DOT, describe_curation(e)),
     _H.KnowledgeCurated: _skip,
     _H.AttemptIntended: lambda e: (
-        ShortLine(AGAIN, f"{format_attempt(e.attempt.id)} goes to {_format_maker(e.attempt)}")
-        if e.attempt.rung
+        ShortLine(
+            AGAIN if e.attempt.rung else NOTE, f"{format_attempt(e.attempt.id)} goes to {_format_maker(e.attempt)}"
+        )
+        if e.attempt.rung or e.attempt.unguarded
         else None
     ),
     _H.AttemptStarted: lambda e: ShortLine(DOT, f"{format_attempt(e.attempt)} started"),

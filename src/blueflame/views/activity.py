@@ -96,6 +96,7 @@ def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float
         "seat": attempt.seat,
         "role": attempt.role,
         "runtime": attempt.runtime,
+        "unguarded": attempt.unguarded,
         "subject": attempt.subject,
         "n": attempt.n,
         "state": status.state.value,

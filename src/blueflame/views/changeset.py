@@ -79,6 +79,8 @@ def _list_remarks(session: Session, record: ChangesetRecord) -> Iterator[str]:
         made = session.attempts.get(result.attempt) if result else None
         if made is None or made.ended is None:
             continue
+        if made.attempt.unguarded:
+            yield f"The agent of {name} worked with less than all walls ({made.attempt.unguarded})."
         if left := find_leftover_note(made.ended.notes):
             yield f"The agent of {name} left work uncommitted, which does not land: {left}."
         if made.ended.remark:

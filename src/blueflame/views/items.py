@@ -241,6 +241,7 @@ def _build_attempt_details(session: Session, record: AttemptRecord) -> DetailsVi
     facts = [
         NamedValue("Attempt", attempt.id),
         NamedValue("Runtime", " ".join(part for part in (attempt.runtime, attempt.model) if part)),
+        NamedValue("Level", attempt.unguarded),
         NamedValue("Seat", describe_seat(attempt)),
         NamedValue("Ladder", f"rung {attempt.rung}" if attempt.rung else ""),
         NamedValue("Built on", ", ".join(f"{below.task} at {below.sha[:12]}" for below in attempt.built_on)),

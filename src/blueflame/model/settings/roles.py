@@ -84,8 +84,8 @@ class RoleSettings(Section):
     """A file of the repository with more of it, word for word as the base branch has it; it need not exist yet.
     `blueflame memory propose --role` adds lessons to it, and they land only where you approve the changeset."""
     runtime: Text | None = None
-    """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`;
-    left out, scripted when there is a script, else claude."""
+    """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, command, subagent, or a name under
+    `runtimes`; left out, scripted when there is a script, else claude."""
     model: Text = "sonnet"
     """The model, in the runtime's own words."""
     timeout: Duration | None = None
