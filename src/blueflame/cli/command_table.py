@@ -30,6 +30,7 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("plan", START, "run:plan", "Plan a request and ask for approval, without the work."),
         ("resume", START, "run:resume", "Continue an unfinished session."),
         ("serve", START, "house.serve:serve", "Serve several repositories, with requests from every source."),
+        ("guard", START, "sandbox:guard", "Run an agent command behind the walls, and land what you approve."),
         ("demo", START, "demo:demo", "Run a whole session on a throw-away repository."),
         ("watch", WATCH, "watch:watch", "Show what each agent does now, and its cost."),
         ("sessions", WATCH, "sessions:sessions", "List the sessions of this repository."),

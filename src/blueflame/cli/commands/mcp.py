@@ -84,12 +84,13 @@ def plugin_app() -> None:
 
 
 @plugin_app.command("install")
+@click.option("--subagents", is_flag=True, help="Also the plugin for work by subagents, which is a lower level.")
 @json_option
-def install_plugin_(as_json: bool) -> int:
+def install_plugin_(subagents: bool, as_json: bool) -> int:
     """Install the plugin in Claude Code, for you."""
     from blueflame.mcp.registration import install_plugin
 
-    return _report(install_plugin(), as_json=as_json)
+    return _report(install_plugin(subagents=subagents), as_json=as_json)
 
 
 @plugin_app.command("uninstall")
