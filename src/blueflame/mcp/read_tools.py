@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from blueflame.mcp.served import Served
+from blueflame.mcp.served import Served, count_waiting_for_subagents
 from blueflame.model.errors import UsageError
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
 from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
@@ -74,7 +74,8 @@ class ReadTools:
         found = replay(events)
         new = [each for each in events if each.seq > (since or 0)]
         running = not found.ended and find_running_pid(project) is not None
-        return build_brief(found, new, since=since, running=running)
+        waiting = count_waiting_for_subagents(project, found) if running else 0
+        return build_brief(found, new, since=since, running=running, for_subagents=waiting)
 
     def gates(self, session: SessionName = None) -> dict[str, Any]:
         """List the open gates: questions that only a person answers, with the command that answers each."""

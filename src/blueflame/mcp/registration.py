@@ -16,6 +16,7 @@ from blueflame.system.files import build_file_error, read_text, write_atomically
 from blueflame.system.process import run
 
 NAME = "blueflame"
+SUBAGENTS = "blueflame-subagents"
 CLIENT_SECONDS = 60.0
 
 
@@ -100,13 +101,15 @@ def _change(path: Path, change: Callable[[str], str], done: str) -> str:
     return f"{done} {path}"
 
 
-def install_plugin() -> str:
+def install_plugin(*, subagents: bool = False) -> str:
     """Install the plugin from the folder that it is in: Claude Code copies it."""
+    names = (NAME, SUBAGENTS) if subagents else (NAME,)
     added = _run_claude("plugin", "marketplace", "add", str(PLUGIN))
-    return f"{added}\n{_run_claude('plugin', 'install', f'{NAME}@{NAME}')}"
+    return "\n".join([added, *(_run_claude("plugin", "install", f"{name}@{NAME}") for name in names)])
 
 
 def uninstall_plugin() -> str:
+    _run_claude("plugin", "uninstall", f"{SUBAGENTS}@{NAME}", may_fail=True)  # most have only the other one
     removed = _run_claude("plugin", "uninstall", f"{NAME}@{NAME}")
     return f"{removed}\n{_run_claude('plugin', 'marketplace', 'remove', NAME)}"
 

@@ -56,6 +56,25 @@ def describe_waiting(served: Served) -> str:
 
 def start_and_wait(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
     """Start a command that outlives the server. Return what `find_started` finds by its pid, or its output.
+def list_live_folders(project: Project, session: Session) -> dict[str, Path]:
+    """The folders of the attempts that run."""
+    from blueflame.orchestrator.wiring import find_attempt_folder
+
+    live = [] if session.ended else [name for name in session.live if session.attempts[name].worktree]
+    return {name: find_attempt_folder(project, name) for name in live}
+
+
+def count_waiting_for_subagents(project: Project, session: Session) -> int:
+    """How many tasks wait for a subagent of a conversation."""
+    from blueflame.agents.subagent import is_waiting
+
+    if not any(session.attempts[name].attempt.unguarded for name in session.live):
+        return 0
+    return sum(is_waiting(folder) for folder in list_live_folders(project, session).values())
+
+
+def start_command(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
+    """Start a command of ours that outlives the server. Return what `find_started` finds by its pid, or its output.
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """

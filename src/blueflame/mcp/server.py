@@ -21,6 +21,7 @@ from blueflame.mcp.prompts import JOBS, build_prompt, read_description
 from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.resources import SessionResources
 from blueflame.mcp.served import Served, describe_waiting
+from blueflame.mcp.subagent_tools import SubagentTools
 from blueflame.model.errors import WorldError
 
 P = ParamSpec("P")
@@ -59,7 +60,8 @@ def _add_tools(server: MCPServer[Any], served: Served) -> None:
         reads.diff, reads.cost, reads.log, reads.knowledge,
     ):  # fmt: skip
         server.add_tool(_explain(read), annotations=READS)
-    for act in (acts.start, acts.resume, acts.fix):
+    subagents = SubagentTools(served)
+    for act in (acts.start, acts.resume, acts.fix, subagents.take, subagents.hand_in):
         server.add_tool(_explain(act), annotations=ACTS)
 
     def stop(ctx: Context[Any, Any]) -> Reply:

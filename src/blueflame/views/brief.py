@@ -40,8 +40,10 @@ class Brief:
     next: str  # empty when nothing is to be done
 
 
-def build_brief(session: Session, events: Sequence[JournalEntry], *, since: int | None, running: bool) -> Brief:
-    """`events`: those after `since`; without one the newest lines are shown."""
+def build_brief(
+    session: Session, events: Sequence[JournalEntry], *, since: int | None, running: bool, for_subagents: int = 0
+) -> Brief:
+    """`events`: those after `since`; without one the newest lines are shown. `for_subagents`: tasks that wait."""
     row = build_session_row(session, running=running)
     lines = _list_lines(events)
     shown = lines[-NEWEST:] if since is None else lines[:PAGE]
@@ -58,7 +60,7 @@ def build_brief(session: Session, events: Sequence[JournalEntry], *, since: int 
         cursor=shown[-1][0] if more else last,
         more=more,
         gates=() if session.ended else tuple(build_open_gate(each) for each in _list_first(session)),
-        next=_find_next_step(session, running=row.running),
+        next=_find_next_step(session, running=row.running, for_subagents=for_subagents),
     )
 
 
@@ -76,9 +78,12 @@ def _list_lines(events: Sequence[JournalEntry]) -> list[tuple[int, str]]:
     return [(seq, shorten_line(f"{line.mark} {line.words}", MAX_LINE_CHARS)) for seq, line in described if line]
 
 
-def _find_next_step(session: Session, *, running: bool) -> str:
+def _find_next_step(session: Session, *, running: bool, for_subagents: int) -> str:
     if session.ended:
         return ""
+    if for_subagents:
+        wait = "task waits" if for_subagents == 1 else "tasks wait"
+        return f"{for_subagents} {wait} for a subagent of this conversation: the skill dispatch starts them"
     if session.open_gates:
         return f"a person decides: {next(iter(session.open_gates))} waits for an answer"
     return "" if running else "not running: resume continues it"

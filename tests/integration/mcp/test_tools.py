@@ -13,7 +13,7 @@ from support.mcp_clients import ERAS, connect, converse, read_calls
 from support.recorded_session import ID
 
 READS = {"size", "sessions", "status", "gates", "show", "diff", "cost", "log", "knowledge"}
-ACTS = {"start", "resume", "fix", "stop", "answer"}
+ACTS = {"start", "resume", "fix", "stop", "answer", "take", "hand_in"}
 MAX_RESULT_CHARS = 10_000
 
 

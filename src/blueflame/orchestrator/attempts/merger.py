@@ -77,7 +77,7 @@ def build_merger_prompt(context: SessionContext, session: Session, attempt: Atte
         commit_subjects=read_commit_style(context.repo, context.settings).examples,
         instructions=gather_instructions(context, session, [split_path(path) for path in conflict.paths]),
         checks=session.limits.checks,
-        commands=describe_allowed_commands(settings),
+        commands=describe_allowed_commands(context, attempt),
     )
     return render_merger(brief, token_hex(16))
 

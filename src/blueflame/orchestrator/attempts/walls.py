@@ -19,7 +19,6 @@ from blueflame.model.policy import Policy
 from blueflame.model.runtime_support import can_take_messages
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS
-from blueflame.model.settings import Settings
 from blueflame.model.settings.registries import list_registry_hosts
 from blueflame.orchestrator.attempts.instructions import build_blocked_globs
 from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
@@ -125,7 +124,7 @@ def _list_registries(context: SessionContext) -> tuple[str, ...]:
 def build_policy(
     context: SessionContext, session: Session, attempt: Attempt, spec: SandboxSpec, *, may_ask: bool = False
 ) -> Policy:
-    secrets = context.settings.validation.secrets
+    secrets, outside = context.settings.validation.secrets, _works_outside(context, attempt)
     return compile_policy(
         permissions=context.settings.permissions,
         also_blocked=(
@@ -140,19 +139,25 @@ def build_policy(
         agent_id=attempt.agent_id,
         schema=attempt.duty not in COMMITTING,
         answers=attempt.duty in OUTPUT_SCHEMAS,
-        scratch=_list_scratch(spec),
+        scratch=() if outside else _list_scratch(spec),
         readable=tuple(
             mount.target for mount in spec.mounts if mount.kind is MountKind.RO and mount.target != spec.cwd
         ),
         skills=list_role_skills(context.settings, attempt.role),
-        sandboxed=spec.level is not SandboxLevel.OFF,
+        sandboxed=spec.level is not SandboxLevel.OFF and not outside,
         may_ask=may_ask,
     )
 
 
-def describe_allowed_commands(settings: Settings) -> tuple[str, ...]:
+def _works_outside(context: SessionContext, attempt: Attempt) -> bool:
+    """Whether only the watcher holds it: what a sandbox makes harmless, as other commands and /tmp, is refused then."""
+    return find_runtime_kind(context.settings, attempt.runtime) == "subagent"
+
+
+def describe_allowed_commands(context: SessionContext, attempt: Attempt) -> tuple[str, ...]:
     """For the prompt of an agent that works: what its policy lets it run."""
-    sandboxed = settings.sandbox.level != "off"
+    settings = context.settings
+    sandboxed = settings.sandbox.level != "off" and not _works_outside(context, attempt)
     commands = list_commands(settings.permissions, settings.validation, read_only=False, sandboxed=sandboxed)
     return describe_commands(commands)
 

@@ -99,7 +99,7 @@ def build_worker_prompt(
         commit_example=rules.commit_format.example,
         commit_subjects=read_commit_style(context.repo, context.settings).examples,
         checks=session.limits.checks,
-        commands=describe_allowed_commands(settings),
+        commands=describe_allowed_commands(context, attempt),
         skills=list_role_skills(context.settings, attempt.role),
         clarifications=list_clarifications(session, attempt.subject),
         lessons=word_given_lessons(context, session, attempt),
