@@ -95,9 +95,12 @@ class Story:
         self.tell(PlanProposed(round=1, tasks=TASKS, origin="planner", warnings=("task-003 is alone in its group",)))
         return self.tell(open_plan_gate(self.session))
 
-    def working(self) -> Story:
+    def approved(self) -> Story:
         self.tell(PlanProposed(round=1, tasks=TASKS, origin="planner"), PlanApproved(tasks=TASKS))
-        self.tell(CycleStarted(cycle=1, base_sha="a" * 40), WaveStarted(cycle=1, stage="work"))
+        return self.tell(CycleStarted(cycle=1, base_sha="a" * 40), WaveStarted(cycle=1, stage="work"))
+
+    def working(self) -> Story:
+        self.approved()
         return self.begins("task-001").begins("task-003")
 
     def begins(self, task: str, n: int = 1) -> Story:

@@ -68,6 +68,8 @@ COMMANDS: tuple[CommandEntry, ...] = tuple(
         ("plugin", KEEP, "mcp:plugin_app", "Install the plugin of Claude Code."),
         ("help", KEEP, "help:help_", "Show a page of the documentation."),
         ("completion", KEEP, "help:completion", "Print the completion script of your shell."),
+        ("worktrees", KEEP, "cleanup:worktrees_app", "Make, list and remove checkouts of your own."),
+        ("locks", KEEP, "cleanup:locks_app", "Lock paths that agents keep out of."),
         ("cleanup", KEEP, "cleanup:cleanup", "Remove what ended sessions left behind."),
     )
 )

@@ -51,15 +51,18 @@ class CheckoutRecord:
     base: str
     branch: str | None  # None: a detached scratch checkout
     ready: bool = False
+    owner: str = ""  # the person who made it; "" for one of a session
     borrowed: str = ""  # the object folder that its git was given; "" in records of earlier versions
 
 
-def make_checkout(repo: Repository, path: Path, *, base: str, branch: str | None = None, head: str = "") -> None:
+def make_checkout(
+    repo: Repository, path: Path, *, base: str, branch: str | None = None, head: str = "", owner: str = ""
+) -> None:
     """Check out `base` on the new branch `branch`, or detached to run checks in; keep one that is complete already.
 
     With `head`, an ancestor, the branch is there, and what `base` has more is staged.
     """
-    wanted = CheckoutRecord(base=base, branch=branch, borrowed=str(repo.objects))
+    wanted = CheckoutRecord(base=base, branch=branch, owner=owner, borrowed=str(repo.objects))
     found = read_record(path)
     if found is not None and found.ready and path.is_dir():
         if (found.base, found.branch) != (wanted.base, wanted.branch):

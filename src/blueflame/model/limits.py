@@ -117,5 +117,6 @@ class Capacity:
     agents: int
     reason: str = ""
     day: str = ""  # the machine's local date
+    locked: tuple[str, ...] = ()  # paths that people hold: no task begins there
     day_spend: Spend = NO_SPEND  # of all sessions of the repository since midnight, the present one's included
     waiting_roles: frozenset[str] = frozenset()  # whose agents wait for a slot of the house's pool

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from blueflame.git.checkouts import list_checkouts, remove_checkout, remove_tree
+from blueflame.git.checkouts import list_checkouts, read_record, remove_checkout, remove_tree
 from blueflame.git.command import run_git
 from blueflame.git.repository import Repository
 from blueflame.git.results import delete_refs, list_refs
@@ -19,7 +19,8 @@ from blueflame.session.state import Session
 from blueflame.system.files import build_file_error
 from blueflame.system.layout import ProjectPaths
 
-AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/")  # what agents committed
+AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/", "refs/blueflame/worktrees/")
+"""What agents committed, and what a person left in a checkout."""
 
 
 class LeftoverKind(StrEnum):
@@ -114,6 +115,9 @@ def _find_idle_checkouts(
     ours = {record.attempt.agent_id: session.id for session in unfinished for record in session.attempts.values()}
     owners = {**of_ended, **ours}
     for path in checkouts:
+        record = read_record(path)
+        if record is not None and record.owner:
+            continue  # a person made it, and removes it
         if path.name not in busy and (path.name in owners or not at_work):
             yield _build_leftover(LeftoverKind.CHECKOUT, path, owners.get(path.name, ""))
 

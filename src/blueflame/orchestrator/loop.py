@@ -48,6 +48,7 @@ from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
 from blueflame.orchestrator.monitors.questions import await_answer
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
+from blueflame.orchestrator.own_work import read_locks
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
 from blueflame.session.consequences import consequences_of
@@ -330,6 +331,8 @@ class SessionLoop:
         machine = measure_capacity(self.context.settings, len(self.session.live), free, self._checkout_bytes)
         capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
         self._pool.keep(self.session, now)
+        if locks := read_locks(self.context.paths.state):
+            capacity = replace(capacity, locked=tuple(path for paths in locks.values() for path in paths))
         while events := next_events(self.session, capacity):
             intended = [each.attempt for each in events if isinstance(each, AttemptIntended)]
             if waiting := {each.role for each in intended if not self._pool.ask(each, now)}:

@@ -38,6 +38,7 @@ from blueflame.model.limits import Capacity
 from blueflame.model.seat import Allocation
 from blueflame.model.task import Assignment, Cause, Task, TaskCommit
 from blueflame.model.workflow import Stage
+from blueflame.paths.locks import HeldLocks, LockPath, parse_locks, parse_task_locks
 from blueflame.session.budget import (
     DAY,
     TASK,
@@ -259,12 +260,25 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
     slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, Duty.MAKE)
-    for name in list_claimable(session, min(slots, 1)):
+    for name in _list_unlocked(session, capacity, min(slots, 1)):
         start = session.tasks[name].start
         if start is not None and not are_foundations_valid(session, start.built_on):
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="what it was built on is being redone")
             return
         yield from _intend_attempt(session, session.find_stage(name), name, capacity)
+
+
+def _list_unlocked(session: Session, capacity: Capacity, slots: int) -> tuple[str, ...]:
+    """List what can be claimed, without tasks that would write where a person holds a lock."""
+    if not capacity.locked or slots < 1:
+        return list_claimable(session, slots)
+    held = HeldLocks(parse_locks(capacity.locked))
+    free = (name for name in list_claimable(session, len(session.tasks)) if held.are_free(_parse_locks(session, name)))
+    return tuple(islice(free, slots))
+
+
+def _parse_locks(session: Session, name: str) -> tuple[LockPath, ...]:
+    return parse_task_locks(session.tasks[name].task)
 
 
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:

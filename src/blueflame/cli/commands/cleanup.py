@@ -1,21 +1,23 @@
-"""`blueflame cleanup`: remove what ended sessions left behind."""
+"""`blueflame cleanup`, `worktrees` and `locks`: checkouts, and who may work where."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import open_trusted_project
 from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
     from blueflame.orchestrator.cleanup import Leftover
+    from blueflame.orchestrator.project import Project
+    from blueflame.session.state import Session
 
 
 class DurationParameter(click.ParamType[float]):
@@ -120,3 +122,124 @@ def _count_by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
 
 def _format_size(size: int) -> str:
     return f", {size / 2**20:,.1f} MB" if size else ""
+
+
+worktrees_app = CommandGroup("worktrees", help="Make, list and remove checkouts: of your own, beside those of agents.")
+name_argument = click.argument("name", help="Name of the checkout.")
+
+
+@worktrees_app.command("create")
+@name_argument
+@click.argument("base", required=False, help="Branch or commit to begin from [default: the base branch].")
+@config_option
+@json_option
+def create(name: str, base: str | None, config: Path | None, as_json: bool) -> int:
+    """Make a checkout with a branch of its own, which borrows the repository's objects and cannot change it."""
+    import getpass
+
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.own_work import create_checkout
+
+    project = open_trusted_project(config, can_ask=not as_json)
+    prepare_folders(project)
+    made = create_checkout(project, name, base, owner=getpass.getuser())
+    return _print_or_dump(as_json, {"worktree": made._asdict()}, f"{made.path}\n  on the new branch {made.branch}")
+
+
+@worktrees_app.command("list")
+@config_option
+@json_option
+def list_worktrees(config: Path | None, as_json: bool) -> int:
+    """List the checkouts: your own, and those of agents."""
+    from blueflame.orchestrator.own_work import list_all_checkouts
+    from blueflame.orchestrator.project import open_project
+
+    found = list_all_checkouts(open_project(config))
+    lines = [f"{each.name}  {each.branch or each.base[:12]}  {each.owner or 'of an agent'}" for each in found]
+    data = {"worktrees": [each._asdict() for each in found]}
+    return _print_or_dump(as_json, data, "\n".join(lines) or "no checkouts")
+
+
+@worktrees_app.command("remove")
+@name_argument
+@config_option
+@json_option
+def remove(name: str, config: Path | None, as_json: bool) -> int:
+    """Remove a checkout of your own; what it has that is on no branch is kept under refs/blueflame/."""
+    from blueflame.orchestrator.own_work import remove_own_checkout
+
+    ref = remove_own_checkout(open_trusted_project(config, can_ask=not as_json), name)
+    kept = f"; its work is kept as {ref}" if ref else ""
+    return _print_or_dump(as_json, {"removed": name, "kept": ref or None}, f"removed {name}{kept}")
+
+
+locks_app = CommandGroup("locks", help="Lock paths for yourself: sessions start no task there until you release them.")
+holder_argument = click.argument("name", help="Who holds the lock: your name, or that of a job of yours.")
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", help="Files or folders.")
+
+
+@locks_app.command("acquire")
+@holder_argument
+@paths_argument
+@config_option
+@json_option
+def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
+    """Lock paths, all or none; refused where another holds one of them."""
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.own_work import acquire_locks
+
+    project = open_trusted_project(config, can_ask=not as_json)
+    prepare_folders(project)
+    acquire_locks(project, _load_newest(project), name, paths)
+    return _print_or_dump(as_json, {"name": name, "locked": list(paths)}, f"locked for {name}: {', '.join(paths)}")
+
+
+@locks_app.command("release")
+@holder_argument
+@config_option
+@json_option
+def release(name: str, config: Path | None, as_json: bool) -> int:
+    """Release all that a name holds."""
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.own_work import release_locks
+
+    project = open_trusted_project(config, can_ask=not as_json)
+    prepare_folders(project)
+    gone = release_locks(project, name)
+    words = f"released: {', '.join(gone)}" if gone else f"{name} holds no lock"
+    return _print_or_dump(as_json, {"name": name, "released": list(gone)}, words)
+
+
+@locks_app.command("check")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", help="Files or folders [default: the whole repository].")
+@config_option
+@json_option
+def check(paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
+    """Show who holds a lock on these paths: people, and tasks in work. Exit code 1 if one is held."""
+    from blueflame.orchestrator.own_work import find_holders, read_locks
+    from blueflame.orchestrator.project import open_project
+
+    project = open_project(config)
+    found = find_holders(read_locks(project.state.state), _load_newest(project), paths or (".",))
+    lines = [f"{each.path}  {each.name}" for each in found]
+    _print_or_dump(as_json, {"held": [each._asdict() for each in found]}, "\n".join(lines) or "free")
+    return 1 if found else 0
+
+
+def _load_newest(project: Project) -> Session | None:
+    """The session that may hold locks; None before the first one."""
+    from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
+
+    if not project.state.journal.exists():
+        return None
+    with open_journal(project) as journal:
+        left = find_unfinished(journal)
+        return load_session(journal, left.id) if left is not None else None
+
+
+def _print_or_dump(as_json: bool, data: Mapping[str, object], words: str) -> int:
+    if as_json:
+        print_json(dict(data))
+    else:
+        print_text(words)
+    return 0
