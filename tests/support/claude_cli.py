@@ -132,6 +132,56 @@ class ClaudeWorkspace:
         )
         return ClaudeRun(done.returncode, done.stdout, done.stderr, self.repo, self.home, self.model.requests[before:])
 
+    @contextmanager
+    def talk(self, *flags: str) -> Iterator[Talk]:
+        """Hold a conversation in one process."""
+        argv = self.argv(*flags, "--input-format", "stream-json")
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, cwd=self.repo, env=self.environment, stdin=pipe, stdout=pipe, text=True) as claude:
+            try:
+                yield Talk(claude)
+            finally:
+                claude.terminate()
+
+
+class Talk:
+    """A conversation with claude, turn by turn."""
+
+    def __init__(self, claude: subprocess.Popen[str]) -> None:
+        assert claude.stdin
+        assert claude.stdout
+        self._to, self._lines = claude.stdin, map(json.loads, claude.stdout)
+        self._seen: list[Json] = []
+        self.asked: list[str] = []  # in dialogs
+
+    def say(self, text: str) -> None:
+        """Say it, and wait until the turn has ended."""
+        self._to.write(json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n")
+        self._to.flush()
+        self._read_until("type", "result")
+
+    def wait_for(self, subtype: str) -> None:
+        """Wait for an event, which may have come already."""
+        if all(line.get("subtype") != subtype for line in self._seen):
+            self._read_until("subtype", subtype)
+
+    def _read_until(self, key: str, value: str) -> None:
+        for line in self._lines:
+            self._seen.append(line)
+            if line["type"] == "control_request" and line["request"]["subtype"] == "elicitation":
+                self._approve(line)
+            if line.get(key) == value:
+                return
+        raise AssertionError(f"claude has ended without {value}")
+
+    def _approve(self, dialog: Json) -> None:
+        """Answer a dialog as its person."""
+        self.asked.append(dialog["request"]["message"])
+        answer = {"action": "accept", "content": {"choice": "approve", "note": ""}}
+        response = {"subtype": "success", "request_id": dialog["request_id"], "response": answer}
+        self._to.write(json.dumps({"type": "control_response", "response": response}) + "\n")
+        self._to.flush()
+
 
 @dataclass(frozen=True)
 class ClaudeRunner:

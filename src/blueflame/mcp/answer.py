@@ -15,11 +15,12 @@ from blueflame.mcp.clients import can_ask, explain_errors, format_person
 from blueflame.mcp.read_tools import SessionName, format_answer_command
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
-from blueflame.model.gate import Answer, Gate
+from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.orchestrator.sessions import send_and_wait
 from blueflame.session.gates.edits import EDIT_CHOICES
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
+from blueflame.views.brief import summarize_gate
 
 MAX_EVIDENCE_CHARS = 4_000
 GateName = Annotated[str, Field(max_length=200, description="Id of an open gate: see gates.")]
@@ -84,12 +85,14 @@ def build_form(gate: Gate) -> type[BaseModel]:
 
 
 def format_question(session: Session, gate: Gate, evidence: str) -> str:
-    """What the person reads before they decide: the evidence, cut where it is long, and what each choice does."""
-    cut = len(evidence) > MAX_EVIDENCE_CHARS
-    more = f"\n… the rest: blueflame show {gate.id} --session {session.id}" if cut else ""
+    """What the person reads before they decide. Dialogs may show two lines of it: first what matters most, and where
+    the rest is; then the evidence, cut where it is long, and what each choice does."""
+    summary = "; ".join(filter(None, (summarize_gate(session, gate), f"all of it: blueflame show {gate.id}")))
     does = [f"  {option.name}: {option.label}" for option in gate.options if option.name in list_offered(gate)]
-    parts = (f"{gate.title}\n", evidence[:MAX_EVIDENCE_CHARS].rstrip() + more, "", *does)
-    return "\n".join(parts)
+    shown = evidence[:MAX_EVIDENCE_CHARS].rstrip()
+    more = ["…"] if len(evidence) > MAX_EVIDENCE_CHARS else []
+    title = f"Land {gate.title}?" if gate.kind is GateKind.CHANGESET else gate.title
+    return "\n".join((title, summary, *does, "", shown, *more))
 
 
 def _name_command(served: Served, session: str | None, gate: str) -> GateReply:

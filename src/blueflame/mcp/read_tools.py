@@ -19,7 +19,7 @@ from blueflame.system.clock import SystemClock
 from blueflame.text.event_lines import format_log_lines
 from blueflame.text.sanitize import clean_text
 from blueflame.views.brief import Brief, build_brief
-from blueflame.views.fit import fit_json
+from blueflame.views.fit import drop_empty, fit_json
 from blueflame.views.session import build_gates_json
 from blueflame.views.sessions import build_session_row, build_sessions_json
 
@@ -50,7 +50,7 @@ class ReadTools:
         from blueflame.views.triage import build_triage_json
 
         sized = triage_request(self.served.open_trusted(), request, mode=SUGGEST)
-        return fit_json(build_triage_json(sized.triage if sized else None) or {})
+        return fit_json(drop_empty(build_triage_json(sized.triage if sized else None) or {}))
 
     def sessions(self, offset: Offset = 0) -> dict[str, Any]:
         """List the sessions of this repository, newest first: state, tasks that landed, cost, request."""
@@ -95,7 +95,7 @@ class ReadTools:
         from blueflame.views.items import build_item_json, find_item
 
         _project, found = self.served.load(session)
-        return fit_json(build_item_json(found, find_item(found, item), now=SystemClock().now()))
+        return fit_json(drop_empty(build_item_json(found, find_item(found, item), now=SystemClock().now())))
 
     def diff(
         self,

@@ -45,17 +45,6 @@ class Served:
         return project
 
 
-def describe_waiting(served: Served) -> str:
-    """What waits for the person as a conversation begins; empty if nothing does. Names only: no text of an agent."""
-    with suppress(BlueFlameError):
-        _project, found = served.load(None)
-        if found.open_gates and not found.ended:
-            return f"Open gates of {found.id}, for the person: {', '.join(list(found.open_gates)[:MAX_NAMED])}."
-    return ""
-
-
-def start_and_wait(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
-    """Start a command that outlives the server. Return what `find_started` finds by its pid, or its output.
 def list_live_folders(project: Project, session: Session) -> dict[str, Path]:
     """The folders of the attempts that run."""
     from blueflame.orchestrator.wiring import find_attempt_folder
@@ -73,8 +62,17 @@ def count_waiting_for_subagents(project: Project, session: Session) -> int:
     return sum(is_waiting(folder) for folder in list_live_folders(project, session).values())
 
 
-def start_command(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
-    """Start a command of ours that outlives the server. Return what `find_started` finds by its pid, or its output.
+def describe_waiting(served: Served) -> str:
+    """What waits for the person as a conversation begins; empty if nothing does. Names only: no text of an agent."""
+    with suppress(BlueFlameError):
+        _project, found = served.load(None)
+        if found.open_gates and not found.ended:
+            return f"Open gates of {found.id}, for the person: {', '.join(list(found.open_gates)[:MAX_NAMED])}."
+    return ""
+
+
+def start_and_wait(served: Served, project: Project, verb: str, *words: str, find_started: Callable[[int], str]) -> str:
+    """Start a command that outlives the server. Return what `find_started` finds by its pid, or its output.
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """

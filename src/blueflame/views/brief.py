@@ -10,11 +10,16 @@ from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event_briefly
+from blueflame.text.outcomes import describe_checks
 from blueflame.text.sanitize import shorten_line
+from blueflame.views.changeset import ChangesetView, format_size, list_notes
+from blueflame.views.gates import build_gate_view, find_gate_tasks
+from blueflame.views.parts import DetailsView
+from blueflame.views.plan import PlanView
 from blueflame.views.session import format_budget
 from blueflame.views.sessions import build_session_row
 
-MAX_REQUEST_CHARS, MAX_LINE_CHARS, MAX_GATES = 120, 160, 5
+MAX_REQUEST_CHARS, MAX_LINE_CHARS, MAX_SUMMARY_CHARS, MAX_GATES = 120, 160, 200, 5
 NEWEST, PAGE = 8, 25  # lines
 
 
@@ -69,6 +74,23 @@ def build_open_gate(gate: Gate) -> OpenGate:
     return OpenGate(id=gate.id, asks=asks, options=tuple(option.name for option in gate.options))
 
 
+def summarize_gate(session: Session, gate: Gate) -> str:
+    """What a gate is about in one line, for dialogs that show few; empty where its title says it all."""
+    view = build_gate_view(session, gate)
+    match view:
+        case PlanView():
+            words = [f"{task.id} {task.title}" for task in find_gate_tasks(session, gate)]
+        case ChangesetView():
+            build = view.record.build
+            checks = [describe_checks(build.checks)] if build and build.checks else ["nothing was tested"]
+            words = [*([format_size(build)] if build else []), *checks, *list_notes(view)]
+        case DetailsView():
+            words = [*(f"{fact.name}: {fact.text}" for fact in view.facts), *view.quote]
+        case _:
+            words = []
+    return shorten_line("; ".join(words), MAX_SUMMARY_CHARS)
+
+
 def _list_first(session: Session) -> list[Gate]:
     return list(session.open_gates.values())[:MAX_GATES]
 
@@ -85,5 +107,5 @@ def _find_next_step(session: Session, *, running: bool, for_subagents: int) -> s
         wait = "task waits" if for_subagents == 1 else "tasks wait"
         return f"{for_subagents} {wait} for a subagent of this conversation: the skill dispatch starts them"
     if session.open_gates:
-        return f"a person decides: {next(iter(session.open_gates))} waits for an answer"
+        return "a person decides"
     return "" if running else "not running: resume continues it"

@@ -20,6 +20,20 @@ def fit_json(value: Mapping[str, object], most: int = MAX_CHARS) -> dict[str, ob
     return {"too_large": f"more than {most:,} characters: ask for a part of it"}
 
 
+def drop_empty(value: Mapping[str, object]) -> dict[str, object]:
+    """Return the object without what says nothing: null, empty texts, lists and objects, at any depth."""
+    kept = {key: _drop_empty_parts(each) for key, each in value.items()}
+    return {key: each for key, each in kept.items() if each is not None and each not in ("", [], {})}
+
+
+def _drop_empty_parts(value: object) -> object:
+    if isinstance(value, Mapping):
+        return drop_empty(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_drop_empty_parts(each) for each in value]
+    return value
+
+
 def _cut(value: object, chars: int, entries: int) -> object:
     if isinstance(value, str):
         text = clean_text(value)

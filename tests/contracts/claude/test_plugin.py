@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,21 @@ import pytest
 
 from blueflame import __version__
 from blueflame.mcp.prompts import JOBS, PLUGIN
+from blueflame.model.errors import BlueFlameError
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.session.state import Session
-from support.claude_cli import STREAM, ClaudeRun, ClaudeRunner, find_binary
-from support.command_line import configure, finish, here, launched, task, until, write
+from blueflame.testing import LoopbackModel, ReceivedRequest
+from support.claude_cli import STREAM, ClaudeRun, ClaudeRunner, Json, build_model_script, find_binary
+from support.command_line import YES, configure, finish, here, launched, task, until, write
+from support.repositories import run_git
 
 TOOL = "mcp__plugin_blueflame_blueflame__"
 FLAGS = (*STREAM, "--setting-sources", "", "--plugin-dir", str(PLUGIN))
 REQUEST = "Write one"
+SUBTASK = "Begin with your task"
 MAX_ALWAYS_ON = 150  # tokens
+MAX_SESSION = 3_000
 
 
 pytestmark = pytest.mark.skipif(
@@ -50,7 +57,7 @@ def run_claude(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("manifest", ["", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json"])
+@pytest.mark.parametrize("manifest", ["", "subagents", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json"])
 def test_the_plugin_is_valid(tmp_path: Path, manifest: str) -> None:
     done = run_claude(tmp_path, "plugin", "validate", "--strict", str(PLUGIN / manifest))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -77,11 +84,14 @@ def test_our_commands_register_the_server_and_the_plugin_and_remove_them(
     monkeypatch.chdir(tmp_path)
     settings, servers = own_home / ".claude" / "settings.json", own_home / ".claude.json"
     for _ in range(2):  # again changes nothing
-        for words in (("mcp", "install", "claude"), ("plugin", "install")):
-            said = here(capsys, *words)
+        for given in (("mcp", "install", "claude"), ("plugin", "install", "--subagents")):
+            said = here(capsys, *given)
             assert said.code == 0, said.err
     assert json.loads(servers.read_text())["mcpServers"]["blueflame"]["args"][-1] == "mcp"
-    assert json.loads(settings.read_text())["enabledPlugins"] == {"blueflame@blueflame": True}
+    assert json.loads(settings.read_text())["enabledPlugins"] == {
+        "blueflame@blueflame": True,
+        "blueflame-subagents@blueflame": True,
+    }
     for words in (("mcp", "uninstall", "claude"), ("plugin", "uninstall")):
         assert here(capsys, *words).code == 0
     assert "blueflame" not in json.loads(servers.read_text()).get("mcpServers", {})
@@ -120,6 +130,107 @@ def test_a_skill_starts_a_session_and_the_model_cannot_approve_it(
             with launched("stop", cwd=place.repo) as stopping:
                 finish(stopping)
             until(lambda: find_running_pid(project) is None, what="its end")
+
+
+@pytest.fixture
+def worked(tmp_path: Path) -> dict[str, Any]:
+    """The settings of agents that plan one task, and do it."""
+    steps = [{"write": {"path": "src/1.txt", "text": "eins\n"}}, {"commit": "feat({task}): write it"}]
+    script = write(tmp_path / "script.yaml", {"planner": [{"plan": [task(1)]}], "defaults": {"worker": steps}})
+    return {"runtimes": {"scripted": {"script": str(script)}}}
+
+
+def use(tool: str, **given: object) -> Json:
+    return {"tool": {"name": f"{TOOL}{tool}", "input": given}}
+
+
+def test_a_whole_session_costs_the_conversation_few_tokens(
+    claude: ClaudeRunner, environment: dict[str, str | None], worked: dict[str, Any]
+) -> None:
+    """From the skill to the landing, with the definitions of its tools, which the model looks up; by what is sent."""
+    names = ",".join(f"{TOOL}{name}" for name in ("size", "start", "status", "answer"))
+    finds = {"tool": {"name": "ToolSearch", "input": {"query": f"select:{names}", "max_results": 5}}}
+    begins = (finds, use("size", request=REQUEST), use("start", request=REQUEST, tier=3), {"text": "It runs."})
+    plans = (use("status"), use("answer", gate="plan"), {"text": "The work begins."})
+    gate = "changeset-cs-001"
+    reviews = (use("status", since=9), use("answer", gate=gate), {"text": "It lands."})
+    ends = (use("status", since=29), {"text": "It has landed."})
+    allowed = ("--allowed-tools", TOOL.removesuffix("__"))  # as a person does at the first question
+    with claude.place({"text": "Hello."}, *begins, *plans, *reviews, *ends, env=environment) as place:
+        project = open_project(configure(place.repo, worked))
+        with place.talk(*FLAGS, *allowed) as talk:
+            talk.say("Good morning")
+            talk.wait_for("commands_changed")  # the server has connected
+            before = place.model.requests[-1]
+            talk.say(f"/blueflame:run {REQUEST}")
+            for waits in ("plan", gate):
+                until(partial(is_open, project, waits), what=waits)
+                talk.say("How is it?")  # its dialog is approved
+            until(lambda: load(project).ended, what="its end")
+            talk.say("How is it?")
+        last = place.model.requests[-1]
+        conversation = json.dumps(last.body["messages"], ensure_ascii=False)
+        assert ["Задача 1" in talk.asked[0], "src/1.txt" in talk.asked[1]] == [True, True]
+        assert '\\"state\\":\\"completed' in conversation
+        cost = measure_tokens(last) - measure_tokens(before)
+        assert cost < MAX_SESSION, cost
+
+
+def measure_tokens(asked: ReceivedRequest) -> int:
+    """The tokens of a question to the model as the loopback model reports them, and so as a gateway counts them."""
+    return len(json.dumps(asked.body, ensure_ascii=False).encode()) // 4
+
+
+def test_a_subagent_takes_a_task_and_its_calls_are_judged_by_the_hook(
+    claude: ClaudeRunner, environment: dict[str, str | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rules = {"allowed_paths": ["src/**"], "bash_rules": {"allowed_commands": ["git add", "git commit"]}}
+    lead = {"runtime": "subagent", "budget_usd": 0}
+    decisions = write(tmp_path / "decisions.yaml", YES)
+    env = environment | {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
+    with claude.place({"text": "unused"}, env=env) as place:
+        project = open_project(configure(place.repo, {"roles": {"lead": lead}, "permissions": rules}))
+        with launched("run", "--tier", "1", "--decisions-file", decisions, REQUEST, cwd=place.repo) as running:
+            name, checkout = until(lambda: find_started(project), what="the attempt")
+            script = build_subagent_script(name, checkout, place.repo)
+            with LoopbackModel(script, listener=claude.network.listen()) as place.model:
+                flags = (*FLAGS, "--plugin-dir", str(PLUGIN / "subagents"))
+                ran = place.run(*flags, prompt="/blueflame-subagents:dispatch", timeout=120)
+            assert ran.code == 0, ran.err
+            said = finish(running)
+        assert said.code == 0, said.err
+        made = load(project).attempts[name]
+        assert "outside of the sandbox" in made.attempt.unguarded
+        assert run_git(place.repo, "show", "main:src/1.txt") == "eins\n"
+        assert not (place.repo / "src" / "own.txt").exists()
+        audit = (place.repo / ".blueflame" / "logs" / f"{made.attempt.agent_id}.audit.jsonl").read_text()
+        assert [json.loads(line)["decision"] for line in audit.splitlines()[1:]] == ["allow", "block", "allow"]
+
+
+def is_open(project: Project, gate: str) -> bool:
+    return gate in load(project).open_gates
+
+
+def find_started(project: Project) -> tuple[str, ...]:
+    with suppress(BlueFlameError):
+        session = load(project)
+        live = [session.attempts[name] for name in session.live]
+        return next(((each.attempt.id, each.worktree) for each in live if each.worktree), ())
+    return ()
+
+
+def build_subagent_script(attempt: str, checkout: str, repo: Path) -> Json:
+    worker = {"description": "a task", "prompt": SUBTASK, "subagent_type": "blueflame-subagents:worker"}
+    parent: list[Json] = [{"tool": {"name": "Agent", "input": worker}}, {"text": "It is handed in."}]
+    calls = (
+        {"name": f"{TOOL}take", "input": {}},
+        {"name": "Write", "input": {"file_path": f"{checkout}/src/1.txt", "content": "eins\n"}},
+        {"name": "Write", "input": {"file_path": f"{repo}/src/own.txt", "content": "not here"}},
+        {"name": "Bash", "input": {"command": f"cd '{checkout}' && git add -A && git commit -m 'Write it'"}},
+        {"name": f"{TOOL}hand_in", "input": {"attempt": attempt, "summary": "wrote it"}},
+    )
+    part = {"when": {"user": SUBTASK}, "turns": [*({"tool": call} for call in calls), {"text": "done"}]}
+    return build_model_script(*parent, others=[part])
 
 
 def list_results(ran: ClaudeRun) -> list[str]:
