@@ -18,7 +18,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise UsageError(f"it is no TOML: {error}") from error
 
 
-def put_table(text: str, place: tuple[str, str], values: Mapping[str, str | Sequence[str]]) -> str:
+def put_table(text: str, place: tuple[str, str], values: Mapping[str, str | int | Sequence[str]]) -> str:
     """Write the table [outer.name] at the end, in the place of one that is there."""
     known = read_toml(text)
     outer, name = place

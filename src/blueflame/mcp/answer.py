@@ -20,7 +20,6 @@ from blueflame.orchestrator.sessions import send_and_wait
 from blueflame.session.gates.edits import EDIT_CHOICES
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
-from blueflame.views.brief import summarize_gate
 
 MAX_EVIDENCE_CHARS = 4_000
 GateName = Annotated[str, Field(max_length=200, description="Id of an open gate: see gates.")]
@@ -87,6 +86,8 @@ def build_form(gate: Gate) -> type[BaseModel]:
 def format_question(session: Session, gate: Gate, evidence: str) -> str:
     """What the person reads before they decide. Dialogs may show two lines of it: first what matters most, and where
     the rest is; then the evidence, cut where it is long, and what each choice does."""
+    from blueflame.views.gates import summarize_gate  # late: a conversation may never answer a gate
+
     summary = "; ".join(filter(None, (summarize_gate(session, gate), f"all of it: blueflame show {gate.id}")))
     does = [f"  {option.name}: {option.label}" for option in gate.options if option.name in list_offered(gate)]
     shown = evidence[:MAX_EVIDENCE_CHARS].rstrip()

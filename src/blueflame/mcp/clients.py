@@ -15,6 +15,7 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.text.sanitize import clean_text, shorten_line
 
 MAX_NAME_CHARS = 60
+MAX_ERROR_CHARS = 4_000
 
 
 def name_client(session: ServerSession) -> str:
@@ -44,4 +45,5 @@ def explain_errors() -> Iterator[None]:
     try:
         yield
     except BlueFlameError as error:
-        raise ToolError(clean_text(str(error))) from error
+        text = clean_text(str(error))  # it may quote what the client sent
+        raise ToolError(text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}…") from error

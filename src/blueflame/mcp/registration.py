@@ -18,6 +18,7 @@ from blueflame.system.process import run
 NAME = "blueflame"
 SUBAGENTS = "blueflame-subagents"
 CLIENT_SECONDS = 60.0
+CODEX_START_SECONDS = 60  # it gives up after 10 otherwise, which is little on a busy machine
 
 
 class ClientSettings(NamedTuple):
@@ -48,7 +49,8 @@ CODEX, GEMINI, OPENCODE = ("mcp_servers", NAME), ("mcpServers", NAME), ("mcp", N
 
 
 def _put_codex(text: str, command: Sequence[str]) -> str:
-    return put_table(text, CODEX, {"command": command[0], "args": list(command[1:])})
+    entry = {"command": command[0], "args": list(command[1:]), "startup_timeout_sec": CODEX_START_SECONDS}
+    return put_table(text, CODEX, entry)
 
 
 def _put_gemini(text: str, command: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blueflame.checks.secrets.scan import find_secrets
 from blueflame.text.sanitize import shorten_line
 
 SECRET = "(left out: it looks like a secret)"  # noqa: S105
@@ -22,6 +21,8 @@ def clean_notes(entries: Sequence[str], longest: int) -> tuple[str, ...]:
 
 
 def _redact_secrets(lines: Sequence[str]) -> Sequence[str]:
+    from blueflame.checks.secrets.scan import find_secrets  # late: its rules take a while to compile
+
     secrets = find_secrets("note", enumerate(lines))
     if not secrets:
         return lines

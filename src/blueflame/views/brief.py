@@ -10,16 +10,11 @@ from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event_briefly
-from blueflame.text.outcomes import describe_checks
 from blueflame.text.sanitize import shorten_line
-from blueflame.views.changeset import ChangesetView, format_size, list_notes
-from blueflame.views.gates import build_gate_view, find_gate_tasks
-from blueflame.views.parts import DetailsView
-from blueflame.views.plan import PlanView
 from blueflame.views.session import format_budget
 from blueflame.views.sessions import build_session_row
 
-MAX_REQUEST_CHARS, MAX_LINE_CHARS, MAX_SUMMARY_CHARS, MAX_GATES = 120, 160, 200, 5
+MAX_REQUEST_CHARS, MAX_LINE_CHARS, MAX_GATES = 120, 160, 5
 NEWEST, PAGE = 8, 25  # lines
 
 
@@ -72,23 +67,6 @@ def build_brief(
 def build_open_gate(gate: Gate) -> OpenGate:
     asks = shorten_line(gate.title, MAX_LINE_CHARS)
     return OpenGate(id=gate.id, asks=asks, options=tuple(option.name for option in gate.options))
-
-
-def summarize_gate(session: Session, gate: Gate) -> str:
-    """What a gate is about in one line, for dialogs that show few; empty where its title says it all."""
-    view = build_gate_view(session, gate)
-    match view:
-        case PlanView():
-            words = [f"{task.id} {task.title}" for task in find_gate_tasks(session, gate)]
-        case ChangesetView():
-            build = view.record.build
-            checks = [describe_checks(build.checks)] if build and build.checks else ["nothing was tested"]
-            words = [*([format_size(build)] if build else []), *checks, *list_notes(view)]
-        case DetailsView():
-            words = [*(f"{fact.name}: {fact.text}" for fact in view.facts), *view.quote]
-        case _:
-            words = []
-    return shorten_line("; ".join(words), MAX_SUMMARY_CHARS)
 
 
 def _list_first(session: Session) -> list[Gate]:

@@ -12,13 +12,16 @@ from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_duration, format_until
 from blueflame.text.marks import BAD, NOTE
-from blueflame.views.changeset import ChangesetView, build_changeset_view
+from blueflame.text.outcomes import describe_checks
+from blueflame.text.sanitize import shorten_line
+from blueflame.views.changeset import ChangesetView, build_changeset_view, format_size, list_notes
 from blueflame.views.hand_offs import list_document_lines
 from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
 from blueflame.views.plan import PlanView, build_plan_view
 from blueflame.views.session import CycleView, build_cycle_view, format_budget
 
 MAX_QUOTED_LINES = 20
+MAX_SUMMARY_CHARS = 200
 
 
 GateView = PlanView | ChangesetView | CycleView | DetailsView
@@ -26,6 +29,23 @@ GateView = PlanView | ChangesetView | CycleView | DetailsView
 
 def build_gate_view(session: Session, gate: Gate) -> GateView:
     return BUILDERS.get(gate.kind, _build_plain)(session, gate)
+
+
+def summarize_gate(session: Session, gate: Gate) -> str:
+    """What a gate is about in one line, for dialogs that show few; empty where its title says it all."""
+    view = build_gate_view(session, gate)
+    match view:
+        case PlanView():
+            words = [f"{task.id} {task.title}" for task in find_gate_tasks(session, gate)]
+        case ChangesetView():
+            build = view.record.build
+            checks = [describe_checks(build.checks)] if build and build.checks else ["nothing was tested"]
+            words = [*([format_size(build)] if build else []), *checks, *list_notes(view)]
+        case DetailsView():
+            words = [*(f"{fact.name}: {fact.text}" for fact in view.facts), *view.quote]
+        case _:
+            words = []
+    return shorten_line("; ".join(words), MAX_SUMMARY_CHARS)
 
 
 def find_gate_tasks(session: Session, gate: Gate) -> tuple[Task, ...]:

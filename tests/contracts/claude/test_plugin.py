@@ -195,8 +195,10 @@ def test_a_subagent_takes_a_task_and_its_calls_are_judged_by_the_hook(
             script = build_subagent_script(name, checkout, place.repo)
             with LoopbackModel(script, listener=claude.network.listen()) as place.model:
                 flags = (*FLAGS, "--plugin-dir", str(PLUGIN / "subagents"))
-                ran = place.run(*flags, prompt="/blueflame-subagents:dispatch", timeout=120)
-            assert ran.code == 0, ran.err
+                with place.talk(*flags) as talk:
+                    talk.say("Good morning")
+                    talk.wait_for("commands_changed")  # the server has connected
+                    talk.say("/blueflame-subagents:dispatch")
             said = finish(running)
         assert said.code == 0, said.err
         made = load(project).attempts[name]
@@ -221,7 +223,11 @@ def find_started(project: Project) -> tuple[str, ...]:
 
 def build_subagent_script(attempt: str, checkout: str, repo: Path) -> Json:
     worker = {"description": "a task", "prompt": SUBTASK, "subagent_type": "blueflame-subagents:worker"}
-    parent: list[Json] = [{"tool": {"name": "Agent", "input": worker}}, {"text": "It is handed in."}]
+    parent: list[Json] = [
+        {"text": "Hello."},
+        {"tool": {"name": "Agent", "input": worker}},
+        {"text": "It is handed in."},
+    ]
     calls = (
         {"name": f"{TOOL}take", "input": {}},
         {"name": "Write", "input": {"file_path": f"{checkout}/src/1.txt", "content": "eins\n"}},

@@ -23,9 +23,13 @@ from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.system.layout import StatePaths
 from support.command_line import configure, until, write
-from support.mcp_clients import ERAS, connect, converse
+from support.mcp_clients import ERAS, connect, converse, read_calls
+from support.recorded_session import ID
 
-TOOLS = ("sessions", "status", "gates", "show", "diff", "cost", "log", "knowledge", "answer", "stop")
+TOOLS = (
+    *("sessions", "status", "gates", "show", "diff", "cost", "log", "knowledge", "answer", "stop"),
+    *("take", "hand_in"),
+)
 KEY = "sk-ant-a-secret-that-only-the-session-gets"
 
 anything = st.recursive(
@@ -33,9 +37,9 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=5,
 )
-names = st.sampled_from(["session", "since", "item", "offset", "kind", "gate", "ctx", "self", "given"]) | st.text(
-    max_size=5
-)
+names = st.sampled_from(
+    ["session", "since", "item", "offset", "kind", "gate", "ctx", "self", "given", "attempt", "summary"]
+) | st.text(max_size=5)
 
 
 calls = st.tuples(st.sampled_from(TOOLS), st.dictionaries(names, anything, max_size=4))
@@ -60,6 +64,72 @@ def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
     converse(story())
     with Journal.open_read_only(StatePaths(planned.parent).journal) as journal:
         assert journal.list_waiting(None) == ()
+
+
+TRICKS = ("../../etc/passwd", "/etc/passwd", "a\0b", "$(id)", "-x", "plan; rm -rf /", "\x1b[2J", "x" * 100_000, "..")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_names_that_are_paths_or_commands_name_nothing(planned: Path, tmp_path: Path, era: str) -> None:
+    asked = (
+        *((tool, {"session": trick}) for tool in ("status", "log", "cost", "gates") for trick in TRICKS),
+        *(("show", {"item": trick}) for trick in TRICKS),
+        *(("answer", {"gate": trick}) for trick in TRICKS),
+        *(("hand_in", {"attempt": trick, "summary": "x"}) for trick in TRICKS),
+        *(("fix", {"work": trick, "wrong": "x"}) for trick in TRICKS),
+        *(("start", {"request": "x" * 20_001}), ("start", {"request": ""}), ("start", {"request": "-"})),
+    )
+
+    async def story() -> None:
+        async with connect(planned, tmp_path / "calls", era=era) as mine:
+            for tool, arguments in asked:
+                said = await mine.fail(tool, **arguments)
+                assert len(said) < 12_000
+                assert "\x1b" not in said
+                assert "root:" not in said
+            assert not mine.served.children
+
+    converse(story())
+    assert (tmp_path / "calls").stat().st_size < 500_000, "what is recorded is cut"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_many_calls_at_once_are_all_answered(planned: Path, tmp_path: Path, era: str) -> None:
+    async def story() -> list[dict[str, Any]]:
+        async with connect(planned, tmp_path / "calls", era=era) as mine:
+            return await asyncio.gather(*(mine.call("status") for _ in range(50)))
+
+    assert {found["session"] for found in converse(story())} == {ID}
+    assert len(list(read_calls(tmp_path / "calls"))) == 50
+
+
+def test_a_client_that_disconnects_in_a_call_ends_the_server_and_nothing_else(planned: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines: list[object] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "size", "arguments": {"request": "x"}}},
+    ]
+    code = asyncio.run(leave(planned, "".join(f"{json.dumps(line)}\n" for line in lines)))
+    assert code in (0, 1), "it has ended, by itself"
+    with Journal.open_read_only(StatePaths(planned.parent).journal) as journal:
+        assert journal.list_waiting(None) == ()
+        assert len(journal.list_ids()) == 1
+
+
+async def leave(config: Path, sent: str) -> int:
+    """Send lines to a server, close both of its pipes before it can answer, and return how it ended."""
+    argv = (sys.executable, "-m", "blueflame", "mcp", "--config", str(config))
+    pipe, quiet = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    server = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, stderr=quiet)
+    assert server.stdin
+    assert server.stdout
+    server.stdin.write(sent.encode())
+    async with asyncio.timeout(60):
+        await server.stdout.readline()  # the answer to the first
+        server.stdin.close()
+        server._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # asyncio has no other way
+        return await server.wait()
 
 
 @pytest.fixture

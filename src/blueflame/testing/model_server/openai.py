@@ -139,7 +139,9 @@ class ResponsesDialect(OpenAiDialect):
                 "content": content,
             }
         for call in reply.calls:
-            common = {"call_id": f"call_{call.id}", "name": call.name, "status": "completed"}
+            *space, name = call.name.rsplit(".", 1)  # Codex offers tools of an MCP server in a namespace
+            common = {"call_id": f"call_{call.id}", "name": name, "status": "completed"}
+            common |= {"namespace": space[0]} if space else {}
             if isinstance(call.input, str):
                 yield {"id": f"ctc_{call.id}", "type": "custom_tool_call", "input": call.input} | common
             else:
