@@ -49,8 +49,8 @@ CODEX, GEMINI, OPENCODE = ("mcp_servers", NAME), ("mcpServers", NAME), ("mcp", N
 
 
 def _put_codex(text: str, command: Sequence[str]) -> str:
-    entry = {"command": command[0], "args": list(command[1:]), "startup_timeout_sec": CODEX_START_SECONDS}
-    return put_table(text, CODEX, entry)
+    words: dict[str, str | int | Sequence[str]] = {"command": command[0], "args": list(command[1:])}
+    return put_table(text, CODEX, words | {"startup_timeout_sec": CODEX_START_SECONDS})
 
 
 def _put_gemini(text: str, command: Sequence[str]) -> str:

@@ -1,19 +1,27 @@
-"""Find and remove what sessions leave behind; commits that are on no branch only when a person asks for it."""
+"""Find and remove what sessions leave behind; commits that are on no branch only when a person asks for it.
+
+And the checkouts that people make for themselves, which stay until they remove them.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
-from blueflame.git.checkouts import list_checkouts, read_record, remove_checkout, remove_tree
+from blueflame.git.checkouts import list_checkouts, make_checkout, read_record, remove_checkout, remove_tree
 from blueflame.git.command import run_git
 from blueflame.git.repository import Repository
-from blueflame.git.results import delete_refs, list_refs
+from blueflame.git.results import CollectedResult, collect_result, delete_refs, list_refs, set_ref
 from blueflame.git.spares.store import SPARES
+from blueflame.git.untrusted.unfinished import commit_unfinished
 from blueflame.journal.journal import Journal
+from blueflame.model.errors import GitFailed, Refused, UsageError
+from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.system.files import build_file_error
@@ -21,6 +29,10 @@ from blueflame.system.layout import ProjectPaths
 
 AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/", "refs/blueflame/lost/", "refs/blueflame/worktrees/")
 """What agents committed, and what a person left in a checkout."""
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEPT_REFS = "refs/blueflame/worktrees/"
 
 
 class LeftoverKind(StrEnum):
@@ -190,3 +202,59 @@ def forget_sessions(path: Path, found: Sequence[Leftover], *, at_work: bool) -> 
             journal.delete_session(name)
         if not at_work:
             journal.compact()
+
+
+class OwnCheckout(NamedTuple):
+    name: str
+    path: str
+    branch: str
+    base: str
+    owner: str  # "" for one of a session
+
+
+def check_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: use letters, digits, '.', '_' and '-', at most 64")
+    return name
+
+
+def create_checkout(project: Project, name: str, base: str | None, *, owner: str) -> OwnCheckout:
+    """Make a checkout that borrows our objects and cannot change our repository, on a branch of its own."""
+    path, sha = project.paths.checkout(check_name(name)), project.repo.base_sha
+    if base is not None:
+        try:
+            args = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+            sha = run_git(project.repo.root, *args).strip()
+        except GitFailed as error:
+            raise UsageError(f"there is no commit {base!r}: name a branch or a commit") from error
+    if read_record(path) is not None:
+        raise Refused(f"{path} exists already: remove it first with 'blueflame worktrees remove {name}'")
+    make_checkout(project.repo, path, base=sha, branch=f"worktree/{name}", owner=owner)
+    return OwnCheckout(name, str(path), f"worktree/{name}", sha, owner)
+
+
+def list_all_checkouts(project: Project) -> tuple[OwnCheckout, ...]:
+    found = ((path, read_record(path)) for path in list_checkouts(project.paths.worktrees))
+    return tuple(
+        OwnCheckout(path.name, str(path), record.branch or "", record.base, record.owner)
+        for path, record in found
+        if record is not None
+    )
+
+
+def remove_own_checkout(project: Project, name: str) -> str:
+    """Remove a checkout that a person made; return the ref that keeps its work, "" if there was none."""
+    path = project.paths.checkout(check_name(name))
+    record = read_record(path)
+    if record is None:
+        raise UsageError(f"there is no checkout {name!r}: see 'blueflame worktrees list'")
+    if not record.owner or record.branch is None:
+        raise Refused(f"{name} belongs to a session: 'blueflame cleanup' removes what sessions no longer need")
+    ref = f"{KEPT_REFS}{name}"
+    made = collect_result(project.repo, path, branch=record.branch, base=record.base, ref=ref)
+    tip = made.tip if isinstance(made, CollectedResult) else record.base
+    left = commit_unfinished(project.repo, path, tip, lambda _path: True)
+    if left is not None:
+        set_ref(project.repo, ref, left)
+    remove_checkout(path)
+    return ref if left is not None or tip != record.base else ""

@@ -46,9 +46,9 @@ from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, l
 from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor
+from blueflame.orchestrator.monitors.person_locks import read_locks
 from blueflame.orchestrator.monitors.questions import await_answer
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
-from blueflame.orchestrator.own_work import read_locks
 from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
 from blueflame.session.consequences import consequences_of

@@ -137,8 +137,8 @@ def create(name: str, base: str | None, config: Path | None, as_json: bool) -> i
     """Make a checkout with a branch of its own, which borrows the repository's objects and cannot change it."""
     import getpass
 
+    from blueflame.orchestrator.cleanup import create_checkout
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.own_work import create_checkout
 
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
@@ -151,7 +151,7 @@ def create(name: str, base: str | None, config: Path | None, as_json: bool) -> i
 @json_option
 def list_worktrees(config: Path | None, as_json: bool) -> int:
     """List the checkouts: your own, and those of agents."""
-    from blueflame.orchestrator.own_work import list_all_checkouts
+    from blueflame.orchestrator.cleanup import list_all_checkouts
     from blueflame.orchestrator.project import open_project
 
     found = list_all_checkouts(open_project(config))
@@ -166,7 +166,7 @@ def list_worktrees(config: Path | None, as_json: bool) -> int:
 @json_option
 def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Remove a checkout of your own; what it has that is on no branch is kept under refs/blueflame/."""
-    from blueflame.orchestrator.own_work import remove_own_checkout
+    from blueflame.orchestrator.cleanup import remove_own_checkout
 
     ref = remove_own_checkout(open_trusted_project(config, can_ask=not as_json), name)
     kept = f"; its work is kept as {ref}" if ref else ""
@@ -186,7 +186,7 @@ paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH.
 def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Lock paths, all or none; refused where another holds one of them."""
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.own_work import acquire_locks
+    from blueflame.orchestrator.monitors.person_locks import acquire_locks
 
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
@@ -201,7 +201,7 @@ def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: boo
 def release(name: str, config: Path | None, as_json: bool) -> int:
     """Release all that a name holds."""
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.own_work import release_locks
+    from blueflame.orchestrator.monitors.person_locks import release_locks
 
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
@@ -216,7 +216,7 @@ def release(name: str, config: Path | None, as_json: bool) -> int:
 @json_option
 def check(paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Show who holds a lock on these paths: people, and tasks in work. Exit code 1 if one is held."""
-    from blueflame.orchestrator.own_work import find_holders, read_locks
+    from blueflame.orchestrator.monitors.person_locks import find_holders, read_locks
     from blueflame.orchestrator.project import open_project
 
     project = open_project(config)

@@ -1,19 +1,15 @@
-"""Checkouts and locks of a person's own, beside those of sessions: agents keep out of what a person has locked."""
+"""Paths that people have locked for themselves: sessions begin no task there."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.checkouts import list_checkouts, make_checkout, read_record, remove_checkout
-from blueflame.git.command import run_git
-from blueflame.git.results import CollectedResult, collect_result, set_ref
-from blueflame.git.untrusted.unfinished import commit_unfinished
-from blueflame.model.errors import GitFailed, Refused, UsageError, WorldError
+from blueflame.model.errors import Refused, UsageError, WorldError
+from blueflame.orchestrator.cleanup import check_name
 from blueflame.orchestrator.project import Project
 from blueflame.paths.locks import BadLock, do_locks_overlap, parse_lock
 from blueflame.session.scheduling.ready_queue import HOLDING
@@ -21,70 +17,12 @@ from blueflame.session.state import Session
 from blueflame.system import flock
 from blueflame.system.files import read_text, write_atomically
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-KEPT_REFS = "refs/blueflame/worktrees/"
 LOCKS_FILE = "locks.json"
-
-
-class OwnCheckout(NamedTuple):
-    name: str
-    path: str
-    branch: str
-    base: str
-    owner: str  # "" for one of a session
 
 
 class LockHolder(NamedTuple):
     name: str
     path: str
-
-
-def check_name(name: str) -> str:
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: use letters, digits, '.', '_' and '-', at most 64")
-    return name
-
-
-def create_checkout(project: Project, name: str, base: str | None, *, owner: str) -> OwnCheckout:
-    """Make a checkout that borrows our objects and cannot change our repository, on a branch of its own."""
-    path, sha = project.paths.checkout(check_name(name)), project.repo.base_sha
-    if base is not None:
-        try:
-            args = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
-            sha = run_git(project.repo.root, *args).strip()
-        except GitFailed as error:
-            raise UsageError(f"there is no commit {base!r}: name a branch or a commit") from error
-    if read_record(path) is not None:
-        raise Refused(f"{path} exists already: remove it first with 'blueflame worktrees remove {name}'")
-    make_checkout(project.repo, path, base=sha, branch=f"worktree/{name}", owner=owner)
-    return OwnCheckout(name, str(path), f"worktree/{name}", sha, owner)
-
-
-def list_all_checkouts(project: Project) -> tuple[OwnCheckout, ...]:
-    found = ((path, read_record(path)) for path in list_checkouts(project.paths.worktrees))
-    return tuple(
-        OwnCheckout(path.name, str(path), record.branch or "", record.base, record.owner)
-        for path, record in found
-        if record is not None
-    )
-
-
-def remove_own_checkout(project: Project, name: str) -> str:
-    """Remove a checkout that a person made; return the ref that keeps its work, "" if there was none."""
-    path = project.paths.checkout(check_name(name))
-    record = read_record(path)
-    if record is None:
-        raise UsageError(f"there is no checkout {name!r}: see 'blueflame worktrees list'")
-    if not record.owner or record.branch is None:
-        raise Refused(f"{name} belongs to a session: 'blueflame cleanup' removes what sessions no longer need")
-    ref = f"{KEPT_REFS}{name}"
-    made = collect_result(project.repo, path, branch=record.branch, base=record.base, ref=ref)
-    tip = made.tip if isinstance(made, CollectedResult) else record.base
-    left = commit_unfinished(project.repo, path, tip, lambda _path: True)
-    if left is not None:
-        set_ref(project.repo, ref, left)
-    remove_checkout(path)
-    return ref if left is not None or tip != record.base else ""
 
 
 def read_locks(state: Path) -> Mapping[str, tuple[str, ...]]:
