@@ -81,6 +81,7 @@ def test_claude_is_asked_to_change_its_own_settings(asked: Path, capsys: pytest.
     assert lines[1].endswith(" mcp")
     assert lines[3:] == [
         "plugin install blueflame@blueflame",
+        "plugin uninstall blueflame-subagents@blueflame",
         "plugin uninstall blueflame@blueflame",
         "plugin marketplace remove blueflame",
     ]

@@ -49,7 +49,7 @@ def test_reading_tools_are_short_and_name_what_waits(planned: Path, tmp_path: Pa
             assert status["gates"] == [
                 {"id": "plan", "asks": status["gates"][0]["asks"], "options": status["gates"][0]["options"]}
             ]
-            assert "plan" in status["next"]
+            assert status["next"] == "a person decides"
             again = await mine.call("status", since=status["cursor"])
             assert (again["events"], again["cursor"]) == ([], status["cursor"])
             gates = await mine.call("gates")

@@ -13,7 +13,7 @@ def test_it_says_where_a_session_stands_and_what_waits() -> None:
     assert (brief.state, brief.running, brief.tasks) == ("1 open gate", True, {})
     assert [gate.id for gate in brief.gates] == ["plan"]
     assert "approve" in brief.gates[0].options
-    assert "plan waits for an answer" in brief.next
+    assert brief.next == "a person decides"
 
 
 def test_pages_from_the_cursor_are_the_whole_story() -> None:
