@@ -22,6 +22,8 @@ GROUPS = {
     "mcp": ("install", "uninstall"),
     "plugin": ("install", "uninstall", "path"),
     "telegram": ("pair",),
+    "worktrees": ("create", "list", "remove"),
+    "locks": ("acquire", "release", "check"),
     "requests": ("list", "show", "cancel", "start", "refuse"),
 }
 ALL_COMMANDS = [(verb.name,) for verb in COMMANDS if verb.name not in GROUPS] + [
