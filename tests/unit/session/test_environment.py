@@ -155,16 +155,6 @@ def test_stop_leaves_a_session_that_can_be_resumed_and_exits_with_4() -> None:
     assert len(again.session.attempts) == len(world.session.attempts) + 2, "only the two reviewers are new"
 
 
-def test_a_resume_counts_failures_again_before_it_asks() -> None:
-    """One more may have happened before the person repaired it."""
-    outcomes = hindered("worker of task-001", times=ASK_AFTER, choice="stop")
-    world = reported(outcomes).resume()
-    outcomes.failing = Counter({"worker of task-001": 1})
-    again = world.run()
-    assert [event.times for event in events(again, EnvironmentFailed)] == [*range(1, ASK_AFTER + 1), 1]
-    assert again.session.outcome == "completed"
-
-
 def test_an_agent_that_could_not_be_started_waits_before_the_next_is() -> None:
     world = reported(Outcomes(task(1), endings={"task-001.worker.1": Ending.ENVIRONMENT}), limits=NO_RETRIES)
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]

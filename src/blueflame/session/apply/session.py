@@ -46,8 +46,6 @@ from blueflame.session.state import Phase, Session, build_validation_key, list_s
 
 def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
     session.stopping, session.stop_now = "", False
-    for act, problem in session.problems.items():  # a person has seen it: failures in a row are counted from here
-        session.problems[act] = replace(problem, times=0)
 
 
 def _apply_stop_requested(session: Session, event: StopRequested, _at: float) -> None:
