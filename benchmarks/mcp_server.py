@@ -52,10 +52,7 @@ def run() -> Report:
 
 def _measure_alternately(*commands: list[str]) -> list[Start]:
     rounds = [[_measure_start(argv) for argv in commands] for _ in range(ROUNDS)]
-    return [
-        Start(*(min(values) for values in zip(*starts, strict=True)))
-        for starts in zip(*rounds, strict=True)
-    ]
+    return [Start(*(min(values) for values in zip(*starts, strict=True))) for starts in zip(*rounds, strict=True)]
 
 
 def _measure_start(argv: list[str]) -> Start:
