@@ -7,8 +7,8 @@ ARGS ?=
 KILLS ?= 600
 SEED ?=
 TORTURED := benchmarks/results/torture$(SEED).json
-# three times the cores of CI: many tests wait for processes
-WORKERS ?= 6
+# four times the cores of CI: many tests wait for processes
+WORKERS ?= 8
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 help:  ## this list

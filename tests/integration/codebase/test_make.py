@@ -248,7 +248,7 @@ edits = st.lists(
 
 
 @given(edits)
-@settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "15")))
+@settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "8")))
 def test_a_map_that_followed_every_commit_is_the_one_that_is_made_at_once(
     tmp_path_factory: pytest.TempPathFactory, commits: list[list[tuple[str, str | None]]]
 ) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.documents.plans import read_plan
@@ -233,6 +233,7 @@ def test_the_real_watcher_gives_a_hint_also_after_the_folder_was_made_again(
     assert asyncio.run(play()) == ["Plan 0.\n", "Plan 1.\n"]
 
 
+@settings(max_examples=25)  # each is slow
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from(["One", "Two", "- [ ] A"]), st.integers(0, 2)), max_size=8

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -303,6 +303,7 @@ def back(text: str, folder: Path) -> tuple[Task, ...]:
     return read_plan(path)
 
 
+@settings(max_examples=30)  # each is slow
 @given(listed=st.lists(records, max_size=3))
 def test_a_task_file_gives_the_same_tasks_back(
     listed: list[TaskRecord], tmp_path_factory: pytest.TempPathFactory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.views.fit import MAX_CHARS, fit_json
@@ -28,6 +28,7 @@ def test_long_texts_and_lists_say_how_much_is_left_out() -> None:
     assert str(list(fitted["list"])[-1]).endswith(" more")  # type: ignore[call-overload] # a list, cut
 
 
+@settings(max_examples=40)  # each is slow
 @given(st.dictionaries(st.text(), values, max_size=5), st.integers(60, MAX_CHARS))
 def test_nothing_is_larger_than_it_may_be_or_reaches_a_terminal_raw(value: dict[str, Any], most: int) -> None:
     fitted = fit_json(value, most)
