@@ -233,5 +233,7 @@ def test_what_cannot_be_read_or_was_refused_is_listed(project: Path, capsys: pyt
     assert "patterns.md:2: tokens: is 'x'" in " ".join(text.split())
     assert "it reads like an instruction to a model" in text
     listed = here(capsys, "memory", "list", "--json").json
-    assert [each["rule"] for each in listed["refused"]] == ["instruction", "hidden"], "the title of a failure is screened too"
+    assert [each["rule"] for each in listed["refused"]] == ["instruction", "hidden"], (
+        "the title of a failure is screened too"
+    )
     assert len(listed["problems"]) == 1
