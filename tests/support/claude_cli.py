@@ -160,10 +160,12 @@ class Talk:
         self._to.flush()
         self._read_until("type", "result")
 
-    def wait_for(self, subtype: str) -> None:
-        """Wait for an event, which may have come already."""
-        if all(line.get("subtype") != subtype for line in self._seen):
-            self._read_until("subtype", subtype)
+    def wait_for_servers(self) -> None:
+        """Wait until its MCP servers have connected: as its first turn began, or with the event that follows."""
+        begins = next(line for line in self._seen if line.get("subtype") == "init")
+        connected = all(each["status"] == "connected" for each in begins["mcp_servers"])
+        if not connected and all(line.get("subtype") != "commands_changed" for line in self._seen):
+            self._read_until("subtype", "commands_changed")
 
     def _read_until(self, key: str, value: str) -> None:
         for line in self._lines:

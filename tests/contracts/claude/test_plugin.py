@@ -160,7 +160,7 @@ def test_a_whole_session_costs_the_conversation_few_tokens(
         project = open_project(configure(place.repo, worked))
         with place.talk(*FLAGS, *allowed) as talk:
             talk.say("Good morning")
-            talk.wait_for("commands_changed")  # the server has connected
+            talk.wait_for_servers()
             before = place.model.requests[-1]
             talk.say(f"/blueflame:run {REQUEST}")
             for waits in ("plan", gate):
@@ -197,7 +197,7 @@ def test_a_subagent_takes_a_task_and_its_calls_are_judged_by_the_hook(
                 flags = (*FLAGS, "--plugin-dir", str(PLUGIN / "subagents"))
                 with place.talk(*flags) as talk:
                     talk.say("Good morning")
-                    talk.wait_for("commands_changed")  # the server has connected
+                    talk.wait_for_servers()
                     talk.say("/blueflame-subagents:dispatch")
             said = finish(running)
         assert said.code == 0, said.err
