@@ -10,13 +10,14 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from blueflame.journal.codec import decode_event, encode_event, format_json
 from blueflame.journal.database import (
+    MAX_WAL_PAGES,
     Database,
     explain_errors,
     open_to_read,
@@ -28,6 +29,7 @@ from blueflame.journal.mark import (
     is_as_closed,
     link_wal,
     mark_closed,
+    mark_writing_back,
     mark_written,
     read_mark,
     remove_mark,
@@ -41,6 +43,7 @@ from blueflame.model.spend import NO_SPEND, Spend
 
 WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
 SMALL_BYTES = 20_000_000  # is checked within some 20 ms
+PAGE_BYTES, PAGES_PER_APPEND = 4096, 3  # of SQLite; the tables that an append changes at least
 
 
 class Fenced(JournalError):
@@ -89,15 +92,17 @@ class Journal(Database):
         self._checked = False
         self._inodes = read_inodes(path)
         self._rescued = ""
+        self._wal_pages = 0  # about, since the -wal was written back
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open it to append and to send; create it if it does not exist."""
         sound = is_as_closed(path) and path.stat().st_size > SMALL_BYTES
         restore_wal(path)
-        journal = cls(path, open_to_write(path, SESSIONS), sound=sound)
+        db = open_to_write(path, SESSIONS)
+        db.execute("PRAGMA wal_autocheckpoint = 0")  # `append` writes back, and marks it
         link_wal(path)
-        return journal
+        return cls(path, db, sound=sound)
 
     @classmethod
     def open_read_only(cls, path: Path) -> Self:
@@ -149,7 +154,22 @@ class Journal(Database):
             for settlement in settles:
                 _settle_message(db, settlement)
         mark_written(self.path, session, after_seq + len(rows))
+        self._write_back(session, after_seq + len(rows), sum(len(row[-1]) for row in rows))
         return recorded
+
+    def _write_back(self, session: str, seq: int, appended: int) -> None:
+        """Write the -wal back after a few transactions: what a damaged one can lose is little.
+
+        Marked while it goes on: a kill leaves a file that has some pages of the -wal, and needs the others.
+        """
+        self._wal_pages += PAGES_PER_APPEND + appended // PAGE_BYTES
+        if self._wal_pages < MAX_WAL_PAGES:
+            return
+        self._wal_pages = 0
+        mark_writing_back(self.path, session, seq)
+        with self._lock, suppress(sqlite3.Error):  # the events are safe in the -wal, and the next append may succeed
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        mark_written(self.path, session, seq)
 
     def read_events(self, session: str, after: int = 0) -> list[JournalEntry]:
         rows = self._fetch_all(

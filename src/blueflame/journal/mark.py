@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+WRITING_BACK = "*"  # instead of the file: it is being changed by us
 WIDTH = 200  # always rewritten in place by one call, so that a kill leaves the old text or the new one
 
 
@@ -25,6 +26,10 @@ class Mark(NamedTuple):
 
 def mark_written(journal: Path, session: str, seq: int) -> None:
     _write_mark(journal, Mark(session, seq, _describe_file(journal), is_closed=False))
+
+
+def mark_writing_back(journal: Path, session: str, seq: int) -> None:
+    _write_mark(journal, Mark(session, seq, WRITING_BACK, is_closed=False))
 
 
 def mark_closed(journal: Path) -> None:
@@ -86,7 +91,9 @@ def restore_wal(journal: Path) -> None:
     An empty -wal is what another reader made in its place. Its index (-shm) goes, too: it says that there is nothing.
     """
     mark, wal, draft = read_mark(journal), _get_wal_path(journal), get_link_path(journal).with_suffix(".draft")
-    if mark is None or mark.is_closed or mark.file != _describe_file(journal) or _measure_file(wal) > 0:
+    if mark is None or mark.is_closed or mark.file not in (WRITING_BACK, _describe_file(journal)):
+        return
+    if _measure_file(wal) > 0:
         return
     with suppress(OSError):  # there is no link, or it cannot be written here
         draft.unlink(missing_ok=True)

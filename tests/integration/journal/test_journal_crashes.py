@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -75,6 +76,29 @@ def kill_after(path: Path, batches: int) -> int:
         acknowledged = [int(process.stdout.readline()) for _ in range(batches)]
         process.kill()
         return [*acknowledged, *(int(line) for line in process.stdout if line.endswith("\n"))][-1]
+
+
+DYING = """
+import os
+real = Journal.append
+def append(journal, *given):
+    journal._db.set_trace_callback(lambda sql: "wal_checkpoint" in sql and os.kill(os.getpid(), 9))
+    return real(journal, *given)
+Journal.append = append
+"""  # killed when it begins to write back
+
+
+def test_a_wal_deleted_after_a_kill_while_it_was_written_back_is_restored(tmp_path: Path) -> None:
+    path, whole = tmp_path / "journal.db", tmp_path / "whole"
+    argv = [sys.executable, "-c", WRITER.replace("\n\nwith", f"\n{DYING}\nwith"), str(path), SES, str(BATCH)]
+    killed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    written = look(shutil.copytree(tmp_path, whole) / path.name)  # written back when the copy is closed
+    pages = (whole / path.name).read_bytes()
+    with path.open("r+b") as file:
+        file.write(pages[: len(pages) // 2 // 4096 * 4096])  # as far as it came
+    path.with_name("journal.db-wal").unlink()
+
+    assert (killed.returncode, written) == (-signal.SIGKILL, check_whole_batches(path, BATCH))
 
 
 def look(path: Path) -> int:
