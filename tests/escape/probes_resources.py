@@ -204,7 +204,7 @@ held = []
 for n in range(1, 1200 // 16):
     held.append(bytearray(os.urandom(4096)) * 4096)
     count(n * 16)
-    time.sleep(0.04)
+    time.sleep(0.04 if n * 16 < 512 else 1)  # it is watched, and a busy machine watches slowly
 time.sleep(8)
 escaped("more than a gigabyte")
 """,
@@ -222,7 +222,7 @@ for n in range(1, 40):
         time.sleep(20)
         os._exit(0)
     count(n * 32)
-    time.sleep(0.1)  # without a control group it is watched, and a busy machine watches slowly
+    time.sleep(0.1 if n * 32 < 800 else 1)  # without a control group it is watched, and a busy machine watches slowly
 time.sleep(8)
 escaped("more than a gigabyte in all")
 """,
@@ -241,7 +241,7 @@ for n in range(1, 1200 // 16):
         block[at] = 1
     held.append(block)
     count(n * 16)
-    time.sleep(0.04)
+    time.sleep(0.04 if n * 16 < 512 else 1)  # it is watched, and a busy machine watches slowly
 time.sleep(8)
 escaped("more than a gigabyte")
 """,
