@@ -89,6 +89,20 @@ def test_a_full_disk_under_the_checkouts(stage: Stage, min_free: int, words: str
         check_finished(stage, attempts=3)
 
 
+def test_damaged_locks_of_people_unlock_nothing_and_end_no_session(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1), task(2)))
+    path = stage.root / ".blueflame" / "locks.json"
+
+    def damage() -> None:
+        path.write_text('{"ada": "src"}')
+
+    result = stage.run(STOP, observers=[at(AttemptEnded, damage)])
+    check_hindered(result, f"{path} is damaged, so no new task starts: correct it")
+    assert set(result.states.values()) == {"pending"}
+    path.unlink()
+    check_finished(stage, attempts=3)
+
+
 @pytest.fixture
 def as_a_file(stage: Stage) -> Callable[[Path], Repair]:
     """Put a file where a folder must be: what a read-only folder is for others, it is for root as well."""

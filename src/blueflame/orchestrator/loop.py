@@ -25,6 +25,7 @@ from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
     ConfigAdopted,
+    EnvironmentRecovered,
     Event,
     GateAnswered,
     JournalEntry,
@@ -70,7 +71,7 @@ from blueflame.session.effects import (
     effects_due,
     name_act,
 )
-from blueflame.session.environment import add_recovery, list_attempts_at_work, report_problem
+from blueflame.session.environment import READ_LOCKS, add_recovery, is_held, list_attempts_at_work, report_problem
 from blueflame.session.from_settings import find_runtime_kind
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import apply_event
@@ -325,14 +326,15 @@ class SessionLoop:
     def _decide(self) -> None:
         """Apply decisions until there are none, and append them in one transaction before any effect starts."""
         now = self.context.clock.now()
+        locked = self._find_locked_paths(now)
         before = self.session.seq
         batch: list[JournalEntry] = []
         free = partial(measure_free, self.context.paths.worktrees)
         machine = measure_capacity(self.context.settings, len(self.session.live), free, self._checkout_bytes)
         capacity = self._daily_spend.add_to_capacity(machine, self.session, now)
         self._pool.keep(self.session, now)
-        if locks := read_locks(self.context.paths.state):
-            capacity = replace(capacity, locked=tuple(path for paths in locks.values() for path in paths))
+        if locked:
+            capacity = replace(capacity, locked=locked)
         while events := next_events(self.session, capacity):
             intended = [each.attempt for each in events if isinstance(each, AttemptIntended)]
             if waiting := {each.role for each in intended if not self._pool.ask(each, now)}:
@@ -340,6 +342,18 @@ class SessionLoop:
                 continue
             batch += [each for cause in events for each in self._apply_all(cause, now)]
         self._append(before, batch, now)
+
+    def _find_locked_paths(self, now: float) -> tuple[str, ...]:
+        """The paths that people hold; all paths while that cannot be read, so that damage unlocks nothing."""
+        try:
+            locks = read_locks(self.context.paths.state)
+        except WorldError as error:
+            if not (self.session.stopping or self.session.ended or is_held(self.session, READ_LOCKS)):
+                self._record([report_problem(self.session, READ_LOCKS, str(error), now)])
+            return (".",)
+        if READ_LOCKS in self.session.problems:
+            self._record([EnvironmentRecovered(act=READ_LOCKS)])
+        return tuple(path for paths in locks.values() for path in paths)
 
     def _start_effects(self, group: asyncio.TaskGroup) -> None:
         for effect in effects_due(self.session):

@@ -55,7 +55,7 @@ from blueflame.session.cascade import block_dependants
 from blueflame.session.changesets.form import form_changesets
 from blueflame.session.changesets.queue import find_next_changeset, list_unresolved
 from blueflame.session.effects import is_held_by_hook, list_effects, name_act
-from blueflame.session.environment import count_taken_slots, is_attempt_wanted
+from blueflame.session.environment import READ_LOCKS, count_taken_slots, is_attempt_wanted
 from blueflame.session.estimate import find_model
 from blueflame.session.foundations import are_foundations_valid, find_start_foundations
 from blueflame.session.gates.questions import (
@@ -316,7 +316,7 @@ def _forget_problems(session: Session, _capacity: Capacity) -> Iterator[Event]:
     """Forget the failure of an act that is not needed any more: its task was dropped, its changeset is gone."""
     if not session.problems:
         return
-    due = {name_act(session, effect) for effect in list_effects(session)}
+    due = {READ_LOCKS, *(name_act(session, effect) for effect in list_effects(session))}
     for act in session.problems:
         if act not in due and not is_attempt_wanted(session, act):
             yield EnvironmentRecovered(act=act)

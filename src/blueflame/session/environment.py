@@ -21,6 +21,7 @@ from blueflame.session.state import Phase, Session
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
 ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
+READ_LOCKS = "reading of people's locks"  # an act of the loop itself; what they hold is unknown while it fails
 MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (

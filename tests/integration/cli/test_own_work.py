@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -75,7 +74,13 @@ def test_a_lock_outside_of_the_repository_is_refused(
     assert not (project / ".blueflame" / "locks.json").exists()
 
 
-def test_a_damaged_file_of_locks_is_an_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"ada": "src"}', '{"ada": [1]}', '{"ada": ["/etc"]}'])
+def test_a_damaged_file_of_locks_is_an_error_and_stays(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     here(capsys, "locks", "acquire", "ada", "src")
-    write(project / ".blueflame" / "locks.json", json.dumps([1]))
-    assert "damaged" in here(capsys, "locks", "check").err
+    path = write(project / ".blueflame" / "locks.json", text)
+    for words in (("check", "docs"), ("acquire", "bob", "docs"), ("release", "ada")):
+        said = here(capsys, "locks", *words)
+        assert (said.code, f"{path} is damaged" in said.err) == (4, True), said
+    assert path.read_text() == text

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from blueflame.model.errors import Refused, UsageError, WorldError
 from blueflame.orchestrator.cleanup import check_name
 from blueflame.orchestrator.project import Project
@@ -16,8 +18,11 @@ from blueflame.session.scheduling.ready_queue import HOLDING
 from blueflame.session.state import Session
 from blueflame.system import flock
 from blueflame.system.files import read_text, write_atomically
+from blueflame.text.sanitize import shorten_line
 
 LOCKS_FILE = "locks.json"
+LOCKS = TypeAdapter(dict[str, tuple[str, ...]])
+MAX_ERROR_CHARS = 200
 
 
 class LockHolder(NamedTuple):
@@ -31,10 +36,13 @@ def read_locks(state: Path) -> Mapping[str, tuple[str, ...]]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(read_text(path, "the locks"))
-        return {str(name): tuple(map(str, paths)) for name, paths in found.items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise WorldError(f"{path} is damaged ({error}): remove it, and lock again what must stay locked") from error
+        found = LOCKS.validate_json(read_text(path, "the locks"))
+        check_paths([each for paths in found.values() for each in paths])
+    except (ValueError, UsageError) as error:
+        why = shorten_line(str(error), MAX_ERROR_CHARS)
+        fix = "correct it; or remove it, and lock again what must stay locked (blueflame locks acquire)"
+        raise WorldError(f"{path} is damaged, so no new task starts: {fix}. {why}") from error
+    return found
 
 
 def check_paths(paths: Sequence[str]) -> None:
