@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from blueflame.model.errors import UsageError
@@ -43,16 +44,27 @@ def drop_table(text: str, place: tuple[str, str]) -> str:
 
 
 def _cut_table(text: str, name: str) -> str:
-    """Cut the lines from the table's heading, or that of a table within it, to the next other heading."""
+    """Cut the lines from the table's heading, or that of a table within it, to the next other heading.
+
+    Comments before that heading are about what follows, or the person's: they stay.
+    """
     own = re.compile(rf"\s*\[\s*{re.escape(name)}(\.[^\]]*)?\s*\]")
     kept: list[str] = []
-    inside = False
+    cut: list[str] = []
     for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith("["):
-            inside = own.match(line) is not None
-        if not inside:
-            kept.append(line)
-    return re.sub(r"\n\n+\Z", "\n", "".join(kept)) if inside else "".join(kept)
+        is_heading = line.lstrip().startswith("[")
+        if own.match(line) or (cut and not is_heading):
+            cut.append(line)
+        else:
+            kept += [*_list_last_comments(cut), line]
+            cut = []
+    left = "".join([*kept, *_list_last_comments(cut)])
+    return re.sub(r"\n\n+\Z", "\n", left) if cut else left
+
+
+def _list_last_comments(lines: Sequence[str]) -> list[str]:
+    last = list(takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), reversed(lines)))[::-1]
+    return last if any(map(str.strip, last)) else []
 
 
 def _get_tables(known: Mapping[str, Any], outer: str) -> dict[str, Any]:

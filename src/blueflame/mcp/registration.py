@@ -95,6 +95,8 @@ def _change(path: Path, change: Callable[[str], str], done: str) -> str:
         raise UsageError(f"{path} is not changed: {error}") from error
     if after == before:
         return f"nothing to do: {path} is as it should be"
+    if place.exists() and not place.stat().st_mode & 0o222:
+        raise Refused(f"{path} is not changed: {place} is read-only. Change it where it is made, or make it writable")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -64,6 +64,18 @@ def test_settings_that_cannot_be_read_stay_as_they_are(
     assert path.read_text() == '{"a": '
 
 
+@pytest.mark.parametrize("client", FILES)
+def test_settings_that_are_read_only_stay_as_they_are(
+    client: str, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, text = FILES[client]
+    path = own_home / name
+    path.parent.mkdir(parents=True)
+    write(path, text).chmod(0o444)
+    said = here(capsys, "mcp", "install", client)
+    assert (said.code, "read-only" in said.err, path.read_text()) == (3, True, text)
+
+
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A claude that writes down its arguments; what the real one does with them is a contract test."""

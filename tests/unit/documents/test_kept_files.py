@@ -98,6 +98,12 @@ def test_a_table_in_the_middle_is_removed_with_the_tables_within_it() -> None:
     assert drop_table(text, TABLE) == "[z]\na = 1\n"
 
 
+def test_a_comment_above_the_next_table_stays() -> None:
+    rest = '\n# the other one\n[mcp_servers.other]\ncommand = "x"\n'
+    assert drop_table(f'[mcp_servers.blueflame]\n# ours\ncommand = "b"\n{rest}', TABLE) == rest
+    assert drop_table('a = 1\n[mcp_servers.blueflame]\ncommand = "b"\n# mine', TABLE) == "a = 1\n# mine"
+
+
 @pytest.mark.parametrize("text", ["a = ", "mcp_servers = 1", 'mcp_servers = { other = { command = "x" } }', "a\n=1"])
 def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
