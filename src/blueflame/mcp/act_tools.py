@@ -11,7 +11,7 @@ from pydantic import Field
 
 from blueflame.journal.journal import REFUSED
 from blueflame.mcp.read_tools import Request, SessionName
-from blueflame.mcp.served import Served, start_and_wait
+from blueflame.mcp.served import CALLER, Served, start_and_wait
 from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import (
@@ -83,14 +83,14 @@ class ActTools:
         project = self.served.open_trusted()
         return self._start(project, "fix", "--quiet", "--", work, wrong, find=_watch_for_new(project))
 
-    def stop(self, client: str) -> Reply:
+    def stop(self) -> Reply:
         """Stop the running session; resume continues it."""
         project = self.served.open()
         with open_journal(project) as journal:
             session = find_session(journal, None)
         if find_running_pid(project) is None:
             raise Refused(f"no session is running in {project.state.root}: nothing to stop")
-        reply = send_and_wait(project, session, "stop", {"by": client})
+        reply = send_and_wait(project, session, "stop", {"by": CALLER.get()})
         if reply.state == REFUSED:
             raise Refused(reply.reply)
         return Reply(session=session, reply=reply.reply or "it is stopping")

@@ -29,10 +29,6 @@ def format_person(ctx: Context[Any, Any]) -> str:
     return f"{getpass.getuser()} in a dialog of {name_client(ctx.request_context.session)} (MCP)"
 
 
-def format_caller(ctx: Context[Any, Any]) -> str:
-    return f"{name_client(ctx.request_context.session)} (MCP), for {getpass.getuser()}"
-
-
 def can_ask(ctx: Context[Any, Any]) -> bool:
     """Whether the client shows forms to a person."""
     found = ctx.client_capabilities.elicitation if ctx.client_capabilities else None

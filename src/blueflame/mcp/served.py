@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from blueflame.model.gate import Gate
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session
+from blueflame.system.environment import CALLER_VARIABLE
 from blueflame.system.process import BackgroundProcess
 
+CALLER: ContextVar[str] = ContextVar("caller")  # the client of the present call, and for whom it calls
 START_SECONDS = 15.0
 POLL_SECONDS = 0.05
 MAX_NAMED = 5
@@ -76,7 +79,7 @@ def start_and_wait(served: Served, project: Project, verb: str, *words: str, fin
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """
-    command = start_command(project, verb, *words, environ=served.environ)
+    command = start_command(project, verb, *words, environ={**served.environ, CALLER_VARIABLE: CALLER.get()})
     child = command.process
     served.children[:] = [*(each for each in served.children if each.is_running), child]
     until = time.monotonic() + START_SECONDS

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, ToolAnnotations
 
 from blueflame import __version__
-from blueflame.mcp.act_tools import ActTools, Reply
+from blueflame.mcp.act_tools import ActTools
 from blueflame.mcp.answer import AnswerTools
 from blueflame.mcp.call_log import record_call
-from blueflame.mcp.clients import explain_errors, format_caller, name_client
+from blueflame.mcp.clients import explain_errors, name_client
 from blueflame.mcp.prompts import JOBS, build_prompt, read_description
 from blueflame.mcp.read_tools import ReadTools
 from blueflame.mcp.resources import SessionResources
-from blueflame.mcp.served import Served, describe_waiting
+from blueflame.mcp.served import CALLER, Served, describe_waiting
 from blueflame.mcp.subagent_tools import SubagentTools
 from blueflame.model.errors import WorldError
 
@@ -60,14 +61,8 @@ def _add_tools(server: MCPServer[Any], served: Served) -> None:
     ):  # fmt: skip
         server.add_tool(_explain(read), annotations=READS)
     subagents = SubagentTools(served)
-    for act in (acts.start, acts.resume, acts.fix, subagents.take, subagents.hand_in):
+    for act in (acts.start, acts.resume, acts.fix, acts.stop, subagents.take, subagents.hand_in):
         server.add_tool(_explain(act), annotations=ACTS)
-
-    def stop(ctx: Context[Any, Any]) -> Reply:
-        """Stop the running session; resume continues it."""
-        return acts.stop(format_caller(ctx))
-
-    server.add_tool(_explain(stop), annotations=ACTS)
     server.add_tool(AnswerTools(served).answer, annotations=ACTS)
 
 
@@ -93,12 +88,13 @@ def _explain(function: Callable[P, T]) -> Callable[P, T]:
 def _build_recorder(path: Path) -> ServerMiddleware[Any]:
     async def record(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if (key := RECORDED.get(ctx.method)) is not None:
-            given = ctx.params or {}
+            given, client = ctx.params or {}, name_client(ctx.session)
+            CALLER.set(f"{client} (MCP), for {getpass.getuser()}")
             arguments = given.get("arguments")
             try:
                 record_call(
                     path,
-                    client=name_client(ctx.session),
+                    client=client,
                     method=ctx.method,
                     name=str(given.get(key, ""))[:200],
                     arguments=arguments if isinstance(arguments, Mapping) else {},

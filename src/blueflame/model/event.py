@@ -50,6 +50,7 @@ class OrchestratorStarted:
     missing: tuple[str, ...] = ()  # tasks and changesets whose commits are no longer in the repository
     degraded: str = ""  # what does not hold agents on this machine; empty when everything does
     lost: str = ""  # what the journal has lost; empty for nothing
+    client: str = ""  # which MCP client asked for it, for whom; empty for a command that a person gave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,7 @@ from blueflame.session.team.seats import learn_seats
 from blueflame.session.unsupported_settings import find_ignored_settings
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
+from blueflame.system.environment import CALLER_VARIABLE
 from blueflame.system.files import remove_drafts, rotate_log, write_atomically
 from blueflame.system.layout import STATE_FOLDER, make_folder
 from blueflame.system.threads import open_thread_pool
@@ -248,6 +249,7 @@ async def execute_session(
         version=__version__,
         missing=missing,
         lost=lost,
+        client=context.environ.get(CALLER_VARIABLE, ""),
         degraded=await asyncio.to_thread(describe_degraded, context.settings.sandbox.level),
     )
     try:

@@ -5,6 +5,7 @@ This is hygiene, not a barrier: the sandbox keeps an agent from the places that 
 
 from __future__ import annotations
 
+import getpass
 import re
 from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
@@ -37,6 +38,15 @@ MODEL_KEYS = frozenset(
     | {"GEMINI_API_KEY", "GOOGLE_API_KEY"}
 )
 """What the gateway sends to a provider; removed for every program that we start."""
+
+
+CALLER_VARIABLE = "BLUEFLAME_CALLER"
+"""For which client a command of ours was started; agents do not get it."""
+
+
+def name_caller(environ: Mapping[str, str]) -> str:
+    """Who gives a command: the client that it was started for, else the person."""
+    return environ.get(CALLER_VARIABLE) or getpass.getuser()
 
 
 def remove_model_keys(environ: Mapping[str, str]) -> dict[str, str]:

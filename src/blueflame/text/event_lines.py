@@ -229,7 +229,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
         f"session {e.session} on {e.base_branch}{_format_note(_format_overrides(e.overrides))}", e.request
     ),
     _H.OrchestratorStarted: lambda e: _join_parts(
-        f"process {e.pid}{_format_note(e.host)} runs the session",
+        f"process {e.pid}{_format_note(e.host)} runs the session{f', started by {e.client}' if e.client else ''}",
         e.lost,
         f"commits are no longer in the repository: {_join_names(e.missing)}" if e.missing else "",
     ),

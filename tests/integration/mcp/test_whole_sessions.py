@@ -45,6 +45,9 @@ def test_a_person_decides_in_dialogs_and_the_work_lands(project: Path, tmp_path:
             results.append(await answer(mine, gate))
             results.append(await mine.until("'completed'"))
             assert results[-1]["session"] == started["session"]
+            journal = (await mine.call("log"))["text"]
+            assert "runs the session, started by prüfer␛[31m 1 (MCP), for " in journal
+            assert journal.count("in a dialog of prüfer␛[31m 1 (MCP)") == len(person.asked)
 
     converse(story())
     assert run_git(project, "show", "main:src/1.txt") == "eins\n"

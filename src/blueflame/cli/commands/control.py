@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,6 +166,7 @@ def fix(
     from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
     from blueflame.session.gates.edits import build_edit_payload
     from blueflame.session.requests.fixes import build_fix
+    from blueflame.system.environment import name_caller
     from blueflame.text.sanitize import clean_text
 
     text = clean_text(read_words(wrong, "what is wrong").strip())
@@ -179,7 +181,7 @@ def fix(
         return _start_fix(task, found.work, workflow, options, allow_dirty=allow_dirty)
     if workflow is not None:
         raise UsageError(f"{running} runs with its own workflow: leave --workflow out, or stop it first")
-    body = build_edit_payload([task]) | {"work": asdict(found.work), "by": getpass.getuser()}
+    body = build_edit_payload([task]) | {"work": asdict(found.work), "by": name_caller(os.environ)}
     return send_message(project, running, "fix", body, as_json=options.as_json)
 
 
@@ -190,13 +192,14 @@ def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOp
     from blueflame.model.event import FixRequested
     from blueflame.orchestrator.sessions import find_unfinished, open_journal
     from blueflame.session.requests.tasks import fill_task
+    from blueflame.system.environment import name_caller
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project) as journal:
         refuse_unfinished(find_unfinished(journal))
     task = fill_task(task, "task-001", project.settings.permissions.allowed_paths)
     request = Request(f"Fix: {task.description}", (task,), None)
-    fix = FixRequested(task=task.id, work=work, wrong=task.description, by=getpass.getuser())
+    fix = FixRequested(task=task.id, work=work, wrong=task.description, by=name_caller(os.environ))
     return start_session(project, request, options, workflow=workflow, allow_dirty=allow_dirty, fix=fix)
 
 
