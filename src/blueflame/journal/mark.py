@@ -8,6 +8,7 @@ everything is checked, and no loss is known.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -90,16 +91,30 @@ def restore_wal(journal: Path) -> None:
 
     An empty -wal is what another reader made in its place. Its index (-shm) goes, too: it says that there is nothing.
     """
-    mark, wal, draft = read_mark(journal), _get_wal_path(journal), get_link_path(journal).with_suffix(".draft")
+    if not _is_wal_lost(journal):
+        return
+    link, wal = get_link_path(journal), _get_wal_path(journal)
+    draft = link.with_suffix(".draft")
+    with suppress(OSError), get_mark_path(journal).open("rb") as mark:  # there is no link, or it cannot be written here
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        if _is_wal_lost(journal):  # else another process has restored it meanwhile, and uses it
+            draft.unlink(missing_ok=True)
+            draft.hardlink_to(link)
+            journal.with_name(f"{journal.name}-shm").unlink(missing_ok=True)
+            draft.replace(wal)
+
+
+def _is_wal_lost(journal: Path) -> bool:
+    """Whether the -wal is missing or empty, and not because an orchestrator has just opened it, with both names."""
+    mark, link, wal = read_mark(journal), get_link_path(journal), _get_wal_path(journal)
     if mark is None or mark.is_closed or mark.file not in (WRITING_BACK, _describe_file(journal)):
-        return
+        return False
     if _measure_file(wal) > 0:
-        return
-    with suppress(OSError):  # there is no link, or it cannot be written here
-        draft.unlink(missing_ok=True)
-        draft.hardlink_to(get_link_path(journal))
-        journal.with_name(f"{journal.name}-shm").unlink(missing_ok=True)
-        draft.replace(wal)
+        return False
+    try:
+        return not link.samefile(wal)
+    except OSError:
+        return link.exists()
 
 
 def _measure_file(path: Path) -> int:

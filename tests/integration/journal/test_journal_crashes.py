@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.journal.journal import Journal
+from blueflame.journal.mark import mark_written
 from blueflame.model.event import CycleStarted
 
 SES = "ses-20260206-143022"
@@ -133,6 +134,29 @@ def test_a_wal_is_not_restored_over_what_was_written_since(tmp_path: Path) -> No
         assert journal.find_damage() == ()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM another_program").fetchone() == (0,)
+
+
+SENDER = """
+import sys
+from pathlib import Path
+from blueflame.journal.journal import Journal
+
+with Journal.open(Path(sys.argv[1])) as journal:
+    journal.send(sys.argv[2], "answer", {}, 1.0)
+"""
+
+
+def test_an_index_that_an_orchestrator_uses_is_left_alone(tmp_path: Path) -> None:
+    """Its -wal is empty until it first writes; another process must not take that for a lost one."""
+    path = tmp_path / "journal.db"
+    with Journal.open(path) as journal:
+        journal.append(SES, 0, [CycleStarted(cycle=1, base_sha="f")], 1.0)
+    mark_written(path, SES, 1)  # by a writer whose events were all written back before it closed
+    with Journal.open(path) as orchestrator:
+        index = path.with_name("journal.db-shm").stat().st_ino
+        subprocess.run([sys.executable, "-c", SENDER, str(path), SES], check=True)
+        assert path.with_name("journal.db-shm").stat().st_ino == index
+        assert [each.kind for each in orchestrator.list_waiting(SES)] == ["answer"]
 
 
 @pytest.mark.parametrize("left", [0, 0.9], ids=["emptied", "cut"])
