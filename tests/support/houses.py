@@ -21,6 +21,8 @@ from blueflame.journal.journal import Journal
 from blueflame.model.event import SessionOpened
 from blueflame.model.house.arrival import Arrival, IncomingAnswer, IncomingRequest, Sender, Trust
 from blueflame.model.house.event import HouseEntry, OpenGate
+from blueflame.model.limits import Limits
+from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.system.layout import HousePaths
@@ -31,6 +33,16 @@ from support.repositories import make_repository, run_git
 T = TypeVar("T")
 PATIENCE = 240.0  # a whole session, on a busy machine
 OWNER = Sender(name="alice", trust=Trust.OWNER, address="terminal:alice")
+OPENED = SessionOpened(
+    session="ses-1",
+    request="do it",
+    project="p",
+    base_branch="main",
+    base_sha="a" * 40,
+    workflow=Workflow(name="waves"),
+    limits=Limits(),
+    request_id="req-1",
+)
 HOUSE_YAML = "version: 1\npeople:\n  alice: {trust: owner}\n  bob: {trust: member, telegram: 7}\n"
 
 

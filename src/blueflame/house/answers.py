@@ -201,14 +201,13 @@ class Answers:
             self._settle_command(waiting, command, problem=problem)
         else:
             by = f"{command.sender.name} ({command.sender.address})"
-            self.send_stop(repository, repository.unfinished, by)
+            self.send_stop(repository, repository.unfinished, by, key=f"stop:{command.source}:{command.key}")
             reply = f"{repository.unfinished} is stopping; 'blueflame resume' continues it"
             self._settle_command(waiting, command, reply=reply)
 
-    def send_stop(self, repository: WatchedRepository, session: str, by: str) -> None:
-        """Ask a session to stop; asked again only while the request before waits."""
+    def send_stop(self, repository: WatchedRepository, session: str, by: str, *, key: str) -> None:
+        """Ask a session to stop, once by the key."""
         project = repository.open_project()
-        key = f"stop:{session}:{by}"
         with Journal.open_read_only(project.state.journal) as journal:
             if journal.find_message("stop", key) is not None:
                 return

@@ -138,8 +138,10 @@ class HouseLoop:
                 self._free(repository.name)
             if record.state is RequestState.STOPPED and repository.unfinished == record.session:
                 self.core.record(record.id, SessionFound(session=record.session))  # a person has resumed it
-            if record.cancelled_by:
-                self.answers.send_stop(repository, record.session, record.cancelled_by)
+            if record.cancelled_by and repository.pid is not None:
+                # once for each process: one that a person has resumed is stopped again
+                key = f"cancel:{record.id}:{repository.pid}"
+                self.answers.send_stop(repository, record.session, record.cancelled_by, key=key)
         elif record.cancelled_by:
             self.core.record(record.id, RequestCancelled(by=record.cancelled_by))
         elif record.state is RequestState.RUNNING:

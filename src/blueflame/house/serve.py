@@ -87,7 +87,7 @@ async def serve_house(
     if options.stop_sessions:
         for repository in core.repositories.values():
             if repository.pid is not None and repository.unfinished:
-                loop.answers.send_stop(repository, repository.unfinished, "the house")
+                loop.answers.send_stop(repository, repository.unfinished, "the house", key=f"house:{repository.pid}")
     core.record(HOUSE, HouseStopped(reason=reason))
 
 

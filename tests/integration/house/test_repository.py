@@ -9,22 +9,10 @@ import pytest
 
 from blueflame.house.repository import WatchedRepository
 from blueflame.journal.journal import Journal
-from blueflame.model.event import GateOpened, SessionEnded, SessionOpened
+from blueflame.model.event import GateOpened, SessionEnded
 from blueflame.model.gate import FORMS, Gate, GateKind
-from blueflame.model.limits import Limits
-from blueflame.model.workflow import Workflow
-from support.houses import make_served_repository
+from support.houses import OPENED, make_served_repository
 
-OPENED = SessionOpened(
-    session="ses-1",
-    request="do it",
-    project="p",
-    base_branch="main",
-    base_sha="a" * 40,
-    workflow=Workflow(name="waves"),
-    limits=Limits(),
-    request_id="req-1",
-)
 GATE = Gate(id="g", kind=GateKind.PLAN, subject="s", title="?", options=FORMS[GateKind.PLAN].options, default="quit")
 
 

@@ -1,0 +1,41 @@
+"""Commands that people give to the house, passed on to the session of a repository."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from blueflame.config.house import load_house
+from blueflame.house.core import HouseCore
+from blueflame.house.loop import HouseLoop
+from blueflame.journal.house import HouseJournal
+from blueflame.journal.journal import Journal
+from blueflame.model.house.arrival import IncomingCommand
+from blueflame.orchestrator.project import open_project
+from blueflame.system import flock
+from support.houses import OPENED, OWNER, HouseStage, make_served_repository
+
+
+def test_a_session_that_was_resumed_can_be_stopped_by_the_same_person_again(tmp_path: Path) -> None:
+    state = open_project(make_served_repository(tmp_path / "shop") / "blueflame.yaml").state
+    stage = HouseStage(tmp_path, ("shop",))
+    stage.write()
+
+    def take(house: HouseJournal, *keys: str) -> list[str]:
+        """Hand in a stop for each key; return the keys of all that the session was sent, after a restart too."""
+        orders = [
+            IncomingCommand(source="telegram", key=key, sender=OWNER, at=1.0, verb="stop", subject="shop")
+            for key in keys
+        ]
+        house.receive("telegram", orders)
+        loaded = load_house(stage.paths.config)
+        for _start in range(2):
+            loop = HouseLoop(lambda wake: HouseCore(loaded, stage.paths, house, environ={}, login="alice", wake=wake))
+            asyncio.run(loop.step())
+        return [str(message.body["key"]) for message in journal.list_waiting("ses-1")]
+
+    with HouseJournal.open(stage.paths.journal) as house, Journal.open(state.journal) as journal:
+        journal.append("ses-1", 0, [OPENED], 1.0)
+        with flock.hold_lock(state.lock, flock.format_lock_note("ses-1")):
+            assert take(house, "1") == ["stop:telegram:1"]
+            assert take(house, "1", "2") == ["stop:telegram:1", "stop:telegram:2"]
