@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,11 +11,13 @@ from blueflame.model.errors import WorldError
 
 SPARE_THREADS = 4  # that libraries start on their own, some of which end the process when they cannot
 START_SECONDS = 60.0
+MIN_ADDRESS_MB = 1400  # below that the parser of shell commands (a Go program) does not start, nor do all our threads
 LIMIT_REACHED = "the limit on processes is reached: end some, or raise 'ulimit -u' or the limit of the control group"
 
 
 def open_thread_pool() -> ThreadPoolExecutor:
     """Open a pool whose threads all run; raise WorldError if that many cannot be started."""
+    _check_address_space()
     count = min(32, (os.cpu_count() or 1) + 4)
     pool, ready = ThreadPoolExecutor(count), threading.Barrier(count + SPARE_THREADS + 1)
     spares = [threading.Thread(target=_wait_for_all, args=(ready,), daemon=True) for _ in range(SPARE_THREADS)]
@@ -30,6 +33,15 @@ def open_thread_pool() -> ThreadPoolExecutor:
         why = str(e) or "they do not run"
         raise WorldError(f"cannot start {count + SPARE_THREADS} threads ({why}): {LIMIT_REACHED}") from e
     return pool
+
+
+def _check_address_space() -> None:
+    """A thread that has no memory may die before it has reported its start, for which Python waits without end."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit >> 20 < MIN_ADDRESS_MB:
+        fix = f"raise it to {MIN_ADDRESS_MB:,} MB ('ulimit -v {MIN_ADDRESS_MB << 10}') or more"
+        state = f"the address space is limited to {limit >> 20:,} MB, which is too little"
+        raise WorldError(f"{state}: {fix}, then run 'blueflame resume'")
 
 
 def _wait_for_all(ready: threading.Barrier) -> None:

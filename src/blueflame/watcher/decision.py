@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 DECISION_TIMEOUT = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
+SLOW_SECONDS = 1.5  # one that takes longer has no processor: the machine is overloaded, or we were stopped
 TARGET_INPUTS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
 """The inputs that say what a call is about; the first one present counts."""
 
@@ -32,20 +35,30 @@ def describe_call(call: ToolCall | None) -> Mapping[str, str]:
     return {"tool": call.tool, "target": target, "call": call.id, "digest": compute_input_digest(call.input)}
 
 
+def _measure_processor() -> float:
+    """Seconds of the processor that we and our ended children used."""
+    return sum(os.times()[:4])
+
+
 class Decider:
     """Decides about calls after the canary has been refused."""
 
-    __slots__ = ("_decide", "_deciding", "proven")
+    __slots__ = ("_decide", "_deciding", "_hinder", "proven")
 
-    def __init__(self, decide: Callable[[ToolCall], Decision]) -> None:
+    def __init__(self, decide: Callable[[ToolCall], Decision], hinder: Callable[[str], None]) -> None:
         self._decide = decide
+        self._hinder = hinder
         self._deciding = False
         self.proven = False  # the canary was refused
 
     def decide(self, call: ToolCall) -> Decision:
         if not self.proven and call.tool != CANARY:
             return Decision(False, "canary", "the watcher has not passed its self-test yet: no call is allowed")
+        began, used = time.monotonic(), _measure_processor()
         decision = self._decide_safely(call)
+        seconds, used = time.monotonic() - began, _measure_processor() - used
+        if seconds > SLOW_SECONDS and used < seconds / 4:
+            self._hinder(f"a tool call was judged in {seconds:.1f} s with {used:.1f} s of the processor")
         if call.tool != CANARY:
             return decision
         self.proven = True

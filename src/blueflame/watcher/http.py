@@ -8,12 +8,12 @@ Any other request gets an answer that no hook takes for "allow".
 from __future__ import annotations
 
 import json
+import socket
 
 from blueflame.policy.tool_calls import MAX_CALL_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from typing import Protocol
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     class Respond(Protocol):
         """Returns the whole answer to the body of a request."""
 
-        def __call__(self, body: bytes, *, plain: bool) -> bytes: ...
+        def __call__(self, body: bytes, *, plain: bool, late: bool) -> bytes: ...
 
     class RespondTool(Protocol):
         """Returns the answer to a message for the tool of ours, or the beginning of it."""
@@ -138,9 +138,19 @@ class HookConnection:
                 self._send(self._tool(bytes(self._got[: self._length]), self))
                 return
             plain = b"\r\naccept: text/plain\r\n" in self._head
-            self._send(self._decide(bytes(self._got[: self._length]), plain=plain))
+            late = self._has_client_left()
+            self._send(self._decide(bytes(self._got[: self._length]), plain=plain, late=late))
         except _BadRequest as e:
             self._send(e.answer)
+
+    def _has_client_left(self) -> bool:
+        """Whether the hook gave up before we came to its question."""
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def _read_head(self) -> bool:
         end = self._got.find(b"\r\n\r\n", 0, MAX_HEAD)

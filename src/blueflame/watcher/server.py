@@ -49,6 +49,7 @@ class HookServer:
     """Serves until closed.
 
     `problem`: why this attempt does not count as watched, or "". `is_disk_at_fault`: that is not the agent's doing.
+    `hindrance`: why calls were refused that the policy allows, or ""; then a failure says nothing about the agent.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class HookServer:
         "_seals",
         "_watch",
         "ask_tool",
+        "hindrance",
         "is_disk_at_fault",
         "problem",
     )
@@ -77,6 +79,7 @@ class HookServer:
         ask_tool: AskTool | None = None,
     ) -> None:
         self.problem = ""
+        self.hindrance = ""
         self.is_disk_at_fault = False
         self.ask_tool = ask_tool
         self._watch = watch
@@ -86,7 +89,9 @@ class HookServer:
         self._open: list[HookConnection] = []
         self._notices: list[Notice] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
-        self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._report))
+        self._judge = Decider(
+            decide or _PolicyDecider(watch, self._seals["policy"], self._report, self._hinder), self._hinder
+        )
         self._log: AuditLog | None = None
         try:
             self._log = AuditLog(str(watch["audit"]))
@@ -130,10 +135,13 @@ class HookServer:
             self._log.close()
         if not self.proven:
             self._report("the canary call never arrived: the agent's hook may not work")
-        return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
+        hindered = {"hindrance": self.hindrance} if self.hindrance else {}
+        return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem, **hindered}
 
-    def answer(self, body: bytes, *, plain: bool) -> bytes:
-        """Return the answer to one request; the decision is recorded first."""
+    def answer(self, body: bytes, *, plain: bool, late: bool = False) -> bytes:
+        """Return the answer to one request; the decision is recorded first. `late`: no one waits for it any more."""
+        if late:
+            self._hinder("a tool call was refused because its warden did not answer in time")
         decision = self._decide(body)
         return ALLOWED if decision.allowed else format_refusal(decision, plain=plain)
 
@@ -186,6 +194,9 @@ class HookServer:
             return Decision(False, decision.rule, "refused: the decision could not be recorded")
         return decision
 
+    def _hinder(self, hindrance: str) -> None:
+        self.hindrance = self.hindrance or hindrance
+
     def _report(self, problem: str) -> None:
         """Log a problem; the first one is reported with the outcome."""
         if problem:
@@ -225,12 +236,15 @@ def _hash_file(watch: Mapping[str, Any], what: str) -> str:
 class _PolicyDecider:
     """Decides by the policy, which is loaded with the canary. Without one nothing is allowed."""
 
-    __slots__ = ("_decide", "_report", "_seal", "_watch")
+    __slots__ = ("_decide", "_hinder", "_report", "_seal", "_watch")
 
-    def __init__(self, watch: Mapping[str, Any], seal: str, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, watch: Mapping[str, Any], seal: str, report: Callable[[str], None], hinder: Callable[[str], None]
+    ) -> None:
         self._watch = watch
         self._seal = seal
         self._report = report
+        self._hinder = hinder
         self._decide: Callable[[ToolCall], Decision] | None = None
 
     def __call__(self, call: ToolCall) -> Decision:
@@ -242,13 +256,13 @@ class _PolicyDecider:
 
     def _load(self) -> Callable[[ToolCall], Decision]:
         try:
-            return _load_decider(self._watch, self._seal)
+            return _load_decider(self._watch, self._seal, self._hinder)
         except Exception as e:
             self._report(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
             raise
 
 
-def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[ToolCall], Decision]:
+def _load_decider(watch: Mapping[str, Any], seal: str, hinder: Callable[[str], None]) -> Callable[[ToolCall], Decision]:
     """Load the policy and its rules; imported late, because a warden without a watcher needs none of them."""
     from blueflame.policy.decide import decide
     from blueflame.watcher.policy_file import parse_policy
@@ -260,4 +274,10 @@ def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[ToolCall], D
         raise ValueError("it was changed before it was read")
     policy = parse_policy(data.decode(), watch["policy"])
     world = LocalWorld(policy.worktree, shfmt=watch["shfmt"], mounts=watch.get("mounts", {}))
-    return lambda call: decide(policy, call, world)
+
+    def judge(call: ToolCall) -> Decision:
+        decision = decide(policy, call, world)
+        hinder(world.hindrance)
+        return decision
+
+    return judge

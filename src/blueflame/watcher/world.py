@@ -14,7 +14,7 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import FileIO
 from typing import Any
 
@@ -28,7 +28,8 @@ NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: ex
 UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # targets of links in here depend on the process that reads them
 MAX_TEXT_BYTES = 1_000_000
 PARSE_TIMEOUT = 2.0
-MAX_PARSER_KILLS = 2
+MAX_PARSER_FAILURES = 2
+PLAIN_COMMAND = ":"  # a parser that cannot read this reads nothing
 MAX_TREE_BYTES = 16_000_000
 MAX_CACHED_TREES, MAX_CACHED_BYTES = 512, 4_000_000
 PIPE_BYTES = 65_536
@@ -46,6 +47,7 @@ class LocalWorld:
         self._mounts = sorted(outside.items(), key=lambda mount: -len(mount[0]))
         self._trees: OrderedDict[str, tuple[Mapping[str, Any], int]] = OrderedDict()
         self._cached = 0
+        self.hindrance = ""  # why no command can be read on this machine: not the agent's doing
 
     def resolve(self, path: str) -> str:
         """Resolve every link as the agent sees it; missing parts are kept by name."""
@@ -115,13 +117,21 @@ class LocalWorld:
         return tree
 
     def _run_parser(self, command: str) -> bytes:
-        """Run the parser again when it was killed from outside: the command is not to blame for that."""
-        for _try in range(MAX_PARSER_KILLS):
-            try:
+        """Run the parser again when it failed by itself: the command is hardly to blame for that."""
+        for _try in range(MAX_PARSER_FAILURES):
+            with suppress(ParserFailed):
                 return _run_shfmt(self._shfmt, command)
-            except ParserKilled:
-                continue
-        return _run_shfmt(self._shfmt, command)
+        try:
+            return _run_shfmt(self._shfmt, command)
+        except ParserFailed as failed:
+            self._find_hindrance(failed)
+            raise
+
+    def _find_hindrance(self, failed: ParserFailed) -> None:
+        try:
+            _run_shfmt(self._shfmt, PLAIN_COMMAND)
+        except ParserFailed:
+            self.hindrance = f"no shell command can be read on this machine: {failed}"
 
     def _cache_tree(self, command: str, tree: Mapping[str, Any], size: int) -> None:
         if size > MAX_CACHED_BYTES // 4:
@@ -132,8 +142,8 @@ class LocalWorld:
             self._cached -= self._trees.popitem(last=False)[1][1]
 
 
-class ParserKilled(UnparsableCommand):
-    """The parser got a signal that we did not send."""
+class ParserFailed(UnparsableCommand):
+    """The parser could not be started, got a signal that we did not send, or has no memory."""
 
 
 def _is_uncertain(name: str) -> bool:
@@ -174,7 +184,7 @@ def _run_shfmt(program: str, command: str) -> bytes:
             (their_in, to), (out, their_out), (err, their_err) = (_open_pipe(ends) for _ in range(3))
             pid = _spawn_shfmt(program, (their_in, their_out, their_err))
         except (OSError, ValueError) as error:
-            raise UnparsableCommand(f"the parser {program} cannot be started: {error}") from None
+            raise ParserFailed(f"the parser {program} cannot be started: {error}") from None
         for end in (their_in, their_out, their_err):
             end.close()
         return _read_answer(pid, source, to, out, err)
@@ -202,11 +212,12 @@ def _read_answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) 
             os.kill(pid, signal.SIGKILL)  # not waited for yet, so the pid is still valid
         code = _wait_for(pid)
     if code < 0:
-        raise ParserKilled(f"the parser was killed by signal {-code}: repeat the call")
+        raise ParserFailed(f"the parser was killed by signal {-code}: repeat the call")
+    said = output[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"
+    if code > 1:  # the Go runtime gave up, as it does without memory
+        raise ParserFailed(f"the parser failed: {said.splitlines()[0]}")
     if code:
-        raise UnparsableCommand(
-            output[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"
-        )
+        raise UnparsableCommand(said)
     return bytes(output[out])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import threading
@@ -54,3 +55,10 @@ def test_a_limit_on_processes_is_named_and_nothing_hangs() -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=60, check=True)
     assert "can't start new thread" in done.stdout
     assert "raise 'ulimit -u'" in done.stdout
+
+
+def test_too_little_address_space_is_refused_before_a_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python waits for ever for the start of a thread that had no memory for it."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (600 << 20, 600 << 20))
+    with pytest.raises(WorldError, match=r"limited to 600 MB.* raise it to 1,400 MB \('ulimit -v 1433600'\)"):
+        open_thread_pool()

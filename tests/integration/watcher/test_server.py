@@ -405,6 +405,29 @@ def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> No
         assert watch.server.is_disk_at_fault
 
 
+def test_a_call_that_is_answered_too_late_is_no_fault_of_the_agent(repo: Path) -> None:
+    """A warden that was stopped, or has no processor: the hook has given up and refused the call."""
+    with run_hook_server(repo, decide=allow_everything) as watch:
+        watch.prove()
+        question = build_question("Read", {"file_path": "x"}, cwd=str(repo))
+        with socket.create_connection(("127.0.0.1", watch.port)) as hook:
+            hook.sendall(f"POST /hook HTTP/1.1\r\nContent-Length: {len(question)}\r\n\r\n".encode() + question)
+        watch.prove()
+        recorded = watch.server.close()
+    assert "did not answer in time" in str(recorded["hindrance"])
+
+
+def test_a_decision_without_a_processor_is_no_fault_of_the_agent(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide_asleep(call: ToolCall) -> Decision:
+        time.sleep(0.05)
+        return allow_everything(call)
+
+    monkeypatch.setattr(decision_module, "SLOW_SECONDS", 0.02)
+    with run_hook_server(repo, decide=decide_asleep) as watch:
+        watch.prove()
+        assert "of the processor" in watch.server.hindrance
+
+
 def test_an_agent_that_fills_the_audit_log_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "MAX_BYTES", 2000)
     with run_hook_server(repo, decide=allow_everything) as watch:

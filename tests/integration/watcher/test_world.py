@@ -304,3 +304,15 @@ def test_the_oldest_trees_are_forgotten_by_number_and_by_size(
     fresh.parse("a")
     fresh.parse("a")
     assert len(notes.read_text()) == 6
+
+
+@pytest.mark.parametrize(("fails", "hindered"), [("True", True), ("b'$(' in sys.stdin.buffer.read()", False)])
+def test_a_parser_that_fails_at_everything_is_the_fault_of_the_machine(
+    top: Path, tmp_path: Path, fails: str, hindered: bool
+) -> None:
+    """As one without memory does; a single command that it cannot hold is the agent's."""
+    gives_up = "print('fatal error: out of memory\\ngoroutine 1', file=sys.stderr); sys.exit(2)"
+    world = LocalWorld(str(top), shfmt=fake_parser(tmp_path, f"import sys\nif {fails}: {gives_up}"))
+    with pytest.raises(UnparsableCommand, match=r"fatal error: out of memory$"):
+        world.parse("echo $(ls)")
+    assert bool(world.hindrance) is hindered

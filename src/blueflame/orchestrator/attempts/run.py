@@ -315,6 +315,9 @@ def _find_interference(context: SessionContext, session: Session, finished: Fini
     refused = finished.outcome.refused_forks
     if refused and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
         return f"{refused} processes could not be started while it ran: {LIMIT_REACHED}"
+    hindrance = finished.outcome.watch.get("hindrance")
+    if hindrance and ending in (*SPOILT_BY_MACHINE, Ending.UNWATCHED):
+        return f"{hindrance}, so its failure says nothing about it"
     if finished.outcome.reason is ExitReason.DISK and not _has_filled_disk(context, attempt):
         return f"{finished.outcome.detail}; others have filled it"
     if ending not in SPOILT_BY_MACHINE:
