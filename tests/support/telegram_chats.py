@@ -131,7 +131,7 @@ class ChatHouse:
 
     async def until_taken(self, update: int) -> None:
         """Wait until an update is committed."""
-        await self.until(lambda: int(self.desk.read_cursor("telegram") or 0) > update)
+        await self.until(lambda: int(self.desk.read_cursor("telegram").partition(" ")[0] or 0) > update)
 
     async def until_done(self, update: int) -> None:
         """Wait until an update is committed and the person who tapped has a reply."""

@@ -30,7 +30,7 @@ from blueflame.chat.reactions import (
     react_to_tap,
 )
 from blueflame.chat.setup import ChatSetup
-from blueflame.chat.updates import ButtonTap, ChatMessage, read_update
+from blueflame.chat.updates import ButtonTap, ChatMessage, find_offset, format_cursor, read_update
 from blueflame.dispatch.people import find_answer_problem
 from blueflame.house.desk import HouseDesk
 from blueflame.intake.source import SourceProbe
@@ -107,6 +107,7 @@ class TelegramTalk:
         self._client = client
         self._strangers = strangers  # that were reported
         self._bot = ""
+        self._number = setup.token.partition(":")[0]  # of the bot
         self._outbox = Outbox(SOURCE, desk.journal, setup.clock, self._read_file, self._warn)
         self._asker = GateAsker(self._setup, self._outbox)
         self._news = NewsReporter(self._setup, self._outbox, desk.journal)
@@ -137,10 +138,11 @@ class TelegramTalk:
                 tick.cancel()
 
     async def _keep_receiving(self) -> None:
-        offset, backoff = int(self._desk.read_cursor(SOURCE) or 0), 1.0
+        backoff = 1.0
         while True:
             try:
                 self._bot = self._bot or await self._client.read_name()
+                offset = find_offset(self._desk.read_cursor(SOURCE), self._number, self._setup.clock.now())
                 updates = await self._client.receive(offset)
             except RateLimited as error:
                 await self._setup.clock.sleep(error.seconds)
@@ -153,7 +155,6 @@ class TelegramTalk:
             backoff = 1.0
             for update in updates:
                 await self._take(update)
-                offset = update.id + 1
 
     async def _take(self, update: Update) -> None:
         """Commit what an update leads to together with the next offset; then end the spinning of a button."""
@@ -167,7 +168,8 @@ class TelegramTalk:
             await self._add_shown(reaction.asked, found, messages, notes)
 
         def write(changed: Mapping[str, str | None]) -> None:
-            self._desk.receive(SOURCE, reaction.arrivals, cursor=str(update.id + 1), notes=changed)
+            cursor = format_cursor(update.id, self._setup.clock.now(), self._number)
+            self._desk.receive(SOURCE, reaction.arrivals, cursor=cursor, notes=changed)
 
         self._outbox.post(messages, notes, write=write)
         if isinstance(found, ButtonTap) and not reaction.warning:

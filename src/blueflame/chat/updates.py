@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from blueflame.text.sanitize import clean_text
 
 MAX_REQUEST_CHARS = 20_000
+QUIET_SECONDS = 6 * 86_400.0  # after a week without updates, Telegram numbers the next one at random
 FILE_FIELDS = ("document", "photo", "video", "audio", "voice", "animation", "sticker", "video_note")
 
 
@@ -80,6 +81,23 @@ def _read_message(id: int, message: Mapping[str, Any], *, is_edited: bool) -> Ch
         is_forwarded=any(message.get(name) for name in ("forward_origin", "forward_date", "forward_from")),
         has_file=any(message.get(name) for name in FILE_FIELDS),
     )
+
+
+def format_cursor(update: int, at: float, bot: str) -> str:
+    """Note the last update that was committed, when, and of which bot (its number)."""
+    return f"{update + 1} {at:.0f} {bot}"
+
+
+def find_offset(cursor: str, bot: str, now: float) -> int:
+    """Find the update to ask for next; 0 for the first that was not acknowledged.
+
+    A higher number than that of the next update would acknowledge it unseen: after a quiet week, or with a new bot.
+    """
+    offset, _, rest = cursor.partition(" ")
+    at, _, of = rest.partition(" ")
+    if rest and (of != bot or now - float(at) > QUIET_SECONDS):
+        return 0
+    return int(offset or 0)
 
 
 class Addressed(NamedTuple):

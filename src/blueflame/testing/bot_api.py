@@ -98,6 +98,11 @@ class BotApi:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    def number_updates_from(self, first: int) -> None:
+        """Telegram numbers at random after a week without updates."""
+        with self._changed:
+            self._next_update = count(first)
+
     @property
     def pending(self) -> list[int]:
         """The updates that the bot has not acknowledged."""

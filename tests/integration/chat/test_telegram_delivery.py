@@ -101,6 +101,21 @@ def test_errors_of_telegram_and_of_the_network_are_waited_out(house: ChatHouse, 
     assert list_warnings(house).count("another program polls this bot: stop it, or give each its own bot") == 1
 
 
+def test_a_message_after_a_quiet_week_is_taken_although_its_number_is_lower(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "before the holidays"))
+        house.clock.advance(8 * 86_400)
+        api.number_updates_from(17)
+        async with house.run():
+            await house.until_taken(api.write(ANNA, ANNA, "after the holidays"))
+            await house.until(lambda: not api.pending)
+
+    play(story())
+
+    assert list_requests(house) == ["before the holidays", "after the holidays"]
+
+
 def test_a_chat_that_must_wait_holds_back_no_other(house: ChatHouse, api: BotApi) -> None:
     async def story() -> None:
         house.story.planned()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.chat.updates import ButtonTap, ChatMessage, find_addressed, read_update
+from blueflame.chat.updates import ButtonTap, ChatMessage, find_addressed, find_offset, format_cursor, read_update
 
 MESSAGE: dict[str, Any] = {
     "message_id": 5,
@@ -53,3 +53,11 @@ def test_odd_updates_are_no_error(update: dict[str, Any]) -> None:
 @given(st.text(max_size=60), st.sampled_from(["", "shop"]))
 def test_every_text_is_addressed_to_a_known_repository_or_none(text: str, default: str) -> None:
     assert find_addressed(text, ["shop", "docs"], bot="bot", default=default).repository in ("shop", "docs", "")
+
+
+def test_after_a_quiet_week_or_with_a_new_bot_the_first_update_is_asked_for_whatever_its_number() -> None:
+    cursor, day = format_cursor(41, 1_000.0, "7"), 86_400
+
+    assert [find_offset(cursor, "7", 1_000 + days * day) for days in (0, 5, 7, 60)] == [42, 42, 0, 0]
+    assert find_offset(cursor, "8", 1_000) == 0
+    assert [find_offset(text, "7", 1_000) for text in ("", "42")] == [0, 42]  # "42": written by an earlier version
