@@ -23,7 +23,7 @@ from blueflame.orchestrator.sessions import (
 )
 
 STARTING = "it is still starting: look at sessions in a moment"
-FOLLOW = "follow it with status; a person answers its gates"
+FOLLOW = "it runs: follow it with status"
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
@@ -50,7 +50,7 @@ class ActTools:
         ] = None,
         plan_only: Annotated[bool, Field(description="Only plan it; resume starts the work.")] = False,
     ) -> Started:
-        """Start a session for a request, in the background: agents work in walls, and a person approves what lands."""
+        """Start a session for a request, in the background; a person approves what lands."""
         if request.strip() == "-":  # the command line reads it as standard input
             raise UsageError("no request: say what is to be done")
         if plan_only and tier is not None:

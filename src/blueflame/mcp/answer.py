@@ -27,7 +27,6 @@ GateName = Annotated[str, Field(max_length=200, description="Id of an open gate:
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
 class GateReply:
-    gate: str
     answered: bool
     reply: str
 
@@ -56,7 +55,7 @@ class AnswerTools:
             with explain_errors():
                 if not isinstance(given, AcceptedElicitation):
                     reply = f"no answer ({given.action}): the gate stays open"
-                    return GateReply(gate=gate, answered=False, reply=reply)
+                    return GateReply(answered=False, reply=reply)
                 if isinstance(given.data, NoDialog):
                     return _name_command(served, session, gate)
                 return _send_answer(served, session, gate, given.data, by=format_person(ctx))
@@ -101,7 +100,7 @@ def _name_command(served: Served, session: str | None, gate: str) -> GateReply:
     options = ", ".join(option.name for option in find_gate(found, gate).options)
     command = format_answer_command(found.id, gate)
     reply = f"this client cannot ask a person: they run `{command}` in a terminal, with one of {options}"
-    return GateReply(gate=gate, answered=False, reply=reply)
+    return GateReply(answered=False, reply=reply)
 
 
 def _send_answer(served: Served, session: str | None, gate: str, form: BaseModel, *, by: str) -> GateReply:
@@ -109,8 +108,8 @@ def _send_answer(served: Served, session: str | None, gate: str, form: BaseModel
     given = form.model_dump()
     answer = Answer(choice=given["choice"], note=given["note"], by=by)
     if wrong := answer_error(found, gate, answer):
-        return GateReply(gate=gate, answered=False, reply=wrong)
+        return GateReply(answered=False, reply=wrong)
     body = {"gate": gate, "choice": answer.choice, "note": answer.note, "by": by}
     reply = send_and_wait(project, found.id, "answer", body)
     words = "kept: applied when the session is resumed" if reply.state == WAITING else reply.reply
-    return GateReply(gate=gate, answered=reply.state != REFUSED, reply=words)
+    return GateReply(answered=reply.state != REFUSED, reply=words)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from blueflame.mcp.served import Served, count_waiting_for_subagents
-from blueflame.model.errors import UsageError
+from blueflame.model.errors import Refused, UsageError
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
 from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
 from blueflame.session.replay import replay
@@ -26,7 +26,7 @@ from blueflame.views.sessions import build_session_row, build_sessions_json
 PAGE_CHARS = 6_000
 PAGE_LINES, PAGE_ENTRIES = 40, 20
 
-SessionName = Annotated[str | None, Field(description="Session id or its beginning; left out: the newest.")]
+SessionName = Annotated[str | None, Field(description="Id or its beginning; left out: the newest.")]
 Offset = Annotated[int, Field(ge=0, description="Where the page begins: `next` of the page before.")]
 Request = Annotated[str, Field(min_length=1, max_length=20_000, description="What is to be done, in full.")]
 
@@ -39,18 +39,30 @@ class TextPage:
     next: int | None  # offset of the next page
 
 
+@dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
+class Sized:
+    size: str
+    why: str
+    forecast: tuple[str, ...]  # of each tier
+    basis: str
+
+
 @dataclass(frozen=True, slots=True)
 class ReadTools:
     served: Served
 
-    def size(self, request: Request) -> dict[str, Any]:
-        """Size a request: its tier, the workflow that fits, and what it would cost. Starts nothing, asks no model."""
+    def size(self, request: Request) -> Sized:
+        """Size a request: its tier, workflow and cost. Starts nothing, asks no model."""
         from blueflame.orchestrator.triage import triage_request
         from blueflame.session.sizing.choose import SUGGEST
-        from blueflame.views.triage import build_triage_json
+        from blueflame.views.triage import list_triage_facts
 
         sized = triage_request(self.served.open_trusted(), request, mode=SUGGEST)
-        return fit_json(drop_empty(build_triage_json(sized.triage if sized else None) or {}))
+        if sized is None:
+            raise Refused("its size is not known: triage is off in the configuration")
+        size, forecast = list_triage_facts(sized.triage)
+        lines = tuple(forecast.text.splitlines())
+        return Sized(size=size.text, why=clean_text(size.note), forecast=lines, basis=forecast.note)
 
     def sessions(self, offset: Offset = 0) -> dict[str, Any]:
         """List the sessions of this repository, newest first: state, tasks that landed, cost, request."""

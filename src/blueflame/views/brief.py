@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
-from blueflame.model.event import JournalEntry
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ChangesetJudged,
+    CycleStarted,
+    GateOpened,
+    JournalEntry,
+    PlanApproved,
+    SessionOpened,
+    WaveStarted,
+)
 from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event_briefly
@@ -22,22 +33,22 @@ NEWEST, PAGE = 8, 25  # lines
 class OpenGate:
     id: str
     asks: str
-    options: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
-class Brief:
+class Brief(TypedDict):
+    """What says nothing is left out: a conversation pays for each character."""
+
     session: str
-    request: str
+    request: NotRequired[str]  # in the first one
     state: str
     running: bool
-    tasks: Mapping[str, int]  # by state
+    tasks: NotRequired[Mapping[str, int]]  # by state
     cost: str
-    events: tuple[str, ...]
+    events: NotRequired[tuple[str, ...]]
     cursor: int  # pass it as `since` to see only what is new
-    more: bool  # there are events behind the cursor
-    gates: tuple[OpenGate, ...]
-    next: str  # empty when nothing is to be done
+    more: NotRequired[bool]  # there are events behind the cursor
+    gates: NotRequired[tuple[OpenGate, ...]]
+    next: NotRequired[str]
 
 
 def build_brief(
@@ -45,37 +56,55 @@ def build_brief(
 ) -> Brief:
     """`events`: those after `since`; without one the newest lines are shown. `for_subagents`: tasks that wait."""
     row = build_session_row(session, running=running)
-    lines = _list_lines(events)
+    lines = _list_lines(session, events)
     shown = lines[-NEWEST:] if since is None else lines[:PAGE]
     more = since is not None and len(lines) > PAGE
     last = events[-1].seq if events else since or 0
-    return Brief(
-        session=session.id,
-        request=shorten_line(session.request, MAX_REQUEST_CHARS),
-        state=row.state,
-        running=row.running,
-        tasks=dict(sorted(Counter(each.state.value for each in session.tasks.values()).items())),
-        cost=format_budget(session.limits.session_budget, session.spend),
-        events=tuple(text for _, text in shown),
-        cursor=shown[-1][0] if more else last,
-        more=more,
-        gates=() if session.ended else tuple(build_open_gate(each) for each in _list_first(session)),
-        next=_find_next_step(session, running=row.running, for_subagents=for_subagents),
-    )
+    brief: Brief = {
+        "session": session.id,
+        "state": row.state,
+        "running": row.running,
+        "cost": format_budget(session.limits.session_budget, session.spend),
+        "cursor": shown[-1][0] if more else last,
+    }
+    if since is None:
+        brief["request"] = shorten_line(session.request, MAX_REQUEST_CHARS)
+    if session.tasks:
+        brief["tasks"] = dict(sorted(Counter(each.state.value for each in session.tasks.values()).items()))
+    if shown:
+        brief["events"] = tuple(text for _, text in shown)
+    if more:
+        brief["more"] = True
+    if session.open_gates and not session.ended:
+        brief["gates"] = tuple(build_open_gate(each) for each in _list_first(session))
+    if step := _find_next_step(session, running=row.running, for_subagents=for_subagents):
+        brief["next"] = step
+    return brief
 
 
 def build_open_gate(gate: Gate) -> OpenGate:
-    asks = shorten_line(gate.title, MAX_LINE_CHARS)
-    return OpenGate(id=gate.id, asks=asks, options=tuple(option.name for option in gate.options))
+    return OpenGate(id=gate.id, asks=shorten_line(gate.title, MAX_LINE_CHARS))
 
 
 def _list_first(session: Session) -> list[Gate]:
     return list(session.open_gates.values())[:MAX_GATES]
 
 
-def _list_lines(events: Sequence[JournalEntry]) -> list[tuple[int, str]]:
-    described = ((each.seq, describe_event_briefly(each)) for each in events)
+def _list_lines(session: Session, events: Sequence[JournalEntry]) -> list[tuple[int, str]]:
+    """A line of each event that says more than the rest of the brief, and than the events after it."""
+    ended = {each.event.attempt for each in events if isinstance(each.event, AttemptEnded)}
+    described = ((each.seq, describe_event_briefly(each)) for each in events if not _is_known(session, each, ended))
     return [(seq, shorten_line(f"{line.mark} {line.words}", MAX_LINE_CHARS)) for seq, line in described if line]
+
+
+def _is_known(session: Session, entry: JournalEntry, ended: Collection[str]) -> bool:
+    match entry.event:
+        case GateOpened(gate=gate):
+            return not session.ended and gate.id in session.open_gates
+        case AttemptStarted(attempt=attempt):
+            return attempt in ended
+    # the answer of its gate is shown
+    return isinstance(entry.event, SessionOpened | CycleStarted | WaveStarted | PlanApproved | ChangesetJudged)
 
 
 def _find_next_step(session: Session, *, running: bool, for_subagents: int) -> str:

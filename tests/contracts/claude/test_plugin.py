@@ -24,7 +24,7 @@ from support.claude_cli import STREAM, ClaudeRun, ClaudeRunner, Json, build_mode
 from support.command_line import YES, configure, finish, here, launched, task, until, write
 from support.repositories import run_git
 
-TOOL = "mcp__plugin_blueflame_blueflame__"
+TOOL = "mcp__plugin_blueflame_bf__"
 FLAGS = (*STREAM, "--setting-sources", "", "--plugin-dir", str(PLUGIN))
 REQUEST = "Write one"
 SUBTASK = "Begin with your task"
@@ -177,8 +177,9 @@ def test_a_whole_session_costs_the_conversation_few_tokens(
 
 
 def measure_tokens(asked: ReceivedRequest) -> int:
-    """The tokens of a question to the model as the loopback model reports them, and so as a gateway counts them."""
-    return len(json.dumps(asked.body, ensure_ascii=False).encode()) // 4
+    """The tokens of a question to the model, by all that is sent. Claude's last public tokenizer has 3.15 bytes a token
+    here, so three are cautious."""
+    return len(json.dumps(asked.body, ensure_ascii=False).encode()) // 3
 
 
 def test_a_subagent_takes_a_task_and_its_calls_are_judged_by_the_hook(

@@ -11,7 +11,7 @@ from blueflame import __version__
 from blueflame.mcp.prompts import JOBS, PLUGIN, read_description
 from support.mcp_clients import connect, converse
 
-TOOL = "mcp__plugin_blueflame_blueflame__"
+TOOL = "mcp__plugin_blueflame_bf__"
 
 
 def test_the_version_is_ours() -> None:

@@ -38,7 +38,7 @@ def test_calls_of_the_conversation_itself_are_not_judged(repo: Path) -> None:
 def test_a_subagent_that_has_taken_nothing_may_only_take(repo: Path) -> None:
     code, words = ask(repo, "Write", file_path=str(repo / "src" / "1.txt"))
     assert (code, "take a task" in words) == (2, True)
-    assert ask(repo, "mcp__plugin_blueflame_blueflame__take") == (0, "")
+    assert ask(repo, "mcp__plugin_blueflame_bf__take") == (0, "")
 
 
 @needs_sandbox

@@ -46,12 +46,10 @@ def test_reading_tools_are_short_and_name_what_waits(planned: Path, tmp_path: Pa
     async def story() -> None:
         async with connect(planned, tmp_path / "calls", era=era) as mine:
             status = await mine.call("status")
-            assert status["gates"] == [
-                {"id": "plan", "asks": status["gates"][0]["asks"], "options": status["gates"][0]["options"]}
-            ]
+            assert status["gates"] == [{"id": "plan", "asks": status["gates"][0]["asks"]}]
             assert status["next"] == "a person decides"
             again = await mine.call("status", since=status["cursor"])
-            assert (again["events"], again["cursor"]) == ([], status["cursor"])
+            assert ("events" in again, again["cursor"]) == (False, status["cursor"])
             gates = await mine.call("gates")
             assert gates["commands"] == {"plan": f"blueflame answer plan CHOICE --session {ID}"}
             shown = await mine.call("show")

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.views.fit import MAX_CHARS, fit_json
+from blueflame.views.fit import MAX_CHARS, fit_json, shorten_schema
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -26,6 +26,17 @@ def test_long_texts_and_lists_say_how_much_is_left_out() -> None:
     fitted = fit_json({"text": "x" * 50_000, "list": list(range(9_000))})
     assert "more characters)" in str(fitted["text"])
     assert str(list(fitted["list"])[-1]).endswith(" more")  # type: ignore[call-overload] # a list, cut
+
+
+def test_a_schema_has_no_titles_and_null_is_left_out() -> None:
+    name = {"anyOf": [{"type": "string", "maxLength": 9}, {"type": "null"}], "default": None, "title": "Name"}
+    either = {"anyOf": [{"type": "string"}, {"type": "integer"}], "title": "Either"}
+    whole = {"type": "object", "title": "T", "properties": {"name": name, "either": either}, "required": ["either"]}
+    assert shorten_schema(whole) == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "either": {"anyOf": either["anyOf"]}},
+        "required": ["either"],
+    }
 
 
 @settings(max_examples=40)  # each is slow
