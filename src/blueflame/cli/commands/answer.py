@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.completers import complete_choice, complete_gate
+from blueflame.cli.console import make_console, print_view
 from blueflame.cli.options import PATH, config_option, json_option, session_argument, session_option
 from blueflame.cli.output import print_json
+from blueflame.cli.render.status import render_gates
+from blueflame.cli.send import send_message
+from blueflame.documents.plans import read_plan
 from blueflame.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from blueflame.session.state import Session
+from blueflame.model.gate import Answer
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.session.gates.edits import build_edit_payload
+from blueflame.session.gates.questions import answer_error
+from blueflame.session.state import Session
+from blueflame.views.session import build_gates_json
 
 
 @click.command()
@@ -23,10 +31,6 @@ if TYPE_CHECKING:
 @json_option
 def gates(session: str | None, config: Path | None, as_json: bool) -> int:
     """List the open gates and the commands that answer them."""
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-    from blueflame.views.session import build_gates_json
-
     project = open_project(config)
     with open_journal(project) as journal:
         found = load_session(journal, find_session(journal, session))
@@ -34,9 +38,6 @@ def gates(session: str | None, config: Path | None, as_json: bool) -> int:
     if as_json:
         print_json({"session": found.id, "gates": build_gates_json(waiting)})
     else:
-        from blueflame.cli.console import make_console, print_view
-        from blueflame.cli.render.status import render_gates
-
         print_view(make_console(), render_gates(waiting))
     return 0
 
@@ -53,13 +54,6 @@ def answer(
     *, gate: str, choice: str, note: str, file: Path | None, session: str | None, config: Path | None, as_json: bool
 ) -> int:
     """Answer a gate. The first valid answer wins."""
-    from blueflame.cli.agent_shell import refuse_agent_shell
-    from blueflame.cli.send import send_message
-    from blueflame.model.gate import Answer
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-    from blueflame.session.gates.questions import answer_error
-
     refuse_agent_shell("answering a gate")
     project = open_project(config)
     with open_journal(project) as journal:
@@ -95,7 +89,5 @@ def _suggest_note_option(session: Session, gate: str, choice: str, note: str) ->
 def _read_edited_tasks(file: Path | None) -> dict[str, object]:
     if file is None:
         return {}
-    from blueflame.documents.plans import read_plan
-    from blueflame.session.gates.edits import build_edit_payload
 
     return build_edit_payload(read_plan(file))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.completers import complete_agent
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.model.attempt import Attempt
 from blueflame.model.errors import Refused, UsageError, WorldError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from blueflame.model.attempt import Attempt
-    from blueflame.orchestrator.project import Project
-    from blueflame.system.terminal_attach import DetachReason
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+from blueflame.system.terminal import is_interactive
+from blueflame.system.terminal_attach import DetachReason, attach_terminal, has_terminal
 
 POLL_SECONDS = 0.2
 agent_argument = click.argument(
@@ -37,7 +37,6 @@ agent_argument = click.argument(
 @json_option
 def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, as_json: bool) -> int:
     """Connect this terminal to a running agent; Ctrl-] detaches. With --json, list the running agents."""
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import find_attempt_folder
 
     project = open_project(config)
@@ -58,9 +57,7 @@ def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, 
 
 def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
     """The session, its running agents, and those of them that have a terminal."""
-    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
     from blueflame.orchestrator.wiring import find_attempt_folder
-    from blueflame.system.terminal_attach import has_terminal
 
     with open_journal(project) as journal:
         left = find_unfinished(journal)
@@ -108,11 +105,7 @@ def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequ
 
 
 def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int:
-    import asyncio
-
     from blueflame.cli.gates.chat import format_farewell, format_greeting
-    from blueflame.system.terminal import is_interactive
-    from blueflame.system.terminal_attach import DetachReason
 
     if not is_interactive():
         raise Refused("not a terminal: run 'blueflame attach' in one, without a pipe")
@@ -126,11 +119,6 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
 
 async def _attach_until_signal(folder: Path, *, read_only: bool) -> DetachReason:
     """Detach on SIGTERM and SIGHUP, so that the terminal is restored first."""
-    import asyncio
-    import signal
-
-    from blueflame.system.terminal_attach import DetachReason, attach_terminal
-
     loop = asyncio.get_running_loop()
     connection = asyncio.ensure_future(attach_terminal(folder, read_only=read_only))
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.options import CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import open_trusted_project
+from blueflame.orchestrator.cleanup import (
+    Leftover,
+    choose_leftovers,
+    create_checkout,
+    find_leftovers,
+    forget_sessions,
+    list_all_checkouts,
+    remove_leftovers,
+    remove_own_checkout,
+)
+from blueflame.orchestrator.monitors.person_locks import acquire_locks, find_holders, read_locks, release_locks
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
+from blueflame.session.state import Session
+from blueflame.system.clock import SystemClock
+from blueflame.system.flock import read_lock_holder
 from blueflame.text.format import format_count
-
-if TYPE_CHECKING:
-    from blueflame.orchestrator.cleanup import Leftover
-    from blueflame.orchestrator.project import Project
-    from blueflame.session.state import Session
 
 
 class DurationParameter(click.ParamType[float]):
@@ -51,12 +62,6 @@ def cleanup(  # noqa: PLR0917 (its options)
     dry_run: bool, drop_unmerged: bool, age: float, verbose: bool, config: Path | None, as_json: bool
 ) -> int:
     """Remove checkouts, old logs and refs of ended sessions. Unmerged commits are kept without --drop-unmerged."""
-    from blueflame.orchestrator.cleanup import choose_leftovers, find_leftovers, forget_sessions, remove_leftovers
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import open_journal
-    from blueflame.system.clock import SystemClock
-    from blueflame.system.flock import read_lock_holder
-
     project = open_project(config) if dry_run else open_trusted_project(config, can_ask=not as_json)
     with open_journal(project) as journal:
         at_work = read_lock_holder(project.state.lock) is not None
@@ -135,9 +140,6 @@ name_argument = click.argument("name", help="Name of the checkout.")
 @json_option
 def create(name: str, base: str | None, config: Path | None, as_json: bool) -> int:
     """Make a checkout with a branch of its own, which borrows the repository's objects and cannot change it."""
-    import getpass
-
-    from blueflame.orchestrator.cleanup import create_checkout
     from blueflame.orchestrator.lifecycle import prepare_folders
 
     project = open_trusted_project(config, can_ask=not as_json)
@@ -151,9 +153,6 @@ def create(name: str, base: str | None, config: Path | None, as_json: bool) -> i
 @json_option
 def list_worktrees(config: Path | None, as_json: bool) -> int:
     """List the checkouts: your own, and those of agents."""
-    from blueflame.orchestrator.cleanup import list_all_checkouts
-    from blueflame.orchestrator.project import open_project
-
     found = list_all_checkouts(open_project(config))
     lines = [f"{each.name}  {each.branch or each.base[:12]}  {each.owner or 'of an agent'}" for each in found]
     data = {"worktrees": [each._asdict() for each in found]}
@@ -166,8 +165,6 @@ def list_worktrees(config: Path | None, as_json: bool) -> int:
 @json_option
 def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Remove a checkout of your own; what it has that is on no branch is kept under refs/blueflame/."""
-    from blueflame.orchestrator.cleanup import remove_own_checkout
-
     ref = remove_own_checkout(open_trusted_project(config, can_ask=not as_json), name)
     kept = f"; its work is kept as {ref}" if ref else ""
     return _print_or_dump(as_json, {"removed": name, "kept": ref or None}, f"removed {name}{kept}")
@@ -186,7 +183,6 @@ paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH.
 def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Lock paths, all or none; refused where another holds one of them."""
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.monitors.person_locks import acquire_locks
 
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
@@ -201,7 +197,6 @@ def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: boo
 def release(name: str, config: Path | None, as_json: bool) -> int:
     """Release all that a name holds."""
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.monitors.person_locks import release_locks
 
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
@@ -216,9 +211,6 @@ def release(name: str, config: Path | None, as_json: bool) -> int:
 @json_option
 def check(paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Show who holds a lock on these paths: people, and tasks in work. Exit code 1 if one is held."""
-    from blueflame.orchestrator.monitors.person_locks import find_holders, read_locks
-    from blueflame.orchestrator.project import open_project
-
     project = open_project(config)
     found = find_holders(read_locks(project.state.state), _load_newest(project), paths or (".",))
     lines = [f"{each.path}  {each.name}" for each in found]
@@ -228,8 +220,6 @@ def check(paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
 
 def _load_newest(project: Project) -> Session | None:
     """The session that may hold locks; None before the first one."""
-    from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
-
     if not project.state.journal.exists():
         return None
     with open_journal(project) as journal:

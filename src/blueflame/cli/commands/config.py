@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ import click
 
 from blueflame.cli.options import PATH, CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.config.locate import find_config, read_config_text, shorten_path
 from blueflame.model.errors import ConfigError, Refused, UsageError
+from blueflame.system.files import write_atomically
 
 if TYPE_CHECKING:
     from blueflame.config.import_bots import ImportedConfig
@@ -32,7 +35,6 @@ config_option = click.option(
 def check(config: Path | None, as_json: bool) -> int:
     """Report every problem of the configuration."""
     from blueflame.config.load import load_config
-    from blueflame.config.locate import find_config, shorten_path
 
     path = find_config(Path.cwd(), config)
     try:
@@ -58,7 +60,6 @@ def check(config: Path | None, as_json: bool) -> int:
 def show(config: Path | None, as_json: bool) -> None:
     """Show the configuration with all defaults filled in."""
     from blueflame.config.load import load_config
-    from blueflame.config.locate import find_config
     from blueflame.config.show import format_config, format_resolved_json
 
     loaded = load_config(find_config(Path.cwd(), config))
@@ -80,9 +81,7 @@ def schema() -> None:
 @json_option
 def migrate(config: Path | None, write: bool, as_json: bool) -> None:
     """Migrate a file from schema 1 to 2; comments and order are kept."""
-    from blueflame.config.locate import find_config, read_config_text, shorten_path
     from blueflame.config.migrate import migrate_config
-    from blueflame.system.files import write_atomically
 
     path = find_config(Path.cwd(), config)
     before = read_config_text(path)
@@ -98,10 +97,6 @@ def migrate(config: Path | None, write: bool, as_json: bool) -> None:
 
 
 def _format_migration(path: Path, before: str, migrated: Migration, *, written: bool) -> str:
-    from difflib import unified_diff
-
-    from blueflame.config.locate import shorten_path
-
     if not migrated.changes:
         return f"{shorten_path(path)} is up to date"
     if written:
@@ -125,9 +120,7 @@ def import_bots(files: tuple[Path, ...], config: Path | None, force: bool, dry_r
     """
     from blueflame.config.detect.repository import survey_repository
     from blueflame.config.import_bots import add_to_config, format_left_out, import_files
-    from blueflame.config.locate import read_config_text, shorten_path
     from blueflame.config.scaffold import build_config_text
-    from blueflame.system.files import write_atomically
 
     names = [str(shorten_path(file)) for file in files]
     imported = import_files({name: read_config_text(file) for name, file in zip(names, files, strict=True)})
@@ -151,7 +144,6 @@ def import_bots(files: tuple[Path, ...], config: Path | None, force: bool, dry_r
 
 def _format_import(path: Path, imported: ImportedConfig) -> str:
     from blueflame.config.import_bots import format_left_out
-    from blueflame.config.locate import shorten_path
 
     roles, workflows = (", ".join(imported.settings.get(key, {})) or "none" for key in ("roles", "workflows"))
     return "\n".join(

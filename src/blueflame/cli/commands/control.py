@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,19 @@ import click
 
 from blueflame.cli.completers import complete_agent, complete_failed_task, complete_task, complete_work
 from blueflame.cli.options import PATH, config_option, foreground_options, json_option, session_option
+from blueflame.cli.send import send_message
+from blueflame.cli.trust import open_trusted_project
+from blueflame.model.errors import Refused, UsageError
+from blueflame.model.event import FixRequested
+from blueflame.model.task import FixedWork, Task
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, open_journal
+from blueflame.session.gates.edits import build_edit_payload
+from blueflame.system.environment import name_caller
+from blueflame.text.sanitize import clean_text
 
 if TYPE_CHECKING:
     from blueflame.cli.foreground import RunOptions
-    from blueflame.model.task import FixedWork, Task
 
 NOTHING_TO = {
     "stop": "stop",
@@ -108,9 +118,6 @@ def add(
 ) -> int:
     """Add a task to the running session."""
     from blueflame.documents.plans import read_plan
-    from blueflame.model.errors import UsageError
-    from blueflame.model.task import Task
-    from blueflame.session.gates.edits import build_edit_payload
 
     if (title is None) == (file is None):
         raise UsageError('name one task (blueflame add "...") or a plan with --file')
@@ -156,18 +163,9 @@ def fix(
 
     It joins the running session; without one it starts a session for this task alone.
     """
-    from dataclasses import asdict
-
     from blueflame.cli.commands.run import read_words
-    from blueflame.cli.send import send_message
-    from blueflame.model.errors import UsageError
     from blueflame.orchestrator.fixes import find_fixed_work
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
-    from blueflame.session.gates.edits import build_edit_payload
     from blueflame.session.requests.fixes import build_fix
-    from blueflame.system.environment import name_caller
-    from blueflame.text.sanitize import clean_text
 
     text = clean_text(read_words(wrong, "what is wrong").strip())
     if not text:
@@ -188,11 +186,7 @@ def fix(
 def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOptions, *, allow_dirty: bool) -> int:
     """Start a session with this one task."""
     from blueflame.cli.commands.run import Request, refuse_unfinished, start_session
-    from blueflame.cli.trust import open_trusted_project
-    from blueflame.model.event import FixRequested
-    from blueflame.orchestrator.sessions import find_unfinished, open_journal
     from blueflame.session.requests.tasks import fill_task
-    from blueflame.system.environment import name_caller
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project) as journal:
@@ -204,11 +198,6 @@ def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOp
 
 
 def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:
-    from blueflame.cli.send import send_message
-    from blueflame.model.errors import Refused
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, open_journal
-
     project = open_project(config)
     with open_journal(project) as journal:
         session = find_session(journal, None)

@@ -8,8 +8,16 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_session
+from blueflame.cli.console import make_console, print_view
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
+from blueflame.cli.render.cost import render_cost
+from blueflame.orchestrator.costs import read_costs
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, open_journal
+from blueflame.session.accounts import forecast_cost
+from blueflame.system.clock import SystemClock
+from blueflame.views.cost import CostView, build_cost_json
 
 session_argument = click.argument(
     "session",
@@ -44,15 +52,6 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
 
     Running agents count with what they have used so far.
     """
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.cost import render_cost
-    from blueflame.orchestrator.costs import read_costs
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, open_journal
-    from blueflame.session.accounts import forecast_cost
-    from blueflame.system.clock import SystemClock
-    from blueflame.views.cost import CostView, build_cost_json
-
     project, now = open_project(config), SystemClock().now()
     with open_journal(project) as journal:
         everywhere = session is None and by in WHOLE_REPOSITORY

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
 
 from blueflame.cli.options import PATH, json_option, quiet_option
 from blueflame.cli.output import print_text
+from blueflame.demo import REQUEST, create_demo
+from blueflame.git.command import build_identity_environment, run_git
 from blueflame.model.errors import UsageError
+from blueflame.orchestrator.project import open_project
 
 
 @click.command()
@@ -19,8 +23,6 @@ from blueflame.model.errors import UsageError
 @quiet_option
 def demo(ask: bool, workflow: str, folder: Path | None, as_json: bool, quiet: bool) -> int:
     """Run six tasks with scripted agents: one attempt fails, one changeset lands only in the second cycle."""
-    import tempfile
-
     if folder is not None:
         _refuse_nonempty_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,10 +38,8 @@ def _refuse_nonempty_folder(folder: Path) -> None:
 
 def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
     from blueflame.cli.foreground import RunOptions, run_session
-    from blueflame.demo import REQUEST, create_demo
     from blueflame.documents.decisions import load_decisions
     from blueflame.orchestrator.lifecycle import lock_project, open_session
-    from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.trust import list_needed, revoke_trust, trust_settings
 
     sample = create_demo(folder.resolve())
@@ -62,7 +62,6 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
 
 def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
     """Allow the demo on a machine without a sandbox: its agents only play our script."""
-    from blueflame.git.command import build_identity_environment, run_git
     from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 
     problems = find_sandbox_problems("standard")
@@ -82,6 +81,4 @@ def _print_history(repo: Path, *, kept: bool) -> None:
 
 
 def _read_git_log(repo: Path) -> list[str]:
-    from blueflame.git.command import run_git
-
     return run_git(repo, "log", "--graph", "--oneline", "--no-decorate", "main").splitlines()

@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import RenderableType
+from rich.text import Text
 
+from blueflame.cli.console import Heading, build_columns, make_console, print_view, stack_parts
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json
+from blueflame.cli.render.check_progress import CheckProgress
 from blueflame.cli.trust import ensure_trust
+from blueflame.config.detect.choose_commands import describe_check
+from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.system.clock import SystemClock
+from blueflame.text.marks import BAD, NOTE, OK
+from blueflame.text.sanitize import clean_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from blueflame.doctor.environment import DoctorFinding
     from blueflame.doctor.guards import GuardReport
-    from blueflame.orchestrator.project import Project
 
 
 @click.command()
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
 def doctor(config: Path | None, is_tried: bool, of_house: bool, as_json: bool) -> int:
     """Check the machine, configuration, repository and leftovers, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
-    from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator.project import open_project
 
     if of_house:
         from blueflame.cli.commands.house.serve import examine_house
@@ -65,10 +70,7 @@ def _report(found: list[DoctorFinding], guards: GuardReport | None, *, as_json: 
 
 
 def _try_checks(project: Project, *, quiet: bool) -> list[DoctorFinding]:
-    from blueflame.cli.render.check_progress import CheckProgress
-    from blueflame.config.detect.choose_commands import describe_check
     from blueflame.doctor.environment import DoctorFinding, FindingState
-    from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator.try_commands import try_settings
 
     try:
@@ -96,10 +98,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
         examine_machine,
         examine_project,
     )
-    from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator.project import Project
     from blueflame.orchestrator.wiring import build_runtime_set, find_memory_problem
-    from blueflame.system.clock import SystemClock
     from blueflame.views.memory import describe_memory
 
     yield from examine_machine()
@@ -157,24 +156,12 @@ def _build_json(found: list[DoctorFinding], guards: GuardReport | None) -> dict[
 
 
 def _print_findings(found: list[DoctorFinding], guards: GuardReport | None) -> None:
-    from rich.text import Text
-
-    from blueflame.cli.console import build_columns, make_console, print_view, stack_parts
-    from blueflame.text.marks import BAD, NOTE, OK
-    from blueflame.text.sanitize import clean_text
-
     marks = {"ok": (OK, "good"), "warning": (NOTE, "warn"), "bad": (BAD, "bad")}
     rows = [(Text(*marks[each.state.value]), each.name, clean_text(each.words)) for each in found]
     print_view(make_console(), stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None))
 
 
 def _render_guards(guards: GuardReport) -> RenderableType:
-    from rich.text import Text
-
-    from blueflame.cli.console import Heading, build_columns, stack_parts
-    from blueflame.text.marks import BAD, NOTE, OK
-    from blueflame.text.sanitize import clean_text
-
     marks = {
         "enforced": (OK, "good"),
         "detected only": (NOTE, "warn"),

@@ -8,11 +8,16 @@ from itertools import groupby
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
+from rich.markdown import Markdown
 
 from blueflame.cli.completers import complete_topic
+from blueflame.cli.console import make_console
 from blueflame.cli.options import json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.documents.manual import find_manual, find_pages, list_pages
 from blueflame.model.errors import Refused, UsageError
+from blueflame.model.suggestions import suggest
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -28,9 +33,6 @@ SHELLS = ("bash", "zsh", "fish")
 @click.pass_context
 def help_(context: click.Context, topic: str | None, as_json: bool) -> int:
     """Show a page of the documentation, or the help of a command."""
-    from blueflame.documents.manual import find_manual, find_pages, list_pages
-    from blueflame.model.suggestions import suggest
-
     manual = find_manual()
     if manual is None:
         raise Refused("the documentation is not installed: reinstall Blue Flame")
@@ -86,13 +88,11 @@ def _print_page(manual: Path, name: str, title: str, *, as_json: bool) -> int:
     if as_json:
         print_json({"name": name, "title": title, "text": text})
         return 0
-    from blueflame.cli.console import make_console
 
     console = make_console()
     if not console.is_terminal:
         print_text(text, end=False)
         return 0
-    from rich.markdown import Markdown
 
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
@@ -108,8 +108,6 @@ def completion(context: click.Context, shell: str | None) -> int:
     bash: add eval "$(blueflame completion bash)" to ~/.bashrc; zsh: the same with zsh, to ~/.zshrc; fish: write the
     script to ~/.config/fish/completions/blueflame.fish.
     """
-    from click.shell_completion import get_completion_class
-
     script = get_completion_class(shell or _find_shell())
     assert script is not None, "click knows these shells"
     print_text(script(context.find_root().command, {}, "blueflame", "_BLUEFLAME_COMPLETE").source(), end=False)

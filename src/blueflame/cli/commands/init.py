@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.options import PATH, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.check_progress import CheckProgress
 from blueflame.cli.trust import ensure_trust
+from blueflame.config.detect.choose_commands import CommandChoice
+from blueflame.config.detect.projects import describe_missing_programs
+from blueflame.config.detect.repository import Survey, survey_repository
+from blueflame.config.locate import shorten_path
 from blueflame.model.errors import Refused, UsageError
-
-if TYPE_CHECKING:
-    from blueflame.config.detect.choose_commands import CommandChoice
-    from blueflame.config.detect.repository import Survey
-    from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.project import Project
+from blueflame.system.files import write_atomically
 
 
 @click.command()
@@ -34,11 +35,8 @@ def init(config: Path | None, force: bool, dry_run: bool, is_tried: bool, as_jso
     They are run once in the sandbox, on the base commit; what did not work is written as a comment with the reason. An
     existing file is kept without --force.
     """
-    from blueflame.config.detect.repository import survey_repository
     from blueflame.config.load import parse_config
     from blueflame.config.scaffold import build_config_text
-    from blueflame.orchestrator.project import Project
-    from blueflame.system.files import write_atomically
 
     found = survey_repository(Path.cwd())
     path = (config or found.repo / "blueflame.yaml").absolute()
@@ -76,7 +74,6 @@ def _trust_written(project: Project) -> None:
 
 def _try_commands(project: Project, found: Survey, *, quiet: bool) -> CommandChoice | str:
     """Return what worked, or why nothing could be tried."""
-    from blueflame.cli.render.check_progress import CheckProgress
     from blueflame.orchestrator.try_commands import try_projects
 
     _trust_written(project)
@@ -96,8 +93,6 @@ def _record_choice(project: Project, choice: CommandChoice) -> None:
 def _build_json(
     path: Path, found: Survey, choice: CommandChoice | str, text: str, *, written: bool
 ) -> dict[str, object]:
-    from blueflame.config.detect.projects import describe_missing_programs
-
     commands = found.commands if isinstance(choice, str) else choice.commands
     return {
         "path": str(path),
@@ -118,8 +113,6 @@ def _build_json(
 
 
 def _format_lines(path: Path, found: Survey, choice: CommandChoice | str, *, kept: bool) -> list[str]:
-    from blueflame.config.locate import shorten_path
-
     if kept:
         return [f"{shorten_path(path)} exists: not changed. Pass --force to overwrite it"]
     commands = found.commands if isinstance(choice, str) else choice.commands
@@ -147,8 +140,6 @@ def _count_tests(commands: Sequence[str], choice: CommandChoice | str) -> tuple[
 
 
 def _format_choice(found: Survey, choice: CommandChoice | str) -> Iterator[str]:
-    from blueflame.config.detect.projects import describe_missing_programs
-
     if isinstance(choice, str):
         if found.projects:
             yield f"  {choice}; `blueflame doctor --try` runs setup and checks once"

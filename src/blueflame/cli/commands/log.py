@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.options import config_option, session_argument
 from blueflame.cli.output import print_json, print_text
-
-if TYPE_CHECKING:
-    from blueflame.model.event import JournalEntry
-    from blueflame.session.state import Session
+from blueflame.journal.codec import encode_event
+from blueflame.model.errors import UsageError
+from blueflame.model.event import JournalEntry, SessionEnded
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.session.hand_offs import list_hand_offs
+from blueflame.session.state import Session
+from blueflame.text.event_lines import format_log_lines
+from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
 
 POLL_SECONDS = 0.3
 
@@ -45,14 +50,8 @@ def log(
     as_json: bool,
 ) -> int:
     """Show the events of a session, one per line, in UTC."""
-    import time
-
     if house:
         return _show_house(last, follow=follow, as_json=as_json)
-
-    from blueflame.model.errors import UsageError
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
     if handoffs and follow:
         raise UsageError("--handoffs and --follow contradict each other: hand-offs are shown once; give one of them")
@@ -73,9 +72,6 @@ def log(
 
 
 def _print_hand_offs(session: Session, last: int, *, as_json: bool) -> int:
-    from blueflame.session.hand_offs import list_hand_offs
-    from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
-
     found = list_hand_offs(session, *session.tasks)
     shown = found[-last:] if last else found
     if as_json:
@@ -87,15 +83,10 @@ def _print_hand_offs(session: Session, last: int, *, as_json: bool) -> int:
 
 
 def _has_ended(events: Sequence[JournalEntry]) -> bool:
-    from blueflame.model.event import SessionEnded
-
     return any(isinstance(each.event, SessionEnded) for each in events)
 
 
 def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
-    from blueflame.journal.codec import encode_event
-    from blueflame.text.event_lines import format_log_lines
-
     if not as_json:
         for line in format_log_lines(events):
             print_text(line)
@@ -107,10 +98,7 @@ def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
 
 def _show_house(last: int, *, follow: bool, as_json: bool) -> int:
     """Show the events of the house; with `follow` until interrupted."""
-    import time
-
     from blueflame.house.client import open_house
-    from blueflame.journal.codec import encode_event
     from blueflame.journal.house import HouseJournal
     from blueflame.text.house_lines import format_house_line
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.console import make_console, print_view
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.code_map import render_code_map
+from blueflame.codebase.make import find_definitions, read_outlines, select_files, survey_code
+from blueflame.codebase.survey import CodeSurvey, Symbol
 from blueflame.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from blueflame.codebase.survey import CodeSurvey, Symbol
+from blueflame.model.suggestions import suggest
+from blueflame.orchestrator.project import open_project
+from blueflame.views.code_map import (
+    build_code_map_json,
+    build_code_map_view,
+    build_definitions_json,
+    list_definition_lines,
+)
 
 
 @click.command("map")
@@ -25,12 +32,7 @@ if TYPE_CHECKING:
 @json_option
 def map_(path: str, symbol: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     """Show the map of the code base at the base commit: languages, folders, symbols, what changes together, by whom."""
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.code_map import render_code_map
-    from blueflame.codebase.make import find_definitions, read_outlines, select_files, survey_code
     from blueflame.orchestrator.lifecycle import prepare_folders
-    from blueflame.orchestrator.project import open_project
-    from blueflame.views.code_map import build_code_map_json, build_code_map_view
 
     project = open_project(config)
     prepare_folders(project)
@@ -50,8 +52,6 @@ def map_(path: str, symbol: tuple[str, ...], config: Path | None, as_json: bool)
 
 def _show_definitions(found: Mapping[str, Mapping[str, tuple[Symbol, ...]]], *, as_json: bool) -> int:
     """Say where each is defined; a name that is not found is an error, so that scripts notice."""
-    from blueflame.views.code_map import build_definitions_json, list_definition_lines
-
     if as_json:
         print_json({"definitions": build_definitions_json(found)})
     elif lines := list_definition_lines(found):
@@ -66,8 +66,6 @@ def _normalize(path: str) -> str:
 
 
 def _check_place(survey: CodeSurvey, place: str, is_found: bool) -> None:
-    from blueflame.model.suggestions import suggest
-
     if not is_found and place:
         folders = {folder for file in survey.files for folder in _list_parents(file.path)}
         hint = suggest(place, sorted(folders | {file.path for file in survey.files}), before="; ")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,12 @@ from blueflame.cli.completers import complete_item
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import ensure_trust
+from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import Refused
-
-if TYPE_CHECKING:
-    from blueflame.model.attempt import AttemptRecord
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.system.terminal import find_editor, run_in_terminal
+from blueflame.views.items import find_attempt
 
 
 @click.command("open")
@@ -28,9 +30,6 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
     """Open a shell in an agent's checkout, in the same sandbox as the agent. With --json, only name the checkout."""
     from blueflame.cli.commands.sandbox import find_site
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-    from blueflame.views.items import find_attempt
 
     project = open_project(config)
     with open_journal(project) as journal:
@@ -58,8 +57,4 @@ def _find_checkout(record: AttemptRecord) -> Path:
 
 
 def _run_editor(checkout: Path) -> int:
-    import asyncio
-
-    from blueflame.system.terminal import find_editor, run_in_terminal
-
     return asyncio.run(run_in_terminal([*find_editor(), str(checkout)], cwd=checkout))

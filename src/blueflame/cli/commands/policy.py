@@ -6,18 +6,30 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json
+from blueflame.cli.render.policy import print_decision, print_policy
+from blueflame.config.load import load_config
+from blueflame.config.locate import find_config
+from blueflame.model.attempt import COMMITTING
 from blueflame.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from blueflame.model.policy import Decision, Policy
-    from blueflame.model.settings import Settings
-    from blueflame.watcher.world import LocalWorld
+from blueflame.model.policy import Decision, Policy, ToolCall
+from blueflame.model.settings import Settings
+from blueflame.model.suggestions import suggest
+from blueflame.paths.locks import BadLock
+from blueflame.policy.access import prepare_policy
+from blueflame.policy.compile import compile_policy
+from blueflame.policy.decide import decide
+from blueflame.policy.tool_calls import MAX_CALL_BYTES, MalformedCall, read_calls
+from blueflame.policy.tool_inputs import INPUT_SHAPES
+from blueflame.session.from_settings import find_role_duty, list_role_skills
+from blueflame.views.policy import build_decision_json, build_policy_json, suggest_setting
+from blueflame.watcher.policy_file import find_shfmt
+from blueflame.watcher.world import LocalWorld
 
 policy_app = CommandGroup("policy", help="Show what agents may read, write and run, and judge tool calls.")
 
@@ -59,8 +71,6 @@ def check(
     config: Path | None, role: str, scope: tuple[str, ...], worktree: Path | None, scratch: tuple[Path, ...]
 ) -> int:
     """Judge tool calls: hook JSON on standard input, one call per line; one decision per line on standard output."""
-    from blueflame.views.policy import build_decision_json
-
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     try:
         for line in _read_lines(sys.stdin.buffer):
@@ -91,9 +101,6 @@ def explain(
     as_json: bool,
 ) -> int:
     """Show what a role may read, write, run and use; or whether one call is allowed, and how to allow it."""
-    from blueflame.cli.render.policy import print_decision, print_policy
-    from blueflame.views.policy import build_decision_json, build_policy_json, suggest_setting
-
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     if tool is None:
         if as_json:
@@ -112,16 +119,6 @@ def explain(
 def _load_policy(
     config: Path | None, role: str, scope: Sequence[str], worktree: Path | None, scratch: Sequence[Path]
 ) -> tuple[Policy, LocalWorld]:
-    from blueflame.config.load import load_config
-    from blueflame.config.locate import find_config
-    from blueflame.model.attempt import COMMITTING
-    from blueflame.paths.locks import BadLock
-    from blueflame.policy.access import prepare_policy
-    from blueflame.policy.compile import compile_policy
-    from blueflame.session.from_settings import find_role_duty, list_role_skills
-    from blueflame.watcher.policy_file import find_shfmt
-    from blueflame.watcher.world import LocalWorld
-
     loaded = load_config(find_config(Path.cwd(), config))
     settings = loaded.settings
     root = _find_worktree(worktree, loaded.repo)
@@ -146,8 +143,6 @@ def _load_policy(
 
 
 def _check_role(role: str, settings: Settings) -> str:
-    from blueflame.model.suggestions import suggest
-
     if role in settings.roles:
         return role
     hint = suggest(role, settings.roles) or f"the roles are {', '.join(settings.roles)}"
@@ -175,8 +170,6 @@ def _resolve_folders(given: tuple[str, ...]) -> tuple[str, ...]:
 
 def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield lines that are not blank. A line over the limit is cut, but stays over it, so it is refused."""
-    from blueflame.policy.tool_calls import MAX_CALL_BYTES
-
     limit = MAX_CALL_BYTES + 2  # with its line break
     while line := stream.readline(limit):
         rest = line
@@ -187,10 +180,6 @@ def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
-    from blueflame.model.policy import Decision
-    from blueflame.policy.decide import decide
-    from blueflame.policy.tool_calls import MalformedCall, read_calls
-
     try:
         (call,) = read_calls(line, cwd=policy.worktree)
         return decide(policy, call, world)
@@ -201,10 +190,6 @@ def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
 
 
 def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
-    from blueflame.model.policy import ToolCall
-    from blueflame.policy.decide import decide
-    from blueflame.policy.tool_inputs import INPUT_SHAPES
-
     shape = INPUT_SHAPES.get(tool)
     given: dict[str, Any] = {}
     if shape is not None:

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import click
 
+from blueflame.cli.console import make_console, print_view
 from blueflame.cli.options import PATH, config_option, json_option, session_argument
 from blueflame.cli.output import print_json, print_text
+from blueflame.orchestrator.project import open_project
+from blueflame.report.as_json import build_report_json
+from blueflame.report.read import read_report
+from blueflame.system.clock import SystemClock
+from blueflame.system.files import write_atomically
 
 html_option = click.option("--html", type=PATH, help="Write it to this file as one self-contained page.")
 
@@ -22,25 +28,17 @@ def report(session: str | None, html: Path | None, config: Path | None, as_json:
 
     The terminal shows it in short, --html writes it in full. A session that has not ended is shown as it is now.
     """
-    from blueflame.orchestrator.project import open_project
-    from blueflame.report.read import read_report
-    from blueflame.system.clock import SystemClock
-
     now = SystemClock().now()
     made, evidence = read_report(open_project(config), session, now=now, diffs=html is not None)
     if html is not None:
         from blueflame.report.page import render_page
-        from blueflame.system.files import write_atomically
 
         write_atomically(html.absolute(), render_page(made, evidence, made_at=now))
     if as_json:
-        from blueflame.report.as_json import build_report_json
-
         print_json(build_report_json(made, evidence, html=html))
     elif html is not None:
         print_text(f"wrote the report of {made.session} to {html}")
     else:
-        from blueflame.cli.console import make_console, print_view
         from blueflame.cli.render.report import render_report
 
         print_view(make_console(), render_report(made, evidence))

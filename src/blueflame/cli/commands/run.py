@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from blueflame.cli.commands.house.requests import print_fate
+from blueflame.cli.console import build_facts, make_console, print_view
 from blueflame.cli.options import PATH, foreground_options, session_argument
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.overrides import Overrides, list_overrides, override_options
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import PlanError, Refused, UsageError
+from blueflame.model.event import FixRequested, RequestSized
 from blueflame.model.exit_codes import ExitCode
+from blueflame.model.house.arrival import IncomingRequest
 from blueflame.model.sizing import Tier
+from blueflame.model.task import Task
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.system.terminal import is_interactive
+from blueflame.views.triage import list_triage_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from blueflame.cli.foreground import RunOptions
     from blueflame.journal.journal import Journal, SessionInfo
-    from blueflame.model.event import FixRequested, RequestSized
-    from blueflame.model.task import Task
-    from blueflame.orchestrator.project import Project
     from blueflame.session.state import Session
 
 MAX_REQUEST_CHARS = 200_000
@@ -110,10 +115,7 @@ def run(
 
 def _detach(request: Request, options: RunOptions, *, tier: str | None, workflow: str | None) -> int:
     """Hand the request to the house of this repository."""
-    from blueflame.cli.commands.house.requests import print_fate
     from blueflame.house.client import build_common, open_house
-    from blueflame.model.house.arrival import IncomingRequest
-    from blueflame.orchestrator.project import open_project
 
     client = open_house(None)
     arrival = IncomingRequest(
@@ -244,9 +246,6 @@ def _size_request(
 
 
 def _print_size(sized: RequestSized | None, options: RunOptions) -> None:
-    from blueflame.cli.console import build_facts, make_console, print_view
-    from blueflame.views.triage import list_triage_facts
-
     if sized is not None and not options.as_json and not options.quiet:
         print_view(make_console(), build_facts(list_triage_facts(sized.triage)))
 
@@ -382,7 +381,6 @@ def _show_dry_run(
     project: Project, request: Request, workflow: str | None, options: RunOptions, sized: RequestSized | None
 ) -> int:
     """Print the plan, its schedule, cost and agents; start and write nothing."""
-    from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.plan import render_dry_run
     from blueflame.orchestrator.lifecycle import build_limits
     from blueflame.orchestrator.wiring import build_runtime_set
@@ -455,14 +453,10 @@ def _should_resume(project: Project, journal: Journal, left: SessionInfo, option
 
 
 def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptions) -> str:
-    import asyncio
-
-    from blueflame.cli.console import make_console
     from blueflame.cli.gates.answerers import DecisionsAnswerer, TerminalAnswerer
     from blueflame.cli.live.view import choose_view
     from blueflame.orchestrator.sessions import load_session
     from blueflame.session.gates.questions import build_resume_gate
-    from blueflame.system.terminal import is_interactive
 
     session = load_session(journal, left.id)
     gate = build_resume_gate(session)

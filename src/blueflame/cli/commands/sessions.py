@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import RenderableType
+from rich.text import Text
 
+from blueflame.cli.console import build_columns, make_console, print_view
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
-from blueflame.text.format import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
-    from blueflame.views.sessions import SessionRow
+from blueflame.cli.render.team import render_team
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid, find_unfinished, load_session, open_journal
+from blueflame.system.clock import SystemClock
+from blueflame.text.format import format_count, format_dollars
+from blueflame.text.sanitize import shorten_line
+from blueflame.views.sessions import SessionRow, build_session_row, build_sessions_json
+from blueflame.views.team import build_team, build_team_json
 
 
 @click.command()
@@ -32,10 +35,6 @@ if TYPE_CHECKING:
 @json_option
 def sessions(last: int, config: Path | None, as_json: bool) -> int:
     """List the sessions of this repository, newest first: state, tasks that landed, cost and request."""
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_running_pid, find_unfinished, load_session, open_journal
-    from blueflame.views.sessions import build_session_row, build_sessions_json
-
     project = open_project(config)
     with open_journal(project) as journal:
         known = journal.list_ids()
@@ -45,7 +44,6 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
     if as_json:
         print_json(build_sessions_json(rows))
         return 0
-    from blueflame.cli.console import make_console, print_view
 
     print_view(make_console(), _render_rows(rows))
     if len(rows) < len(known):
@@ -58,11 +56,7 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
 @json_option
 def team(config: Path | None, as_json: bool) -> int:
     """List the seats of the team: domain, tasks, how many landed and passed the first time, and the last work."""
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import load_session, open_journal
     from blueflame.orchestrator.triage import list_known_records
-    from blueflame.system.clock import SystemClock
-    from blueflame.views.team import build_team, build_team_json
 
     project = open_project(config)
     with open_journal(project) as journal:
@@ -71,20 +65,12 @@ def team(config: Path | None, as_json: bool) -> int:
     if as_json:
         print_json(build_team_json(rows))
         return 0
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.team import render_team
 
     print_view(make_console(), render_team(rows, now=SystemClock().now()))
     return 0
 
 
 def _render_rows(rows: Sequence[SessionRow]) -> RenderableType:
-    from rich.text import Text
-
-    from blueflame.cli.console import build_columns
-    from blueflame.text.format import format_dollars
-    from blueflame.text.sanitize import shorten_line
-
     head = [Text(word, "quiet") for word in ("session", "state", "landed", "cost", "request")]
     cells = [
         (

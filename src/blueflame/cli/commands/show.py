@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from blueflame.cli.completers import complete_item
+from blueflame.cli.console import make_console, print_view
+from blueflame.cli.gates.view import render_gate
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json
-
-if TYPE_CHECKING:
-    from blueflame.orchestrator.project import Project
-    from blueflame.session.state import Session
+from blueflame.cli.render.diff import render_diff, show_in_pager
+from blueflame.cli.render.status import render_gates
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.session.state import Session
+from blueflame.system.clock import SystemClock
+from blueflame.views.hand_offs import list_document_lines
+from blueflame.views.item_diff import build_diff_json, read_item_diff
+from blueflame.views.items import build_item_json, build_item_view, find_hand_offs, find_item, find_item_diff
 
 item_argument = click.argument(
     "item",
@@ -24,9 +31,6 @@ item_argument = click.argument(
 
 
 def _load(config: Path | None, session: str | None) -> tuple[Project, Session]:
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-
     project = open_project(config)
     with open_journal(project) as journal:
         return project, load_session(journal, find_session(journal, session))
@@ -39,17 +43,11 @@ def _load(config: Path | None, session: str | None) -> tuple[Project, Session]:
 @json_option
 def show(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
     """Show a plan, a task, an attempt, a changeset or a gate in full."""
-    from blueflame.system.clock import SystemClock
-    from blueflame.views.items import build_item_json, build_item_view, find_item
-
     _project, found = _load(config, session)
     chosen = find_item(found, item)
     if as_json:
         print_json(build_item_json(found, chosen, now=SystemClock().now()))
         return 0
-    from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.gates.view import render_gate
-    from blueflame.cli.render.status import render_gates
 
     console = make_console()
     print_view(console, render_gate(build_item_view(found, chosen, now=SystemClock().now())))
@@ -66,20 +64,12 @@ def show(item: str | None, session: str | None, config: Path | None, as_json: bo
 @json_option
 def diff(item: str | None, session: str | None, config: Path | None, as_json: bool) -> int:
     """Show the diff of a changeset, of a task's result, of one attempt, or of an edited plan."""
-    from blueflame.views.item_diff import build_diff_json, read_item_diff
-    from blueflame.views.items import find_hand_offs, find_item, find_item_diff
-
     project, found = _load(config, session)
     chosen = find_item(found, item)
     if as_json:
         print_json(build_diff_json(project.repo, found, chosen))
         return 0
     text = read_item_diff(project.repo, find_item_diff(found, chosen))
-    import asyncio
-
-    from blueflame.cli.console import make_console
-    from blueflame.cli.render.diff import render_diff, show_in_pager
-    from blueflame.views.hand_offs import list_document_lines
 
     console = make_console()
     said = list_document_lines(find_hand_offs(found, chosen)) if console.is_terminal else ()  # a pipe gets a patch

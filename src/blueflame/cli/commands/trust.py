@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.cli.trust import confirm_settings
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from blueflame.policy.trust import OutsideSetting
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.trust import (
+    describe_settings,
+    list_needed,
+    list_untrusted,
+    require_trust,
+    revoke_trust,
+    trust_settings,
+)
+from blueflame.policy.trust import OutsideSetting
 
 
 @click.command()
@@ -29,11 +36,6 @@ def trust(yes: bool, show: bool, revoke: bool, config: Path | None, as_json: boo
 
     What is new or changed is shown with its value. It is asked for once; a changed value is asked for again.
     """
-    from blueflame.cli.agent_shell import refuse_agent_shell
-    from blueflame.cli.trust import confirm_settings
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.trust import list_needed, list_untrusted, require_trust, revoke_trust, trust_settings
-
     if yes + show + revoke > 1:
         raise UsageError("--yes, --show and --revoke cannot be combined: give one of them")
     if yes:
@@ -62,8 +64,6 @@ def _print_state(needed: Sequence[OutsideSetting], untrusted: Sequence[OutsideSe
 
 
 def _print_settings(state: str, settings: Sequence[OutsideSetting]) -> None:
-    from blueflame.orchestrator.trust import describe_settings
-
     for line in describe_settings(settings):
         print_text(f"{state}: {line}")
 

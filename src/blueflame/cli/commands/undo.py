@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +11,12 @@ from blueflame.cli.completers import complete_landing
 from blueflame.cli.options import config_option, json_option, session_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import open_trusted_project
-
-if TYPE_CHECKING:
-    from blueflame.model.event import LandingUndone
-    from blueflame.orchestrator.undo import Reversal
+from blueflame.model.errors import Refused
+from blueflame.model.event import LandingUndone
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.orchestrator.undo import Reversal, plan_undo, undo_landing
+from blueflame.system.clock import SystemClock
+from blueflame.system.terminal import is_interactive
 
 
 @click.command()
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 def undo(changeset: str, session: str | None, yes: bool, config: Path | None, as_json: bool) -> int:
     """Revert one landing with a new commit on the base branch. History is kept."""
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-    from blueflame.orchestrator.undo import plan_undo, undo_landing
-    from blueflame.system.clock import SystemClock
 
     project = open_trusted_project(config, can_ask=not as_json)
     with open_journal(project):
@@ -60,9 +58,6 @@ def _describe_reversal(reversal: Reversal) -> str:
 
 
 def _confirm(reversal: Reversal) -> None:
-    from blueflame.model.errors import Refused
-    from blueflame.system.terminal import is_interactive
-
     if not is_interactive():
         raise Refused(f"cannot ask for confirmation without a terminal: pass --yes to revert {reversal.changeset}")
     if not click.confirm(f"Revert it with a commit on {reversal.branch}?", default=False):

@@ -10,6 +10,8 @@ from blueflame.cli.completers import complete_agent, complete_session
 from blueflame.cli.options import config_option
 from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
 session_argument = click.argument(
     "session",
@@ -30,8 +32,6 @@ session_argument = click.argument(
 def watch(session: str | None, agent: str | None, once: bool, config: Path | None, as_json: bool) -> int:
     """Show what each agent does now and its cost, until the session ends. Ctrl-C ends the view only."""
     from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
-    from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
     project = open_project(config)
     with open_journal(project) as journal:

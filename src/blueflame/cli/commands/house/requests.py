@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.commands.house.serve import house_option
+from blueflame.cli.console import build_facts, make_console, print_view
 from blueflame.cli.options import CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.journal.house import ArrivalFate, HouseJournal
+from blueflame.model.errors import UsageError
+from blueflame.model.exit_codes import ExitCode
+from blueflame.model.gate import GateKind, build_gate_id
+from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand
+from blueflame.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from blueflame.house.client import HouseClient
-    from blueflame.journal.house import ArrivalFate
     from blueflame.views.house import RequestRow
 
 request_argument = click.argument("request", help="The id of a request: see 'blueflame requests'.")
@@ -41,8 +48,6 @@ def requests_app() -> None:
 def list_(*, last: int, house: Path | None, as_json: bool) -> int:
     """List the requests, newest first: state, repository, who asked, and for what."""
     from blueflame.house.client import open_house
-    from blueflame.journal.house import HouseJournal
-    from blueflame.system.clock import SystemClock
     from blueflame.views.house import build_request_json, list_requests
 
     client = open_house(house)
@@ -53,7 +58,6 @@ def list_(*, last: int, house: Path | None, as_json: bool) -> int:
     elif not rows:
         print_text("no request yet: 'blueflame run --detach' makes one")
     else:
-        from blueflame.cli.console import make_console, print_view
         from blueflame.cli.render.house import render_requests
 
         print_view(make_console(), render_requests(rows))
@@ -74,7 +78,6 @@ def show(*, request: str, house: Path | None, as_json: bool) -> int:
 
         print_json(build_request_json(row))
         return 0
-    from blueflame.cli.console import build_facts, make_console, print_view
     from blueflame.text.house_lines import format_house_line
     from blueflame.views.house import list_request_facts
 
@@ -90,8 +93,6 @@ def show(*, request: str, house: Path | None, as_json: bool) -> int:
 @json_option
 def cancel(*, request: str, house: Path | None, as_json: bool) -> int:
     """Cancel a request: one that waits is dropped, one that runs is stopped."""
-    from blueflame.model.house.arrival import IncomingCommand
-
     return _hand_in(
         house, as_json, lambda common: IncomingCommand(verb="cancel", subject=request, **common), request=request
     )
@@ -117,10 +118,6 @@ def refuse(*, request: str, reason: str, house: Path | None, as_json: bool) -> i
 
 
 def _answer(request: str, choice: str, note: str, house: Path | None, as_json: bool) -> int:
-    from blueflame.cli.agent_shell import refuse_agent_shell
-    from blueflame.model.gate import GateKind, build_gate_id
-    from blueflame.model.house.arrival import IncomingAnswer
-
     refuse_agent_shell("an answer to the house")
     gate = build_gate_id(GateKind.REQUEST, request, 1)
 
@@ -140,8 +137,6 @@ def _hand_in(house: Path | None, as_json: bool, build: Callable[[dict[str, Any]]
 
 
 def print_fate(client: HouseClient, fate: ArrivalFate, *, as_json: bool) -> int:
-    from blueflame.model.exit_codes import ExitCode
-
     if fate.settled:
         state, words = ("accepted" if fate.accepted else "refused"), fate.reply
     else:
@@ -157,9 +152,6 @@ def print_fate(client: HouseClient, fate: ArrivalFate, *, as_json: bool) -> int:
 
 def _find_request(client: HouseClient, request: str) -> tuple[RequestRow, Any]:
     from blueflame.dispatch.state import fold_request, replay_house
-    from blueflame.journal.house import HouseJournal
-    from blueflame.model.errors import UsageError
-    from blueflame.system.clock import SystemClock
     from blueflame.views.house import build_request_row
 
     with HouseJournal.open_read_only(client.paths.journal) as journal:

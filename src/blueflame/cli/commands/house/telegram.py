@@ -12,6 +12,7 @@ import click
 from blueflame.cli.commands.house.serve import house_option
 from blueflame.cli.options import CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.model.errors import Refused, UsageError
 
 POLL_SECONDS = 0.2
 PAIR_SECONDS = 600.0
@@ -30,7 +31,6 @@ def pair(*, house: Path | None, as_json: bool) -> int:
     from blueflame.chat.reactions import PAIR, PAIRED, SOURCE
     from blueflame.house.client import open_house
     from blueflame.journal.house import HouseJournal
-    from blueflame.model.errors import Refused, UsageError
 
     client = open_house(house)
     if client.loaded.settings.telegram is None:

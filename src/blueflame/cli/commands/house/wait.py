@@ -12,6 +12,9 @@ import click
 from blueflame.cli.commands.house.serve import house_option
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
+from blueflame.model.errors import UsageError
+from blueflame.model.exit_codes import ExitCode
+from blueflame.orchestrator.project import open_project
 
 if TYPE_CHECKING:
     from blueflame.house.wait import Waited
@@ -28,8 +31,6 @@ POLL_SECONDS = 0.2
 @json_option
 def wait(*, what: str | None, until: str, timeout: str, config: Path | None, house: Path | None, as_json: bool) -> int:
     """Wait for the end of a session, or for a gate. The exit code is that of the session."""
-    from blueflame.model.errors import UsageError
-    from blueflame.model.exit_codes import ExitCode
     from blueflame.model.settings.fields import InvalidValue, parse_duration
 
     try:
@@ -56,7 +57,6 @@ def wait(*, what: str | None, until: str, timeout: str, config: Path | None, hou
 
 def _watch_session(what: str | None, config: Path | None) -> Callable[[], Waited]:
     from blueflame.house.wait import watch_session
-    from blueflame.orchestrator.project import open_project
 
     return watch_session(open_project(config), what)
 
