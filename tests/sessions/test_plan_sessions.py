@@ -10,7 +10,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.errors import PlanError
 from blueflame.model.event import AttemptIntended, CycleStarted, PlanApproved
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.sessions import find_unfinished, open_journal
+from blueflame.orchestrator.sessions import open_journal
 from blueflame.session.state import Session
 from support.sessions import Stage, plan_of, task, writes
 
@@ -118,4 +118,4 @@ def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
     assert again.session.outcome == "completed"
     assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1
     with open_journal(stage.project()) as journal:
-        assert find_unfinished(journal) is None
+        assert journal.find_unfinished() is None

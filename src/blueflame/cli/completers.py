@@ -42,11 +42,11 @@ def complete_from_session(list_names: Callable[[Session], Names]) -> Completer:
 def _load_session(context: click.Context) -> Session:
     """Load the session that the command would use: the named one, else the unfinished one, else the newest."""
     from blueflame.orchestrator.project import open_project
-    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
     named = context.params.get("session")
     with open_journal(open_project(context.params.get("config"))) as journal:
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
         return load_session(journal, left.id if named is None and left else find_session(journal, named))
 
 

@@ -13,7 +13,6 @@ from blueflame.model.errors import Refused
 from blueflame.model.task import Task
 from blueflame.orchestrator.lifecycle import check_prerequisites, lock_project, open_session, prepare_folders
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.sessions import find_unfinished
 from blueflame.session.from_settings import build_workflow
 from blueflame.system.files import write_atomically
 
@@ -42,7 +41,7 @@ def _run_session(
 ) -> int:
     script, cassette = options.script, options.cassette
     with lock_project(project) as journal:
-        if (left := find_unfinished(journal)) is not None:
+        if (left := journal.find_unfinished()) is not None:
             raise Refused(f"{left.id} is unfinished: continue it with 'blueflame resume', or end it, and try again")
         flow = build_workflow(project.settings, workflow)
         check_prerequisites(project, flow, script=script, replay=cassette.replay, allow_dirty=tasks is None)

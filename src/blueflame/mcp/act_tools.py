@@ -17,7 +17,6 @@ from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.sessions import (
     find_running_pid,
     find_session,
-    find_unfinished,
     open_journal,
     send_and_wait,
 )
@@ -64,7 +63,7 @@ class ActTools:
         """Continue an unfinished session in the background: running agents are adopted, nothing is done twice."""
         project = self.served.open_trusted()
         with open_journal(project) as journal:
-            left = find_unfinished(journal)
+            left = journal.find_unfinished()
             name = find_session(journal, session) if session is not None or left is None else left.id
         if (pid := find_running_pid(project)) is not None:
             raise Refused(f"a session is running already (pid {pid}): follow it with status")

@@ -13,7 +13,7 @@ from pydantic import Field
 from blueflame.mcp.served import Served, count_waiting_for_subagents
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
-from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.session.replay import replay
 from blueflame.system.clock import SystemClock
 from blueflame.text.event_lines import format_log_lines
@@ -68,7 +68,7 @@ class ReadTools:
         """List the sessions of this repository, newest first: state, tasks that landed, cost, request."""
         project = self.served.open()
         with open_journal(project) as journal:
-            names, left = journal.list_ids(), find_unfinished(journal)
+            names, left = journal.list_ids(), journal.find_unfinished()
             at_work = left.id if left is not None and find_running_pid(project) is not None else ""
             shown = names[offset : offset + PAGE_ENTRIES]
             rows = [build_session_row(load_session(journal, each), running=each == at_work) for each in shown]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from blueflame.journal.journal import WAITING, Journal, MessageReply, SessionInfo
+from blueflame.journal.journal import WAITING, Journal, MessageReply
 from blueflame.model.errors import UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.session.replay import replay
@@ -35,11 +35,6 @@ def open_journal(project: Project) -> Iterator[Journal]:
         yield journal
 
 
-def find_unfinished(journal: Journal) -> SessionInfo | None:
-    """Return the newest session that has not ended."""
-    return journal.find_unfinished()
-
-
 def find_session(journal: Journal, wanted: str | None) -> str:
     """Return the id of the session with that id or prefix; without one, of the newest."""
     names = journal.list_ids()
@@ -56,6 +51,12 @@ def find_session(journal: Journal, wanted: str | None) -> str:
 
 def load_session(journal: Journal, session: str) -> Session:
     return replay(journal.read_events(session))
+
+
+def read_session(project: Project, wanted: str | None) -> Session:
+    """Read the session with that id or prefix from the journal; without one, the newest."""
+    with open_journal(project) as journal:
+        return load_session(journal, find_session(journal, wanted))
 
 
 def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, object]) -> int:

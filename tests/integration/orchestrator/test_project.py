@@ -27,7 +27,7 @@ from blueflame.orchestrator.lifecycle import (
     prepare_folders,
 )
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 from blueflame.orchestrator.wiring import build_runtime_set
 from blueflame.session.from_settings import build_workflow
 from support.sessions import Stage, make_stage, plan_of, start_orchestrator, task, writes
@@ -95,7 +95,7 @@ def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stag
             find_session(journal, "ses-")
         with pytest.raises(UsageError, match="no session is called"):
             find_session(journal, "ses-1999")
-        assert find_unfinished(journal) is not None
+        assert journal.find_unfinished() is not None
 
 
 def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
@@ -228,7 +228,7 @@ def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_t
     project = stage.project()
     with lock_project(project) as journal:
         abandon_session(project, journal, session.id)
-        assert find_unfinished(journal) is None
+        assert journal.find_unfinished() is None
         session = load_session(journal, session.id)
     assert session.outcome == "abandoned"
     assert not session.live

@@ -9,16 +9,15 @@ import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.completers import complete_choice, complete_gate
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, config_option, json_option, session_argument, session_option
-from blueflame.cli.output import print_json
 from blueflame.cli.render.status import render_gates
 from blueflame.cli.send import send_message
 from blueflame.documents.plans import read_plan
 from blueflame.model.errors import UsageError
 from blueflame.model.gate import Answer
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.orchestrator.sessions import read_session
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
@@ -31,15 +30,10 @@ from blueflame.views.session import build_gates_json
 @json_option
 def gates(session: str | None, config: Path | None, as_json: bool) -> int:
     """List the open gates and the commands that answer them."""
-    project = open_project(config)
-    with open_journal(project) as journal:
-        found = load_session(journal, find_session(journal, session))
+    found = read_session(open_project(config), session)
     waiting = list(found.open_gates.values())
-    if as_json:
-        print_json({"session": found.id, "gates": build_gates_json(waiting)})
-    else:
-        print_view(make_console(), render_gates(waiting))
-    return 0
+    data = {"session": found.id, "gates": build_gates_json(waiting)}
+    return print_result(data if as_json else render_gates(waiting))
 
 
 @click.command()
@@ -56,8 +50,7 @@ def answer(
     """Answer a gate. The first valid answer wins."""
     refuse_agent_shell("answering a gate")
     project = open_project(config)
-    with open_journal(project) as journal:
-        found = load_session(journal, find_session(journal, session))
+    found = read_session(project, session)
     name, chosen = _resolve_names(found, gate, choice)
     payload = _read_edited_tasks(file)
     wrong = answer_error(found, name, Answer(choice=chosen, note=note, payload=payload))
@@ -87,7 +80,4 @@ def _suggest_note_option(session: Session, gate: str, choice: str, note: str) ->
 
 
 def _read_edited_tasks(file: Path | None) -> dict[str, object]:
-    if file is None:
-        return {}
-
-    return build_edit_payload(read_plan(file))
+    return {} if file is None else build_edit_payload(read_plan(file))

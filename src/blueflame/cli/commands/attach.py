@@ -11,12 +11,13 @@ from time import sleep
 import click
 
 from blueflame.cli.completers import complete_agent
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import Refused, UsageError, WorldError
 from blueflame.orchestrator.project import Project, open_project
-from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.system.terminal import is_interactive
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, has_terminal
 
@@ -42,10 +43,8 @@ def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, 
     project = open_project(config)
     session, running, open_ones = _list_agents(project)
     if as_json:
-        print_json(
-            {"session": session, "agents": [_build_agent_json(attempt, attempt in open_ones) for attempt in running]}
-        )
-        return 0
+        agents = [_build_agent_json(attempt, attempt in open_ones) for attempt in running]
+        return print_result({"session": session, "agents": agents})
     if wait and not open_ones:
         print_text(f"Waiting for {agent or 'an agent'} to start.")
     while wait and (meant := find_matching_agents(agent, running)) and not any(each in open_ones for each in meant):
@@ -60,7 +59,7 @@ def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Att
     from blueflame.orchestrator.wiring import find_attempt_folder
 
     with open_journal(project) as journal:
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
         session = load_session(journal, left.id if left else find_session(journal, None))
     running = sorted(session.live.values(), key=lambda attempt: attempt.agent_id)
     return session.id, running, [each for each in running if has_terminal(find_attempt_folder(project, each.id))]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
 import click
 
+from blueflame.cli.console import print_result
 from blueflame.cli.options import CommandGroup, config_option, json_option
-from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import open_trusted_project
 from blueflame.orchestrator.cleanup import (
     Leftover,
@@ -24,7 +24,7 @@ from blueflame.orchestrator.cleanup import (
 )
 from blueflame.orchestrator.monitors.person_locks import acquire_locks, find_holders, read_locks, release_locks
 from blueflame.orchestrator.project import Project, open_project
-from blueflame.orchestrator.sessions import find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import load_session, open_journal
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.flock import read_lock_holder
@@ -80,12 +80,9 @@ def cleanup(  # noqa: PLR0917 (its options)
         forget_sessions(project.state.journal, goes, at_work=at_work)
     if as_json:
         removed, kept = ([_build_leftover_json(each) for each in part] for part in (goes, stays))
-        print_json({"removed": removed, "kept": kept, "dry_run": dry_run})
-    else:
-        print_text(
-            "\n".join(_format_lines(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose))
-        )
-    return 0
+        return print_result({"removed": removed, "kept": kept, "dry_run": dry_run})
+    verb = "would remove" if dry_run else "removed"
+    return print_result("\n".join(_format_lines(goes, stays, verb=verb, verbose=verbose)))
 
 
 def _build_leftover_json(leftover: Leftover) -> dict[str, object]:
@@ -145,7 +142,7 @@ def create(name: str, base: str | None, config: Path | None, as_json: bool) -> i
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
     made = create_checkout(project, name, base, owner=getpass.getuser())
-    return _print_or_dump(as_json, {"worktree": made._asdict()}, f"{made.path}\n  on the new branch {made.branch}")
+    return print_result({"worktree": made._asdict()} if as_json else f"{made.path}\n  on the new branch {made.branch}")
 
 
 @worktrees_app.command("list")
@@ -156,7 +153,7 @@ def list_worktrees(config: Path | None, as_json: bool) -> int:
     found = list_all_checkouts(open_project(config))
     lines = [f"{each.name}  {each.branch or each.base[:12]}  {each.owner or 'of an agent'}" for each in found]
     data = {"worktrees": [each._asdict() for each in found]}
-    return _print_or_dump(as_json, data, "\n".join(lines) or "no checkouts")
+    return print_result(data if as_json else "\n".join(lines) or "no checkouts")
 
 
 @worktrees_app.command("remove")
@@ -167,7 +164,7 @@ def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Remove a checkout of your own; what it has that is on no branch is kept under refs/blueflame/."""
     ref = remove_own_checkout(open_trusted_project(config, can_ask=not as_json), name)
     kept = f"; its work is kept as {ref}" if ref else ""
-    return _print_or_dump(as_json, {"removed": name, "kept": ref or None}, f"removed {name}{kept}")
+    return print_result({"removed": name, "kept": ref or None} if as_json else f"removed {name}{kept}")
 
 
 locks_app = CommandGroup("locks", help="Lock paths for yourself: sessions start no task there until you release them.")
@@ -187,7 +184,7 @@ def acquire(name: str, paths: tuple[str, ...], config: Path | None, as_json: boo
     project = open_trusted_project(config, can_ask=not as_json)
     prepare_folders(project)
     acquire_locks(project, _load_newest(project), name, paths)
-    return _print_or_dump(as_json, {"name": name, "locked": list(paths)}, f"locked for {name}: {', '.join(paths)}")
+    return print_result({"name": name, "locked": list(paths)} if as_json else f"locked for {name}: {', '.join(paths)}")
 
 
 @locks_app.command("release")
@@ -202,7 +199,7 @@ def release(name: str, config: Path | None, as_json: bool) -> int:
     prepare_folders(project)
     gone = release_locks(project, name)
     words = f"released: {', '.join(gone)}" if gone else f"{name} holds no lock"
-    return _print_or_dump(as_json, {"name": name, "released": list(gone)}, words)
+    return print_result({"name": name, "released": list(gone)} if as_json else words)
 
 
 @locks_app.command("check")
@@ -214,7 +211,7 @@ def check(paths: tuple[str, ...], config: Path | None, as_json: bool) -> int:
     project = open_project(config)
     found = find_holders(read_locks(project.state.state), _load_newest(project), paths or (".",))
     lines = [f"{each.path}  {each.name}" for each in found]
-    _print_or_dump(as_json, {"held": [each._asdict() for each in found]}, "\n".join(lines) or "free")
+    print_result({"held": [each._asdict() for each in found]} if as_json else "\n".join(lines) or "free")
     return 1 if found else 0
 
 
@@ -223,13 +220,5 @@ def _load_newest(project: Project) -> Session | None:
     if not project.state.journal.exists():
         return None
     with open_journal(project) as journal:
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
         return load_session(journal, left.id) if left is not None else None
-
-
-def _print_or_dump(as_json: bool, data: Mapping[str, object], words: str) -> int:
-    if as_json:
-        print_json(dict(data))
-    else:
-        print_text(words)
-    return 0

@@ -18,7 +18,7 @@ from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import FixRequested
 from blueflame.model.task import FixedWork, Task
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, open_journal
+from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
 from blueflame.session.gates.edits import build_edit_payload
 from blueflame.system.environment import name_caller
 from blueflame.text.sanitize import clean_text
@@ -190,7 +190,7 @@ def _start_fix(task: Task, work: FixedWork, workflow: str | None, options: RunOp
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project) as journal:
-        refuse_unfinished(find_unfinished(journal))
+        refuse_unfinished(journal.find_unfinished())
     task = fill_task(task, "task-001", project.settings.permissions.allowed_paths)
     request = Request(f"Fix: {task.description}", (task,), None)
     fix = FixRequested(task=task.id, work=work, wrong=task.description, by=name_caller(os.environ))
@@ -201,7 +201,7 @@ def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as
     project = open_project(config)
     with open_journal(project) as journal:
         session = find_session(journal, None)
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
     if find_running_pid(project) is None:
         advice = f"'blueflame resume' continues {left.id}" if left else "'blueflame run' starts one"
         raise Refused(f"no session is running in {project.repo.root}: nothing to {NOTHING_TO[kind]}; {advice}")

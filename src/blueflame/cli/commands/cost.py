@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_session
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json
 from blueflame.cli.render.cost import render_cost
 from blueflame.orchestrator.costs import read_costs
 from blueflame.orchestrator.project import open_project
@@ -66,8 +65,4 @@ def cost(session: str | None, by: CostGrouping | None, config: Path | None, as_j
     foreseen = forecast_cost(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
     view = CostView(entries=tuple(entries), session=subject, by=by, foreseen=foreseen)
-    if as_json:
-        print_json(build_cost_json(view))
-    else:
-        print_view(make_console(), render_cost(view))
-    return 0
+    return print_result(build_cost_json(view) if as_json else render_cost(view))

@@ -11,9 +11,8 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, build_columns, make_console, print_view, stack_parts
+from blueflame.cli.console import Heading, build_columns, print_result, stack_parts
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json
 from blueflame.cli.render.check_progress import CheckProgress
 from blueflame.cli.trust import ensure_trust
 from blueflame.config.detect.choose_commands import describe_check
@@ -62,10 +61,7 @@ def doctor(config: Path | None, is_tried: bool, of_house: bool, as_json: bool) -
 
 
 def _report(found: list[DoctorFinding], guards: GuardReport | None, *, as_json: bool) -> int:
-    if as_json:
-        print_json(_build_json(found, guards))
-    else:
-        _print_findings(found, guards)
+    print_result(_build_json(found, guards) if as_json else _render_findings(found, guards))
     return ExitCode.REFUSED if any(each.state.value == "bad" for each in found) else ExitCode.OK
 
 
@@ -155,10 +151,10 @@ def _build_json(found: list[DoctorFinding], guards: GuardReport | None) -> dict[
     }
 
 
-def _print_findings(found: list[DoctorFinding], guards: GuardReport | None) -> None:
+def _render_findings(found: list[DoctorFinding], guards: GuardReport | None) -> RenderableType:
     marks = {"ok": (OK, "good"), "warning": (NOTE, "warn"), "bad": (BAD, "bad")}
     rows = [(Text(*marks[each.state.value]), each.name, clean_text(each.words)) for each in found]
-    print_view(make_console(), stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None))
+    return stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None)
 
 
 def _render_guards(guards: GuardReport) -> RenderableType:

@@ -12,9 +12,9 @@ from click.shell_completion import get_completion_class
 from rich.markdown import Markdown
 
 from blueflame.cli.completers import complete_topic
-from blueflame.cli.console import make_console
+from blueflame.cli.console import make_console, print_result
 from blueflame.cli.options import json_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.documents.manual import find_manual, find_pages, list_pages
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.suggestions import suggest
@@ -60,8 +60,7 @@ def _find_command(context: click.Context, topic: str) -> click.Command | None:
 
 def _print_list(pages: Mapping[str, str], *, as_json: bool) -> int:
     if as_json:
-        print_json({"pages": [{"name": name, "title": title} for name, title in pages.items()]})
-        return 0
+        return print_result({"pages": [{"name": name, "title": title} for name, title in pages.items()]})
     for room, names in groupby(pages, key=lambda name: name.rpartition("/")[0]):
         print_text(f"{room.capitalize().replace('-', ' ') or 'Start here'}:")
         for name in names:
@@ -75,8 +74,7 @@ def _print_command(
 ) -> int:
     text = command.get_help(click.Context(command, info_name=name, parent=context.find_root()))
     if as_json:
-        print_json({"command": name, "text": text, "pages": list(pages)})
-        return 0
+        return print_result({"command": name, "text": text, "pages": list(pages)})
     print_text(text)
     if pages:
         print_text(f"\nPages: {', '.join(f'blueflame help {page}' for page in pages[:4])}")
@@ -86,8 +84,7 @@ def _print_command(
 def _print_page(manual: Path, name: str, title: str, *, as_json: bool) -> int:
     text = (manual / f"{name}.md").read_text(encoding="utf-8")
     if as_json:
-        print_json({"name": name, "title": title, "text": text})
-        return 0
+        return print_result({"name": name, "title": title, "text": text})
 
     console = make_console()
     if not console.is_terminal:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.code_map import render_code_map
@@ -43,11 +43,8 @@ def map_(path: str, symbol: tuple[str, ...], config: Path | None, as_json: bool)
     if symbol:
         return _show_definitions(find_definitions(replace(survey, files=files), cache, symbol), as_json=as_json)
     view = build_code_map_view(survey, files, read_outlines(cache, files), place)
-    if as_json:
-        print_json({"commit": project.repo.base_sha} | build_code_map_json(view))
-    else:
-        print_view(make_console(), render_code_map(view))
-    return 0
+    data = {"commit": project.repo.base_sha} | build_code_map_json(view)
+    return print_result(data if as_json else render_code_map(view))
 
 
 def _show_definitions(found: Mapping[str, Mapping[str, tuple[Symbol, ...]]], *, as_json: bool) -> int:

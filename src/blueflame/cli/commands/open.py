@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_item
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option, session_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.cli.trust import ensure_trust
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import Refused
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.orchestrator.sessions import read_session
 from blueflame.system.terminal import find_editor, run_in_terminal
 from blueflame.views.items import find_attempt
 
@@ -32,13 +33,12 @@ def open_(attempt: str, editor: bool, session: str | None, config: Path | None, 
     from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
     project = open_project(config)
-    with open_journal(project) as journal:
-        found = load_session(journal, find_session(journal, session))
+    found = read_session(project, session)
     record = find_attempt(found, attempt)
     checkout = _find_checkout(record)
     if as_json:
-        print_json({"attempt": record.attempt.id, "agent": record.attempt.agent_id, "checkout": str(checkout)})
-        return 0
+        found_at = {"attempt": record.attempt.id, "agent": record.attempt.agent_id, "checkout": str(checkout)}
+        return print_result(found_at)
     if record.ended is None:
         print_text(f"{record.attempt.agent_id} is working here: what you change becomes part of its work.", err=True)
     if editor:

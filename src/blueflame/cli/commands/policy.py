@@ -10,9 +10,10 @@ from typing import IO, Any
 
 import click
 
+from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json
-from blueflame.cli.render.policy import print_decision, print_policy
+from blueflame.cli.render.policy import render_decision, render_policy
 from blueflame.config.load import load_config
 from blueflame.config.locate import find_config
 from blueflame.model.attempt import COMMITTING
@@ -103,17 +104,10 @@ def explain(
     """Show what a role may read, write, run and use; or whether one call is allowed, and how to allow it."""
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     if tool is None:
-        if as_json:
-            print_json(build_policy_json(policy))
-        else:
-            print_policy(policy)
-        return 0
+        return print_result(build_policy_json(policy) if as_json else render_policy(policy))
     decision = _judge_call(tool, argument, policy, world)
-    if as_json:
-        print_json(build_decision_json(decision) | {"how_to_allow": suggest_setting(decision)})
-    else:
-        print_decision(tool, argument or "", decision)
-    return 0
+    data = build_decision_json(decision) | {"how_to_allow": suggest_setting(decision)}
+    return print_result(data if as_json else render_decision(tool, argument or "", decision))
 
 
 def _load_policy(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, config_option, json_option, session_argument
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.report import render_report
 from blueflame.orchestrator.project import open_project
 from blueflame.report.as_json import build_report_json
 from blueflame.report.read import read_report
@@ -35,11 +35,6 @@ def report(session: str | None, html: Path | None, config: Path | None, as_json:
 
         write_atomically(html.absolute(), render_page(made, evidence, made_at=now))
     if as_json:
-        print_json(build_report_json(made, evidence, html=html))
-    elif html is not None:
-        print_text(f"wrote the report of {made.session} to {html}")
-    else:
-        from blueflame.cli.render.report import render_report
-
-        print_view(make_console(), render_report(made, evidence))
-    return 0
+        return print_result(build_report_json(made, evidence, html=html))
+    wrote = f"wrote the report of {made.session} to {html}"
+    return print_result(wrote if html is not None else render_report(made, evidence))

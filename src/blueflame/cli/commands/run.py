@@ -75,7 +75,7 @@ def run(
     from blueflame.cli.foreground import run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.sessions import find_unfinished, load_session
+    from blueflame.orchestrator.sessions import load_session
 
     if detach:
         if dry_run or fresh or allow_dirty or overrides != Overrides() or options.has_decided:
@@ -92,7 +92,7 @@ def run(
     with lock_project(project) as journal:
         if request_id and (begun := journal.find_session_of(request_id)) is not None:
             return _continue_request(project, journal, load_session(journal, begun), options)
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
         if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
             if overrides != Overrides():
                 print_text(f"blueflame: {left.id} continues with its own settings: other options are ignored", err=True)
@@ -155,7 +155,6 @@ def plan(
     """Plan a request and ask for approval; 'blueflame resume' starts the work."""
     from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
@@ -164,7 +163,7 @@ def plan(
     print_warnings(project)
     check_request(project, request, options, workflow=workflow, allow_dirty=True)
     with lock_project(project) as journal:
-        refuse_unfinished(find_unfinished(journal))
+        refuse_unfinished(journal.find_unfinished())
         session = _open_session(project, journal, request, options, sized, workflow=workflow, allow_dirty=True)
         return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)
 
@@ -180,13 +179,13 @@ def resume(
     """Continue an unfinished session: running agents are adopted, nothing is done twice."""
     from blueflame.cli.foreground import run_session
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
     with lock_project(project) as journal:
-        left = find_unfinished(journal)
+        left = journal.find_unfinished()
         if session is None and left is None:
             _warn_of_lost_sessions(project, journal)
             raise UsageError("no unfinished session: start one with 'blueflame run --task \"...\"'")
@@ -299,12 +298,12 @@ def check_request(
 
 
 def _has_unfinished_session(project: Project) -> bool:
-    from blueflame.orchestrator.sessions import find_unfinished, open_journal
+    from blueflame.orchestrator.sessions import open_journal
 
     if not project.state.journal.exists():
         return False
     with open_journal(project) as journal:
-        return find_unfinished(journal) is not None
+        return journal.find_unfinished() is not None
 
 
 def _check_plan(project: Project, request: Request, workflow: str) -> None:
@@ -333,12 +332,11 @@ def start_session(
     from blueflame.cli.foreground import run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator.lifecycle import lock_project
-    from blueflame.orchestrator.sessions import find_unfinished
 
     print_warnings(project)
     check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
-        refuse_unfinished(find_unfinished(journal))
+        refuse_unfinished(journal.find_unfinished())
         handle_stale_checkouts(project, journal, options)
         session = _open_session(
             project, journal, request, options, None, workflow=workflow, allow_dirty=allow_dirty, fix=fix

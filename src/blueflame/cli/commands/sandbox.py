@@ -62,8 +62,8 @@ def run(command: tuple[str, ...], config: Path | None, worktree: Path | None, ho
 @json_option
 def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_json: bool) -> int:
     """Show what exists inside, what can be written and reached, and which limits hold."""
-    from blueflame.cli.output import print_json
-    from blueflame.cli.render.policy import print_sandbox
+    from blueflame.cli.console import print_result
+    from blueflame.cli.render.policy import format_sandbox
     from blueflame.orchestrator.foreground_sandbox import (
         build_command_sandbox,
         find_highest_level,
@@ -75,10 +75,8 @@ def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_j
     box = build_command_sandbox(site, Path("/private"), hosts=_check_hosts(host))
     held, problems = find_highest_level(), find_sandbox_problems(site.sandbox.level)
     if as_json:
-        print_json(build_sandbox_json(box, held, problems))
-    else:
-        print_sandbox(box, held, problems)
-    return 0
+        return print_result(build_sandbox_json(box, held, problems))
+    return print_result(format_sandbox(box, held, problems))
 
 
 def find_site(

@@ -9,12 +9,12 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import build_columns, make_console, print_view
+from blueflame.cli.console import build_columns, make_console, print_result, print_view
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.cli.render.team import render_team
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_running_pid, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import find_running_pid, load_session, open_journal
 from blueflame.system.clock import SystemClock
 from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import shorten_line
@@ -38,13 +38,11 @@ def sessions(last: int, config: Path | None, as_json: bool) -> int:
     project = open_project(config)
     with open_journal(project) as journal:
         known = journal.list_ids()
-        newest, left = known[:last] if last else known, find_unfinished(journal)
+        newest, left = known[:last] if last else known, journal.find_unfinished()
         at_work = left.id if left is not None and find_running_pid(project) is not None else ""
         rows = [build_session_row(load_session(journal, each), running=each == at_work) for each in newest]
     if as_json:
-        print_json(build_sessions_json(rows))
-        return 0
-
+        return print_result(build_sessions_json(rows))
     print_view(make_console(), _render_rows(rows))
     if len(rows) < len(known):
         print_text(f"  … and {format_count(len(known) - len(rows), 'older session')}: --last 0 lists all")
@@ -62,12 +60,7 @@ def team(config: Path | None, as_json: bool) -> int:
     with open_journal(project) as journal:
         newest = next(iter(journal.list_ids()), None)
         rows = build_team(list_known_records(project), load_session(journal, newest) if newest else None)
-    if as_json:
-        print_json(build_team_json(rows))
-        return 0
-
-    print_view(make_console(), render_team(rows, now=SystemClock().now()))
-    return 0
+    return print_result(build_team_json(rows) if as_json else render_team(rows, now=SystemClock().now()))
 
 
 def _render_rows(rows: Sequence[SessionRow]) -> RenderableType:

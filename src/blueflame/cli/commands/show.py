@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import make_console, print_result, print_view
 from blueflame.cli.gates.view import render_gate
 from blueflame.cli.options import config_option, json_option, session_option
-from blueflame.cli.output import print_json
 from blueflame.cli.render.diff import render_diff, show_in_pager
 from blueflame.cli.render.status import render_gates
 from blueflame.orchestrator.project import Project, open_project
-from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.orchestrator.sessions import read_session
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.views.hand_offs import list_document_lines
@@ -32,8 +31,7 @@ item_argument = click.argument(
 
 def _load(config: Path | None, session: str | None) -> tuple[Project, Session]:
     project = open_project(config)
-    with open_journal(project) as journal:
-        return project, load_session(journal, find_session(journal, session))
+    return project, read_session(project, session)
 
 
 @click.command()
@@ -46,9 +44,7 @@ def show(item: str | None, session: str | None, config: Path | None, as_json: bo
     _project, found = _load(config, session)
     chosen = find_item(found, item)
     if as_json:
-        print_json(build_item_json(found, chosen, now=SystemClock().now()))
-        return 0
-
+        return print_result(build_item_json(found, chosen, now=SystemClock().now()))
     console = make_console()
     print_view(console, render_gate(build_item_view(found, chosen, now=SystemClock().now())))
     if waiting := [gate for gate in found.open_gates.values() if chosen.id in (gate.id, gate.subject)]:
@@ -67,8 +63,7 @@ def diff(item: str | None, session: str | None, config: Path | None, as_json: bo
     project, found = _load(config, session)
     chosen = find_item(found, item)
     if as_json:
-        print_json(build_diff_json(project.repo, found, chosen))
-        return 0
+        return print_result(build_diff_json(project.repo, found, chosen))
     text = read_item_diff(project.repo, find_item_diff(found, chosen))
 
     console = make_console()

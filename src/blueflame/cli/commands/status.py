@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.console import make_console, print_view
+from blueflame.cli.console import make_console, print_result, print_view
 from blueflame.cli.options import config_option, json_option, session_argument
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.cli.render.status import render_commands, render_status
 from blueflame.model.activity import HealthReport
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal
+from blueflame.orchestrator.sessions import find_orchestrator, read_session
 from blueflame.system.clock import SystemClock
 from blueflame.views.session import build_session_json, build_status_view
 from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
@@ -32,10 +32,8 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
     """Show open gates, running agents and all tasks of a session."""
     if house:
         return _show_house(as_json=as_json)
-
     project = open_project(config)
-    with open_journal(project) as journal:
-        found = load_session(journal, find_session(journal, session))
+    found = read_session(project, session)
     holder, now = find_orchestrator(project, found), SystemClock().now()
     checkups: Mapping[str, HealthReport] = {}
     commands: Sequence[RunningCommand] = ()
@@ -45,9 +43,7 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
         checkups, commands = probe_agents(project, found), list_running_commands(project, found)
     if as_json:
         state = build_session_json(found, now=now, checkups=checkups)
-        print_json(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
-        return 0
-
+        return print_result(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
     console = make_console()
     print_view(console, render_status(build_status_view(found, now=now, checkups=checkups), now=now))
     if commands:
@@ -58,14 +54,9 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
 
 
 def _show_house(*, as_json: bool) -> int:
+    from blueflame.cli.render.house import render_house
     from blueflame.house.client import open_house
     from blueflame.views.house import build_house_json, build_house_view
 
     view = build_house_view(open_house(None), SystemClock().now())
-    if as_json:
-        print_json(build_house_json(view))
-        return 0
-    from blueflame.cli.render.house import render_house
-
-    print_view(make_console(), render_house(view))
-    return 0
+    return print_result(build_house_json(view) if as_json else render_house(view))

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json, print_text
 from blueflame.cli.trust import confirm_settings
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
@@ -49,23 +49,14 @@ def trust(yes: bool, show: bool, revoke: bool, config: Path | None, as_json: boo
             trust_settings(project, untrusted)
         require_trust(project)
         untrusted = ()
-    if as_json:
-        print_json(_build_json(project.config, needed, untrusted))
-    else:
-        _print_state(needed, untrusted)
+    print_result(_build_json(project.config, needed, untrusted) if as_json else _format_state(needed, untrusted))
     return ExitCode.REFUSED if show and untrusted else ExitCode.OK
 
 
-def _print_state(needed: Sequence[OutsideSetting], untrusted: Sequence[OutsideSetting]) -> None:
-    if not needed:
-        print_text("nothing needs trust: no setting reaches beyond the sandbox")
-    _print_settings("trusted", [each for each in needed if each not in untrusted])
-    _print_settings("not trusted", untrusted)
-
-
-def _print_settings(state: str, settings: Sequence[OutsideSetting]) -> None:
-    for line in describe_settings(settings):
-        print_text(f"{state}: {line}")
+def _format_state(needed: Sequence[OutsideSetting], untrusted: Sequence[OutsideSetting]) -> str:
+    states = {"trusted": [each for each in needed if each not in untrusted], "not trusted": untrusted}
+    lines = [f"{state}: {line}" for state, settings in states.items() for line in describe_settings(settings)]
+    return "\n".join(lines) if needed else "nothing needs trust: no setting reaches beyond the sandbox"
 
 
 def _build_json(

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_landing
+from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option, session_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_text
 from blueflame.cli.trust import open_trusted_project
 from blueflame.model.errors import Refused
 from blueflame.model.event import LandingUndone
@@ -43,11 +44,8 @@ def undo(changeset: str, session: str | None, yes: bool, config: Path | None, as
             _confirm(reversal)
         done = undo_landing(project.repo, reversal, by=getpass.getuser())
         journal.append(found.id, found.seq, [done], SystemClock().now())
-    if as_json:
-        print_json(_build_json(found.id, reversal, done))
-    else:
-        print_text(f"{changeset} reverted: {reversal.branch} is at {done.after[:12]}")
-    return 0
+    words = f"{changeset} reverted: {reversal.branch} is at {done.after[:12]}"
+    return print_result(_build_json(found.id, reversal, done) if as_json else words)
 
 
 def _describe_reversal(reversal: Reversal) -> str:

@@ -11,7 +11,7 @@ from blueflame.cli.options import config_option
 from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
 session_argument = click.argument(
     "session",
@@ -35,7 +35,7 @@ def watch(session: str | None, agent: str | None, once: bool, config: Path | Non
 
     project = open_project(config)
     with open_journal(project) as journal:
-        running = find_unfinished(journal)
+        running = journal.find_unfinished()
         name = running.id if session is None and running else find_session(journal, session)
         watched = FollowedSession(project, journal, load_session(journal, name))
         try:

@@ -22,7 +22,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid, find_unfinished
+from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid
 from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.landed_work import count_landed_work
 from blueflame.session.replay import apply_event
@@ -79,7 +79,7 @@ class FollowedSession:
         return words if news else ""
 
     def _describe_stopped(self) -> str:
-        newest = find_unfinished(self.journal)
+        newest = self.journal.find_unfinished()
         if find_running_pid(self.project) is not None and newest is not None and newest.id == self.session.id:
             return ""
         checkups = probe_agents(self.project, self.session)

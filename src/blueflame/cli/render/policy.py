@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, build_columns, make_console, print_view
-from blueflame.cli.output import print_text
+from blueflame.cli.console import Heading, build_columns
 from blueflame.model.policy import Decision, Policy
+from blueflame.model.sandbox import SandboxLevel, SandboxSpec
+from blueflame.sandbox.describe import describe_sandbox
+from blueflame.sandbox.probe import SandboxProblem
 from blueflame.text.marks import BAD, OK
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.policy import list_rules, suggest_setting
 
-if TYPE_CHECKING:
-    from blueflame.model.sandbox import SandboxLevel, SandboxSpec
-    from blueflame.sandbox.probe import SandboxProblem
 
-
-def print_decision(tool: str, argument: str, decision: Decision) -> None:
+def render_decision(tool: str, argument: str, decision: Decision) -> RenderableType:
     mark = Text(OK, "good") if decision.allowed else Text(BAD, "bad")
     verdict = "is allowed" if decision.allowed else f"is refused by the rule {decision.rule}"
     rows: list[tuple[str | Text, ...]] = [(mark, clean_line(f"{tool} {argument}".strip()) + f" {verdict}")]
@@ -27,23 +25,19 @@ def print_decision(tool: str, argument: str, decision: Decision) -> None:
         rows.append(("", clean_text(decision.details)))
     if not decision.allowed:
         rows.append(("", f"To allow it: {suggest_setting(decision)}"))
-    print_view(make_console(), build_columns(rows, indent=0))
+    return build_columns(rows, indent=0)
 
 
-def print_policy(policy: Policy) -> None:
+def render_policy(policy: Policy) -> RenderableType:
     rows = [(Text(heading, "key"), clean_text(words)) for heading, words in list_rules(policy)]
-    console = make_console()
-    print_view(console, Heading(f"What a {policy.role} may do", policy.worktree))
-    print_view(console, build_columns(rows, indent=0))
+    return Group(Heading(f"What a {policy.role} may do", policy.worktree), build_columns(rows, indent=0))
 
 
-def print_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> None:
-    from blueflame.sandbox.describe import describe_sandbox
-
+def format_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> str:
     lines = [f"Level: {box.level.value} is configured; this machine supports {held.value}."]
     lines += [f"  ! {problem.words}" for problem in problems]
     for heading, words in describe_sandbox(box):
         if words or heading.startswith("Nothing"):
             lines += ["", heading + (":" if words else "."), *(f"  {line}" for line in words)]
     lines += ["", "An agent works in its own clone in place of your checkout, and may write to the clone's .git."]
-    print_text("\n".join(lines))
+    return "\n".join(lines)

@@ -10,7 +10,7 @@ import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.commands.house.serve import house_option
-from blueflame.cli.console import build_facts, make_console, print_view
+from blueflame.cli.console import build_facts, make_console, print_result, print_view
 from blueflame.cli.options import CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.journal.house import ArrivalFate, HouseJournal
@@ -47,21 +47,15 @@ def requests_app() -> None:
 @json_option
 def list_(*, last: int, house: Path | None, as_json: bool) -> int:
     """List the requests, newest first: state, repository, who asked, and for what."""
+    from blueflame.cli.render.house import render_requests
     from blueflame.house.client import open_house
     from blueflame.views.house import build_request_json, list_requests
 
-    client = open_house(house)
-    with HouseJournal.open_read_only(client.paths.journal) as journal:
+    with HouseJournal.open_read_only(open_house(house).paths.journal) as journal:
         rows = list_requests(journal, SystemClock().now(), last=last)
     if as_json:
-        print_json({"requests": [build_request_json(row) for row in rows]})
-    elif not rows:
-        print_text("no request yet: 'blueflame run --detach' makes one")
-    else:
-        from blueflame.cli.render.house import render_requests
-
-        print_view(make_console(), render_requests(rows))
-    return 0
+        return print_result({"requests": [build_request_json(row) for row in rows]})
+    return print_result(render_requests(rows) if rows else "no request yet: 'blueflame run --detach' makes one")
 
 
 @requests_app.command()
@@ -71,15 +65,12 @@ def list_(*, last: int, house: Path | None, as_json: bool) -> int:
 def show(*, request: str, house: Path | None, as_json: bool) -> int:
     """Show a request and what became of it."""
     from blueflame.house.client import open_house
+    from blueflame.views.house import build_request_json, list_request_facts
 
     row, entries = _find_request(open_house(house), request)
     if as_json:
-        from blueflame.views.house import build_request_json
-
-        print_json(build_request_json(row))
-        return 0
+        return print_result(build_request_json(row))
     from blueflame.text.house_lines import format_house_line
-    from blueflame.views.house import list_request_facts
 
     print_view(make_console(), build_facts(list_request_facts(row)))
     for entry in entries:
