@@ -23,6 +23,7 @@ def status(session: str = "") -> dict[str, str]:
     return {}
 server.run("stdio")
 """
+CONFIG = "schema_version: 2\nproject: {name: example}\n"
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -57,6 +58,8 @@ def _measure_alternately(*commands: list[str]) -> list[Start]:
 
 def _measure_start(argv: list[str]) -> Start:
     with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        Path(folder, "blueflame.yaml").write_text(CONFIG, encoding="utf-8")  # so that it looks for open gates
         begin = time.monotonic()
         pipe = subprocess.PIPE
         with subprocess.Popen(argv, cwd=folder, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as server:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from blueflame.journal.journal import REFUSED
 from blueflame.mcp.read_tools import Request, SessionName
 from blueflame.mcp.served import CALLER, Served, start_and_wait
 from blueflame.model.errors import JournalError, Refused, UsageError
-from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.sessions import (
-    find_running_pid,
-    find_session,
-    open_journal,
-    send_and_wait,
-)
+
+if TYPE_CHECKING:
+    from blueflame.orchestrator.project import Project
 
 STARTING = "it is still starting: look at sessions in a moment"
 FOLLOW = "it runs: follow it with status"
@@ -61,6 +56,8 @@ class ActTools:
 
     def resume(self, session: SessionName = None) -> Started:
         """Continue an unfinished session in the background: running agents are adopted, nothing is done twice."""
+        from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
+
         project = self.served.open_trusted()
         with open_journal(project) as journal:
             left = journal.find_unfinished()
@@ -84,6 +81,9 @@ class ActTools:
 
     def stop(self) -> Reply:
         """Stop the running session; resume continues it."""
+        from blueflame.journal.journal import REFUSED
+        from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal, send_and_wait
+
         project = self.served.open()
         with open_journal(project) as journal:
             session = find_session(journal, None)
@@ -113,10 +113,14 @@ def _watch_for_new(project: Project) -> Callable[[int], str]:
 
 
 def _watch_lock(project: Project, session: str) -> Callable[[int], str]:
+    from blueflame.orchestrator.sessions import find_running_pid
+
     return lambda pid: session if find_running_pid(project) == pid else ""
 
 
 def _list_ids(project: Project) -> tuple[str, ...]:
+    from blueflame.orchestrator.sessions import open_journal
+
     if not project.state.journal.exists():
         return ()
     with open_journal(project) as journal:

@@ -4,22 +4,20 @@ No `from __future__ import annotations`: the SDK reads the annotations of the fu
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from pydantic import BaseModel, Field, create_model
 
-from blueflame.journal.journal import REFUSED, WAITING
 from blueflame.mcp.clients import can_ask, explain_errors, format_person
 from blueflame.mcp.read_tools import SessionName, format_answer_command
 from blueflame.mcp.served import Served
 from blueflame.model.errors import UsageError
-from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.orchestrator.sessions import send_and_wait
-from blueflame.session.gates.edits import EDIT_CHOICES
-from blueflame.session.gates.questions import answer_error
-from blueflame.session.state import Session
+
+if TYPE_CHECKING:
+    from blueflame.model.gate import Gate
+    from blueflame.session.state import Session
 
 MAX_EVIDENCE_CHARS = 4_000
 GateName = Annotated[str, Field(max_length=200, description="Id of an open gate: see gates.")]
@@ -63,7 +61,7 @@ class AnswerTools:
         self.answer = answer
 
 
-def find_gate(session: Session, name: str) -> Gate:
+def find_gate(session: "Session", name: str) -> "Gate":
     found = None if session.ended else session.open_gates.get(name)
     if found is None:
         waiting = ", ".join(session.open_gates) if not session.ended else ""
@@ -71,21 +69,24 @@ def find_gate(session: Session, name: str) -> Gate:
     return found
 
 
-def list_offered(gate: Gate) -> tuple[str, ...]:
+def list_offered(gate: "Gate") -> tuple[str, ...]:
     """What a dialog can answer: tasks are edited in a file."""
+    from blueflame.session.gates.edits import EDIT_CHOICES
+
     return tuple(option.name for option in gate.options if option.name not in EDIT_CHOICES)
 
 
-def build_form(gate: Gate) -> type[BaseModel]:
+def build_form(gate: "Gate") -> type[BaseModel]:
     choice = Field(description="Your decision", json_schema_extra={"enum": list(list_offered(gate))})
     note = Field(default="", max_length=4_000, description="Reason, or text of the answer; some choices need it.")
     return create_model("GateAnswer", choice=(str, choice), note=(str, note))
 
 
-def format_question(session: Session, gate: Gate, evidence: str) -> str:
+def format_question(session: "Session", gate: "Gate", evidence: str) -> str:
     """What the person reads before they decide. Dialogs may show two lines of it: first what matters most, and where
     the rest is; then the evidence, cut where it is long, and what each choice does."""
-    from blueflame.views.gates import summarize_gate  # late: a conversation may never answer a gate
+    from blueflame.model.gate import GateKind
+    from blueflame.views.gates import summarize_gate
 
     summary = "; ".join(filter(None, (summarize_gate(session, gate), f"all of it: blueflame show {gate.id}")))
     does = [f"  {option.name}: {option.label}" for option in gate.options if option.name in list_offered(gate)]
@@ -104,6 +105,11 @@ def _name_command(served: Served, session: str | None, gate: str) -> GateReply:
 
 
 def _send_answer(served: Served, session: str | None, gate: str, form: BaseModel, *, by: str) -> GateReply:
+    from blueflame.journal.journal import REFUSED, WAITING
+    from blueflame.model.gate import Answer
+    from blueflame.orchestrator.sessions import send_and_wait
+    from blueflame.session.gates.questions import answer_error
+
     project, found = served.load(session)
     given = form.model_dump()
     answer = Answer(choice=given["choice"], note=given["note"], by=by)

@@ -1,7 +1,4 @@
-"""The tools that read: where sessions stand, in short and in pages.
-
-Most imports are late: a client waits for the server to start, and a conversation uses few of the tools.
-"""
+"""The tools that read: where sessions stand, in short and in pages."""
 
 from __future__ import annotations
 
@@ -12,16 +9,10 @@ from pydantic import Field
 
 from blueflame.mcp.served import Served, count_waiting_for_subagents
 from blueflame.model.errors import Refused, UsageError
-from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
-from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
-from blueflame.session.replay import replay
 from blueflame.system.clock import SystemClock
-from blueflame.text.event_lines import format_log_lines
 from blueflame.text.sanitize import clean_text
-from blueflame.views.brief import Brief, build_brief
 from blueflame.views.fit import drop_empty, fit_json
-from blueflame.views.session import build_gates_json
-from blueflame.views.sessions import build_session_row, build_sessions_json
+from blueflame.views.parts import Brief
 
 PAGE_CHARS = 6_000
 PAGE_LINES, PAGE_ENTRIES = 40, 20
@@ -66,6 +57,9 @@ class ReadTools:
 
     def sessions(self, offset: Offset = 0) -> dict[str, Any]:
         """List the sessions of this repository, newest first: state, tasks that landed, cost, request."""
+        from blueflame.orchestrator.sessions import find_running_pid, load_session, open_journal
+        from blueflame.views.sessions import build_session_row, build_sessions_json
+
         project = self.served.open()
         with open_journal(project) as journal:
             names, left = journal.list_ids(), journal.find_unfinished()
@@ -80,6 +74,10 @@ class ReadTools:
         since: Annotated[int | None, Field(ge=0, description="`cursor` of the status before.")] = None,
     ) -> Brief:
         """Where a session stands: state, tasks, cost, open gates, and what happened since the cursor."""
+        from blueflame.orchestrator.sessions import find_running_pid, find_session, open_journal
+        from blueflame.session.replay import replay
+        from blueflame.views.brief import build_brief
+
         project = self.served.open()
         with open_journal(project) as journal:
             events = journal.read_events(find_session(journal, session))
@@ -91,6 +89,8 @@ class ReadTools:
 
     def gates(self, session: SessionName = None) -> dict[str, Any]:
         """List the open gates: questions that only a person answers, with the command that answers each."""
+        from blueflame.views.session import build_gates_json
+
         _project, found = self.served.load(session)
         waiting = [] if found.ended else list(found.open_gates.values())
         commands = {gate.id: format_answer_command(found.id, gate.id) for gate in waiting}
@@ -126,6 +126,7 @@ class ReadTools:
     def cost(self, session: SessionName = None) -> dict[str, Any]:
         """Show what the agents of a session cost by role, task and model, against the estimate."""
         from blueflame.orchestrator.costs import read_costs
+        from blueflame.orchestrator.sessions import find_session, open_journal
         from blueflame.session.accounts import forecast_cost
         from blueflame.views.cost import CostView, build_cost_json
 
@@ -139,6 +140,9 @@ class ReadTools:
 
     def log(self, session: SessionName = None, offset: Offset = 0) -> TextPage:
         """Show every event of a session, one per line, page by page."""
+        from blueflame.orchestrator.sessions import find_session, open_journal
+        from blueflame.text.event_lines import format_log_lines
+
         with open_journal(self.served.open()) as journal:
             name = find_session(journal, session)
             events = journal.read_events(name)
@@ -148,10 +152,11 @@ class ReadTools:
 
     def knowledge(
         self,
-        kind: Annotated[str | None, Field(description=f"One of {', '.join(RECORD_TYPES)}; left out: all.")] = None,
+        kind: Annotated[str | None, Field(description="Such as lesson or failure; left out: all.")] = None,
         offset: Offset = 0,
     ) -> dict[str, Any]:
         """List what earlier sessions taught: lessons, failures, results, summaries; newest first."""
+        from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES
         from blueflame.orchestrator.wiring import open_memory
         from blueflame.views.memory import build_records_json
 

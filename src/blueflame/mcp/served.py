@@ -1,4 +1,7 @@
-"""What the server serves: the project of the folder where it was started, and how its sessions are started."""
+"""What the server serves: the project of the folder where it was started, and how its sessions are started.
+
+Imports are late, here and in the tools: a client waits for the server to start, and a conversation uses few of them.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,16 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from blueflame.house.background import start_command
 from blueflame.model.errors import BlueFlameError, Refused
-from blueflame.model.gate import Gate
-from blueflame.orchestrator.project import Project, open_project
-from blueflame.orchestrator.sessions import find_session, load_session, open_journal
-from blueflame.session.state import Session
 from blueflame.system.environment import CALLER_VARIABLE
-from blueflame.system.process import BackgroundProcess
+
+if TYPE_CHECKING:
+    from blueflame.model.gate import Gate
+    from blueflame.orchestrator.project import Project
+    from blueflame.session.state import Session
+    from blueflame.system.process import BackgroundProcess
 
 CALLER: ContextVar[str] = ContextVar("caller")  # the client of the present call, and for whom it calls
 START_SECONDS = 15.0
@@ -32,10 +36,14 @@ class Served:
     children: list[BackgroundProcess] = field(default_factory=list)  # kept, so that they are waited for
 
     def open(self) -> Project:
+        from blueflame.orchestrator.project import open_project
+
         return open_project(self.config)
 
     def load(self, session: str | None) -> tuple[Project, Session]:
         project = self.open()
+        from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+
         with open_journal(project) as journal:
             return project, load_session(journal, find_session(journal, session))
 
@@ -79,6 +87,8 @@ def start_and_wait(served: Served, project: Project, verb: str, *words: str, fin
 
     Raises Refused with its output if it fails; empty if it has neither started nor failed in time.
     """
+    from blueflame.house.background import start_command
+
     command = start_command(project, verb, *words, environ={**served.environ, CALLER_VARIABLE: CALLER.get()})
     child = command.process
     served.children[:] = [*(each for each in served.children if each.is_running), child]

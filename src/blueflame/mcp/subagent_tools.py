@@ -10,7 +10,6 @@ from pydantic import Field
 from blueflame.mcp.act_tools import Reply
 from blueflame.mcp.served import Served, list_live_folders
 from blueflame.model.errors import Refused, UsageError
-from blueflame.orchestrator.sessions import find_running_pid
 
 CHECKED_NEXT = "handed in: it is checked and reviewed now, and lands when a person approves it"
 AttemptName = Annotated[str, Field(max_length=200, description="`attempt` of the task that was taken.")]
@@ -30,6 +29,7 @@ class SubagentTools:
     def take(self) -> Taken:
         """For a subagent: take a task that waits for one. Returns its checkout, and what to do there."""
         from blueflame.agents.subagent import take_work
+        from blueflame.orchestrator.sessions import find_running_pid
 
         project, found = self.served.load(None)
         if find_running_pid(project) is None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from collections.abc import Collection, Sequence
 
 from blueflame.model.event import (
     AttemptEnded,
@@ -22,33 +20,12 @@ from blueflame.model.gate import Gate
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe_event_briefly
 from blueflame.text.sanitize import shorten_line
+from blueflame.views.parts import Brief, OpenGate
 from blueflame.views.session import format_budget
 from blueflame.views.sessions import build_session_row
 
 MAX_REQUEST_CHARS, MAX_LINE_CHARS, MAX_GATES = 120, 160, 5
 NEWEST, PAGE = 8, 25  # lines
-
-
-@dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
-class OpenGate:
-    id: str
-    asks: str
-
-
-class Brief(TypedDict):
-    """What says nothing is left out: a conversation pays for each character."""
-
-    session: str
-    request: NotRequired[str]  # in the first one
-    state: str
-    running: bool
-    tasks: NotRequired[Mapping[str, int]]  # by state
-    cost: str
-    events: NotRequired[tuple[str, ...]]
-    cursor: int  # pass it as `since` to see only what is new
-    more: NotRequired[bool]  # there are events behind the cursor
-    gates: NotRequired[tuple[OpenGate, ...]]
-    next: NotRequired[str]
 
 
 def build_brief(

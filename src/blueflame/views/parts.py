@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 
 class NamedValue(NamedTuple):
@@ -36,3 +37,25 @@ class DetailsView:
     lines: tuple[MarkedLine, ...] = ()
     document: tuple[str, ...] = ()  # Markdown, line by line
     history: tuple[tuple[str, str, str], ...] = ()  # earlier attempts: name, result, notes
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: the SDK takes them for default values
+class OpenGate:
+    id: str
+    asks: str
+
+
+class Brief(TypedDict):
+    """What says nothing is left out: a conversation pays for each character."""
+
+    session: str
+    request: NotRequired[str]  # in the first one
+    state: str
+    running: bool
+    tasks: NotRequired[Mapping[str, int]]  # by state
+    cost: str
+    events: NotRequired[tuple[str, ...]]
+    cursor: int  # pass it as `since` to see only what is new
+    more: NotRequired[bool]  # there are events behind the cursor
+    gates: NotRequired[tuple[OpenGate, ...]]
+    next: NotRequired[str]
