@@ -209,6 +209,10 @@ def _list_checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
     for entry in run_git(repo.root, "worktree", "list", "--porcelain", "-z").split("\0\0"):
         lines = entry.split("\0")
         path = Path(lines[0].removeprefix("worktree "))
+        if "bare" in lines and (path / ".git" / "index").exists() and _may_name(path / ".git" / "HEAD", branch):
+            # after a landing without it, its files and its index would take back what has landed
+            fix = "run 'git config core.bare false', or move the files elsewhere if it should have none"
+            raise GitFailed(f"{path} has a checkout of {branch}, but its core.bare says that it has none: {fix}")
         if f"branch refs/heads/{branch}" in lines and path.is_dir():
             yield path
 

@@ -245,6 +245,17 @@ def test_a_merge_or_rebase_under_way_is_left_in_peace(ours: Repository, new: str
     assert read_branch_head(ours, "main") == ours.base_sha
 
 
+def test_nothing_lands_past_a_checkout_that_core_bare_hides_from_git(ours: Repository, new: str, git: Git) -> None:
+    """core.bare, as some tools set it by mistake: the old index would later take back what has landed."""
+    git(ours.root, "config", "core.bare", "true")
+    with pytest.raises(GitFailed, match=r"core\.bare .* run 'git config core\.bare false'"):
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
+    assert read_branch_head(ours, "main") == ours.base_sha
+    git(ours.root, "config", "core.bare", "false")
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    landed(ours.root)
+
+
 def test_submodules_of_the_person_are_no_obstacle(ours: Repository, git: Git, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", str(ours.root), "part")
     git(ours.root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "sub")
