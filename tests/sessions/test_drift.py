@@ -9,9 +9,10 @@ import pytest
 
 from blueflame.config.show import compute_digest, compute_resolved_digest
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
+from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept, GateWithdrawn
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
+from blueflame.orchestrator import cycle_boundary
 from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.project import open_project
@@ -86,17 +87,29 @@ def test_what_was_agreed_to_holds_although_the_file_changes_again(outside: Stage
     assert result.session.outcome == "completed", "the strict pattern was not agreed to"
 
 
-def test_a_configuration_that_can_no_longer_be_used_is_reported(outside: Stage) -> None:
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_configuration_that_can_no_longer_be_used_is_reported_until_it_is_repaired(
+    outside: Stage, monkeypatch: pytest.MonkeyPatch, repaired: bool
+) -> None:
+    monkeypatch.setattr(cycle_boundary, "SAVE_SECONDS", 0.01)
+    whole = outside.config.read_text()
+
     def spoil(_gate: Gate, _session: Session) -> str:
-        outside.config.unlink()
+        outside.config.write_text("project:\n  name: [oops\n")
         return "approve"
 
+    def repair(_gate: Gate, _session: Session) -> str:
+        outside.config.write_text(whole)
+        return "wait"
+
     outside.play(task(1))
-    result = outside.run({"plan": [spoil], "drift": ["keep"]})
+    result = outside.run({"plan": [spoil], "drift": [repair if repaired else "keep"]})
     gate = result.answers.asked[1]
     assert [option.name for option in gate.options] == ["keep", "stop"]
-    assert "blueflame.yaml" in " ".join(gate.evidence["changes"])
+    assert gate.title.startswith("The configuration on disk can no longer be used: ")
+    assert "blueflame.yaml:" in gate.title, "with the line"
     assert result.gates.count("drift") == 1
+    assert len(result.of(GateWithdrawn)) == repaired
     assert result.session.outcome == "completed"
 
 

@@ -15,22 +15,28 @@ from blueflame.model.event import (
     EditDismissed,
     EditRefused,
     Event,
+    GateWithdrawn,
     TasksImported,
     WaveStarted,
 )
 from blueflame.orchestrator.base_branch import read_base
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.session_settings import save_settings
-from blueflame.session.effects import CrossBoundary
+from blueflame.session.effects import AwaitConfig, CrossBoundary
 from blueflame.session.from_settings import build_session_limits, list_differences
 from blueflame.session.requests.task_file import compare_tasks
 from blueflame.session.state import Session
+
+SAVE_SECONDS = 1.0  # between two looks at a configuration that cannot be used
 
 
 async def cross_boundary(
     context: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
 ) -> Sequence[Event]:
     drift = await asyncio.to_thread(detect_drift, context, session)
+    if drift is not None and not drift.digest:  # an editor may be about to write the rest of the file
+        await context.clock.sleep(SAVE_SECONDS)
+        drift = await asyncio.to_thread(detect_drift, context, session)
     if drift is not None:
         return [drift]
     edit = None if effect.stage else await asyncio.to_thread(_read_edit, context, session)
@@ -40,6 +46,16 @@ async def cross_boundary(
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage, position=effect.position)]
     base = await asyncio.to_thread(read_base, context.repo, session)
     return [base if isinstance(base, BaseLost) else CycleStarted(cycle=effect.cycle, base_sha=base)]
+
+
+async def await_config(context: SessionContext, session: Session, effect: AwaitConfig, _emit: Emit) -> Sequence[Event]:
+    """Withdraw the gate when the person has repaired the file; the boundary then compares it with the session's."""
+    while effect.gate in session.open_gates:
+        drift = await asyncio.to_thread(detect_drift, context, session)
+        if drift is None or drift.digest:
+            return [GateWithdrawn(gate=effect.gate, reason="the configuration can be used again")]
+        await context.clock.sleep(SAVE_SECONDS)
+    return []
 
 
 def _read_edit(context: SessionContext, session: Session) -> Event | None:

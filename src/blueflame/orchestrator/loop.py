@@ -40,7 +40,7 @@ from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kep
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
-from blueflame.orchestrator.cycle_boundary import cross_boundary
+from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary
 from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
@@ -59,6 +59,7 @@ from blueflame.session.effects import (
     AttendAttempt,
     AwaitAnswer,
     AwaitBackoff,
+    AwaitConfig,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -90,6 +91,7 @@ EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
     LandChangeset: land_changeset,
     RunHook: call_hook,
     AwaitAnswer: await_answer,
+    AwaitConfig: await_config,
     AwaitRuntime: await_runtime,
     AwaitEnvironment: await_environment,
     AwaitBackoff: await_backoff,

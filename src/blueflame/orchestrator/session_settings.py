@@ -32,7 +32,5 @@ def load_settings(state: StatePaths, session: str, digest: str) -> Settings | No
 
 
 def find_settings(project: Project, session: Session) -> Settings:
-    """Return the settings that the session runs with; those of the file where none were saved."""
-    if project.loaded.digest == session.config_digest:
-        return project.settings
+    """Return the settings that the session runs with, whatever the file is now; of the file where none were saved."""
     return load_settings(project.state, session.id, session.config_digest) or project.settings

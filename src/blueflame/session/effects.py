@@ -12,6 +12,7 @@ from blueflame.model.gate import GateKind
 from blueflame.session.changesets.queue import find_next_changeset
 from blueflame.session.clarifications import find_deadline
 from blueflame.session.environment import is_held, list_held, name_attempt_act
+from blueflame.session.gates.questions import is_unusable_config
 from blueflame.session.rate_limits import ACCOUNT_KINDS
 from blueflame.session.stages import OVER, find_next_wave
 from blueflame.session.state import HookDue, Phase, Session, build_validation_key
@@ -76,6 +77,13 @@ class AwaitAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitConfig:
+    """Read a configuration that cannot be used again and again, until it can: then no one needs to answer."""
+
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitRuntime:
     """Probe until its model is available again; after an error of the account, read the configuration again."""
 
@@ -106,6 +114,7 @@ Effect = (
     | RunHook
     | AskGate
     | AwaitAnswer
+    | AwaitConfig
     | AwaitRuntime
     | AwaitEnvironment
     | AwaitBackoff
@@ -131,7 +140,7 @@ def name_act(session: Session, effect: Effect) -> str:
             return f"hook {due.key}"
         case AskGate(name):
             return f"question {name}"
-        case AwaitAnswer(name):
+        case AwaitAnswer(name) | AwaitConfig(name):
             return f"wait for an answer to {name}"
         case AwaitRuntime(name):
             return f"wait for {name}"
@@ -172,6 +181,7 @@ def list_effects(session: Session) -> tuple[Effect, ...]:
         *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
         *(AwaitAnswer(name) for name, gate in session.open_gates.items() if find_deadline(gate) is not None),
+        *(AwaitConfig(name) for name, gate in session.open_gates.items() if is_unusable_config(gate)),
         *(AwaitRuntime(name) for name, parked in session.parked.items() if not _waits_for_person(session, parked)),
         *(AwaitBackoff(name) for name in session.waiting),
     )

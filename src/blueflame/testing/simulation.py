@@ -32,6 +32,7 @@ from blueflame.model.event import (
     EnvironmentRetried,
     Event,
     GateAnswered,
+    GateWithdrawn,
     HookRan,
     JournalEntry,
     Landed,
@@ -62,6 +63,7 @@ from blueflame.session.effects import (
     AttendAttempt,
     AwaitAnswer,
     AwaitBackoff,
+    AwaitConfig,
     AwaitEnvironment,
     AwaitRuntime,
     BuildChangeset,
@@ -399,6 +401,10 @@ class Simulation:
     def _stop_waiting(self, effect: AwaitAnswer) -> Sequence[Event]:
         return find_late_answer(self.session, effect.gate, self.now)
 
+    def _repair_config(self, effect: AwaitConfig) -> Sequence[Event]:
+        asked = effect.gate in self.session.open_gates
+        return [GateWithdrawn(gate=effect.gate, reason="the configuration can be used again")] if asked else ()
+
     def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.outcomes.answer(gate, self.session)
@@ -414,11 +420,12 @@ EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
     RunHook: Simulation._run_hook,
     AskGate: Simulation._answer_gate,
     AwaitAnswer: Simulation._stop_waiting,
+    AwaitConfig: Simulation._repair_config,
     AwaitRuntime: Simulation._resume_runtime,
     AwaitEnvironment: Simulation._retry_act,
     AwaitBackoff: Simulation._end_backoff,
 }
-NEVER_FAIL = (AskGate, AwaitAnswer, AwaitRuntime, AwaitEnvironment, AwaitBackoff)
+NEVER_FAIL = (AskGate, AwaitAnswer, AwaitConfig, AwaitRuntime, AwaitEnvironment, AwaitBackoff)
 
 
 def build_opening(

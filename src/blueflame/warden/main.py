@@ -234,6 +234,8 @@ def _run_agent_with(attempt: SupervisedAttempt, cookie: str, stdin: str | int) -
         ending = supervise_child(attempt, child, timeout=launch.timeout, limits_output=True)
         if is_watched and ending.reason == "exited" and not child.has_passed_canary():
             ending.reason, ending.detail = "unwatched", _explain_unwatched(ending.exit_code)
+            if attempt.hook_server is not None:  # nothing of the agent has run
+                attempt.hook_server.hinder(ending.detail)
     return ending
 
 

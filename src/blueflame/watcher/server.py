@@ -90,7 +90,7 @@ class HookServer:
         self._notices: list[Notice] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
         self._judge = Decider(
-            decide or _PolicyDecider(watch, self._seals["policy"], self._report, self._hinder), self._hinder
+            decide or _PolicyDecider(watch, self._seals["policy"], self._report, self.hinder), self.hinder
         )
         self._log: AuditLog | None = None
         try:
@@ -133,15 +133,16 @@ class HookServer:
             self._report(self._log.find_tampering())
             lines, last = self._log.lines, self._log.last_link
             self._log.close()
-        if not self.proven:
+        if not self.proven:  # it comes before the agent
             self._report("the canary call never arrived: the agent's hook may not work")
+            self.hinder("the canary call never arrived")
         hindered = {"hindrance": self.hindrance} if self.hindrance else {}
         return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem, **hindered}
 
     def answer(self, body: bytes, *, plain: bool, late: bool = False) -> bytes:
         """Return the answer to one request; the decision is recorded first. `late`: no one waits for it any more."""
         if late:
-            self._hinder("a tool call was refused because its warden did not answer in time")
+            self.hinder("a tool call was refused because its warden did not answer in time")
         decision = self._decide(body)
         return ALLOWED if decision.allowed else format_refusal(decision, plain=plain)
 
@@ -194,7 +195,8 @@ class HookServer:
             return Decision(False, decision.rule, "refused: the decision could not be recorded")
         return decision
 
-    def _hinder(self, hindrance: str) -> None:
+    def hinder(self, hindrance: str) -> None:
+        """Note what keeps the agent from working and is not its doing; the first one counts."""
         self.hindrance = self.hindrance or hindrance
 
     def _report(self, problem: str) -> None:

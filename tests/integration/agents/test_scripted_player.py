@@ -385,6 +385,17 @@ def test_a_broken_hook_refuses_even_an_unwatched_agent(repo: Path, env: dict[str
     assert not (repo / "src" / "a.py").exists()
 
 
+def test_an_agent_whose_hook_was_killed_ends_as_a_shell_does(repo: Path, tmp_path: Path) -> None:
+    """So that its warden sees a kill, and no refusal of the step."""
+    hook = tmp_path / "hook"
+    hook.write_text("#!/bin/sh\nkill -9 $$\n")
+    hook.chmod(0o755)
+    played = play(repo, STEP, env={"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": str(hook)})
+
+    assert played.code == 137
+    assert not (repo / "src" / "a.py").exists()
+
+
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
 
 

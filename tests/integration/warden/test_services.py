@@ -102,6 +102,7 @@ def test_a_hook_that_does_not_refuse_the_canary_keeps_the_agent_from_running(
 
     assert (ended["reason"], ended["exit_code"]) == ("unwatched", 126)
     assert ended["detail"] == "the canary call was not refused by the watcher"
+    assert ended["watch"]["hindrance"] == ended["detail"], "that is not the doing of an agent that did not run"
     assert not (folder / "ran").exists()
 
 

@@ -9,11 +9,14 @@ from blueflame.model.errors import InternalError
 from blueflame.model.event import (
     Checked,
     Event,
+    GateAnswered,
     GateOpened,
+    GateWithdrawn,
     HookRan,
     TaskMoved,
     VerdictGiven,
 )
+from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
@@ -48,6 +51,15 @@ def test_an_event_without_consequences_is_returned_alone() -> None:
     world = reported(Outcomes(task(1)))
     event = HookRan(hook="post_merge", key="post_merge:cs-001", exit_code=1)
     assert following(world, event) == (event,)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [GateAnswered(gate="plan", answer=Answer(choice="approve", by="Ада")), GateWithdrawn(gate="plan", reason="why")],
+)
+def test_the_second_answer_to_a_gate_changes_nothing(late: Event) -> None:
+    """A person and a time limit, or two terminals, may answer at the same moment."""
+    assert following(reported(Outcomes(task(1))), late) == ()
 
 
 @pytest.mark.parametrize("status", VerdictStatus)

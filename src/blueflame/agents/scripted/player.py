@@ -331,6 +331,8 @@ def _find_refusal(play: PlayState, tool: str, tool_input: Mapping[str, Any], cal
         code, printed = _run_hook(hook, json.dumps(asked).encode())
     except OSError as e:
         return f"the hook cannot be asked: {e.strerror}"
+    if code in KILLED_EXITS:
+        raise StepFailed(f"the hook was killed ({code})", code)
     return "" if code == 0 else printed.decode("utf-8", "replace").strip()[:MAX_REASON] or f"the hook ended with {code}"
 
 

@@ -204,5 +204,5 @@ def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as
         left = journal.find_unfinished()
     if find_running_pid(project) is None:
         advice = f"'blueflame resume' continues {left.id}" if left else "'blueflame run' starts one"
-        raise Refused(f"no session is running in {project.repo.root}: nothing to {NOTHING_TO[kind]}; {advice}")
+        raise Refused(f"no session is running in {project.state.root}: nothing to {NOTHING_TO[kind]}; {advice}")
     return send_message(project, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

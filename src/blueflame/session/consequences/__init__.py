@@ -16,6 +16,8 @@ from blueflame.model.event import (
     ChangesetTrimmed,
     ConflictResolved,
     Event,
+    GateAnswered,
+    GateWithdrawn,
     PlanFailed,
     TaskMoved,
     VerdictGiven,
@@ -42,7 +44,7 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
     """
     if isinstance(event, PlanFailed) and _is_planner_blameless(session, event.round):
         return
-    if _is_about_old_changeset(session, event):
+    if _is_outdated(session, event):
         return
     states: dict[str, TaskState] = {}
     if isinstance(event, VerdictGiven) and event.attempt:
@@ -56,9 +58,11 @@ def consequences_of(session: Session, event: Event, now: float) -> Iterator[Even
         yield each
 
 
-def _is_about_old_changeset(session: Session, event: Event) -> bool:
-    """Whether a merger reports on a changeset whose tasks went back while it was running."""
+def _is_outdated(session: Session, event: Event) -> bool:
+    """Whether it came too late: for a changeset whose tasks went back, for a gate that another answer closed."""
     match event:
+        case GateAnswered() | GateWithdrawn():
+            return event.gate not in session.open_gates
         case ConflictResolved():
             return session.changesets[event.changeset].state is not ChangesetState.CONFLICTED
         case ChangesetTrimmed() | ChangesetEvicted():

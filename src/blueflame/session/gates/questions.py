@@ -292,10 +292,15 @@ def open_drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
     unusable = drift.limits == session.limits and not drift.digest
     title = "The configuration changed since the session began."
     if unusable:
-        title = "The configuration on disk can no longer be used."
+        title = f"The configuration on disk can no longer be used: {drift.changes[0][:MAX_TITLE_CHARS]}"
     without = {"use"} if unusable else set()
     evidence = {"changes": list(drift.changes)}
     return _open_gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
+
+
+def is_unusable_config(gate: Gate) -> bool:
+    """Whether it asks about a configuration that cannot be adopted."""
+    return gate.kind is GateKind.DRIFT and all(option.name != "use" for option in gate.options)
 
 
 def open_stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
