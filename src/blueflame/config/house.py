@@ -95,7 +95,10 @@ people: {}
 # The agents that all repositories share.
 pool:
   agents: 8                 # at once
-  roles: {}                 # at most so many of a role at once, such as {worker: 6, validator: 2}
+  roles: {}                 # so many of a role at once, such as {worker: 6, validator: 2}
+  max_queue_length: 3       # tasks that wait for a role before a person is asked for an ad hoc agent
+  max_adhoc_per_type: 2     # ad hoc agents of one role
+  max_total_adhoc: 5
   min_ram_per_agent_mb: 600
   max_day_cost_usd: 0.0     # of all sessions together; 0 is unlimited
 

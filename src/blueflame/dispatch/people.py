@@ -27,6 +27,7 @@ HARMLESS: Mapping[GateKind, Collection[str]] = {
     GateKind.BASE: ("stop",),
     GateKind.STALL: ("wait",),
     GateKind.OVERLAP: ("ignore",),
+    GateKind.ASSIGNMENT: ("wait",),
     GateKind.RESUME: ("quit",),
     GateKind.STALE: ("keep",),
 }

@@ -111,6 +111,9 @@ def build_pool_limits(settings: PoolSettings) -> PoolLimits:
         roles=dict(settings.roles),
         memory_per_agent=settings.min_ram_per_agent_mb * MB,
         day_micro_usd=round(settings.max_day_cost_usd * 1e6),
+        max_queue_length=settings.max_queue_length,
+        max_adhoc_per_type=settings.max_adhoc_per_type,
+        max_total_adhoc=settings.max_total_adhoc,
     )
 
 

@@ -73,9 +73,20 @@ def m002_pool(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX spends_by_day ON spends (day)")
 
 
+def m003_ad_hoc_agents(db: sqlite3.Connection) -> None:
+    """Wants are asked for again every few seconds."""
+    db.execute("ALTER TABLE leases ADD COLUMN ad_hoc INTEGER NOT NULL DEFAULT 0")
+    db.execute("DROP TABLE wants")
+    db.execute(
+        "CREATE TABLE wants (attempt TEXT PRIMARY KEY, role TEXT NOT NULL, repository TEXT NOT NULL, "
+        "session TEXT NOT NULL, since REAL NOT NULL, micro_usd INTEGER NOT NULL, ad_hoc INTEGER NOT NULL, "
+        "asked_at REAL NOT NULL, signals TEXT NOT NULL)"
+    )
+
+
 HOUSE_TABLES = Schema(
     application_id=0x424C4648,  # "BLFH"
-    migrations=(m001_house, m002_pool),
+    migrations=(m001_house, m002_pool, m003_ad_hoc_agents),
     resume="blueflame serve",
     absent="no house was ever served there; start it with `blueflame serve`",
     kept="the sessions are in the journals of their repositories",

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Self
+from sqlite3 import Connection
+from typing import Any, Self
 
-from blueflame.dispatch.pool import WANT_SECONDS, Grant, Lease, PoolLimits, PoolState, Want, decide_grant
+from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, PoolState, Want, decide_grant, describe_wait
 from blueflame.journal.database import Database, open_to_read, open_to_write
 from blueflame.journal.house import HOUSE_TABLES
+from blueflame.model.slot import SlotWait
 
 MAX_DURATIONS = 50
 
@@ -49,42 +51,42 @@ class PoolJournal(Database):
         return PoolLimits(**json.loads(rows[0][0])) if rows else None
 
     def read_state(self, day: str, free_memory: int) -> PoolState:
-        columns = "attempt, role, repository, session, since, micro_usd"
+        columns = "attempt, role, repository, session, since, micro_usd, ad_hoc"
         leases = self._fetch_all(f"SELECT {columns} FROM leases ORDER BY since")  # noqa: S608 (a constant)
         wants = self._fetch_all(f"SELECT {columns}, asked_at FROM wants ORDER BY since")  # noqa: S608 (as above)
         spent = self._fetch_all("SELECT coalesce(sum(micro_usd), 0) FROM spends WHERE day = ?", day)
         return PoolState(
-            leases=tuple(
-                Lease(attempt=a, role=r, repository=p, session=s, since=t, micro_usd=m) for a, r, p, s, t, m in leases
-            ),
-            wants=tuple(
-                Want(attempt=a, role=r, repository=p, session=s, since=t, micro_usd=m, asked_at=asked)
-                for a, r, p, s, t, m, asked in wants
-            ),
+            leases=tuple(Lease(**_name_fields(row)) for row in leases),
+            wants=tuple(Want(**_name_fields(row), asked_at=row[-1]) for row in wants),
             free_memory=free_memory,
             day_micro_usd=int(spent[0][0]),
         )
 
-    def ask(self, want: Want, *, day: str, free_memory: int, holder: str, folder: Path, signals: Path) -> Grant:
-        """Take a lease if one is free; else note the want. `holder`: the process that asks, until an agent works."""
+    def ask(
+        self, want: Want, *, day: str, free_memory: int, holder: str, folder: Path, signals: Path
+    ) -> SlotWait | None:
+        """Take a lease if one is free; else note the want, and return why it waits.
+
+        `holder`: the process that asks, until an agent works.
+        """
         limits = self.read_limits() or PoolLimits()
         with self._transaction("ask for a slot in") as db:
             rows = db.execute("SELECT since FROM wants WHERE attempt = ?", (want.attempt,)).fetchall()
-            want = Want(**{**asdict(want), "since": rows[0][0] if rows else want.since})
+            want = replace(want, since=rows[0][0] if rows else want.since)
             state = self.read_state(day, free_memory)
             if any(lease.attempt == want.attempt for lease in state.leases):
-                return Grant(True)
+                return None
             grant = decide_grant(want, state, limits)
-            own = (want.attempt, want.role, want.repository, want.session, want.since)
             if grant.given:
                 db.execute("DELETE FROM wants WHERE attempt = ?", (want.attempt,))
-                lease = (*own[:4], want.asked_at, want.micro_usd, holder, str(folder))
-                db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", lease)
-            else:
-                db.execute("DELETE FROM wants WHERE asked_at < ?", (want.asked_at - WANT_SECONDS,))
-                row = (*own, want.asked_at, want.micro_usd, str(signals), grant.reason)
-                db.execute("INSERT OR REPLACE INTO wants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        return grant
+                own = (want.attempt, want.role, want.repository, want.session, want.asked_at, want.micro_usd)
+                _insert_lease(db, own, holder, folder, ad_hoc=grant.ad_hoc)
+                return None
+            db.execute("DELETE FROM wants WHERE asked_at < ?", (want.asked_at - WANT_SECONDS,))
+            own = (want.attempt, want.role, want.repository, want.session, want.since, want.micro_usd)
+            row = (*own, want.ad_hoc, want.asked_at, str(signals))
+            db.execute("INSERT OR REPLACE INTO wants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return describe_wait(want, state, limits, self.read_durations())
 
     def keep_leases(self, session: str, live: Mapping[str, tuple[Lease, str, Path]]) -> None:
         """Make the leases of a session those of its live attempts, whatever the limits; each with holder and folder."""
@@ -94,8 +96,8 @@ class PoolJournal(Database):
                 db.execute("DELETE FROM leases WHERE attempt = ?", (name,))
             for name, (lease, holder, folder) in live.items():
                 if name not in held:
-                    row = (name, lease.role, lease.repository, session, lease.since, lease.micro_usd)
-                    db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, holder, str(folder)))
+                    own = (name, lease.role, lease.repository, session, lease.since, lease.micro_usd)
+                    _insert_lease(db, own, holder, folder, ad_hoc=lease.ad_hoc)
             db.execute("DELETE FROM wants WHERE attempt IN (SELECT attempt FROM leases)")
 
     def note_ended(self, ended: Sequence[tuple[str, str, str, int, float]]) -> None:
@@ -117,10 +119,6 @@ class PoolJournal(Database):
         rows = self._fetch_all("SELECT DISTINCT signals FROM wants WHERE asked_at >= ?", now - WANT_SECONDS)
         return tuple(Path(folder) for (folder,) in rows)
 
-    def list_reasons(self) -> dict[str, str]:
-        """Why each want waits."""
-        return dict(self._fetch_all("SELECT attempt, reason FROM wants"))
-
     def read_durations(self) -> dict[str, list[float]]:
         """How long agents of each role worked lately."""
         found: dict[str, list[float]] = defaultdict(list)
@@ -128,3 +126,21 @@ class PoolJournal(Database):
             if len(found[role]) < MAX_DURATIONS:
                 found[role].append(seconds)
         return found
+
+
+def _name_fields(row: Sequence[Any]) -> dict[str, Any]:
+    attempt, role, repository, session, since, micro_usd, ad_hoc, *_ = row
+    return {
+        "attempt": attempt,
+        "role": role,
+        "repository": repository,
+        "session": session,
+        "since": since,
+        "micro_usd": micro_usd,
+        "ad_hoc": bool(ad_hoc),
+    }
+
+
+def _insert_lease(db: Connection, own: Sequence[object], holder: str, folder: Path, *, ad_hoc: bool) -> None:
+    row = (*own, holder, str(folder), ad_hoc)
+    db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -126,6 +126,7 @@ class Attempt:
     rung: int = 0  # of the ladder, from 1; 0: a usual attempt
     unguarded: str = ""  # which wall it does not have, in words; "" when all stand, and in earlier journals
     allocation: Allocation | None = None  # who makes it; None for a plan or a conflict, and in earlier journals
+    ad_hoc: bool = False  # a person let it start beside the agents of its role that the house's pool has
 
     @property
     def duty(self) -> Duty:

@@ -17,6 +17,7 @@ from blueflame.model.memory import GivenLesson, KnowledgeEdit
 from blueflame.model.question import Question
 from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.sizing import Triage
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import Unit
 from blueflame.model.task import Assignment, Cause, FixedWork, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
@@ -205,6 +206,14 @@ class SlotsChanged:
     slots: int
     configured: int
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAwaited:
+    """An agent of a role waits for a slot of the house's pool; None: it does not need one any more."""
+
+    role: str
+    wait: SlotWait | None
 
 
 # --- tasks
@@ -614,6 +623,7 @@ Event: TypeAlias = (
     | BudgetRaised
     | BudgetWarned
     | SlotsChanged
+    | SlotAwaited
     # tasks
     | TaskMoved
     | BackoffEnded

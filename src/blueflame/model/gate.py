@@ -25,6 +25,7 @@ class GateKind(StrEnum):
     TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
     CURATION = "curation"  # an agent proposes changes of the knowledge files: approve or reject
     BASE = "base"  # the base branch is gone or was replaced: look again, use what is there, stop
+    ASSIGNMENT = "assignment"  # all agents of a role are busy, and several tasks wait: wait or spawn an ad hoc agent
     RESUME = "resume"  # an unfinished session was found: resume or fresh
     STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
     REQUEST = "request"  # of the house: a member, a feed or another source asks for work: start it or refuse it
@@ -227,6 +228,16 @@ FORMS: Mapping[GateKind, GateForm] = {
             Option("reject", "leave them as they are"),
         ),
         safe="reject",
+    ),
+    GateKind.ASSIGNMENT: GateForm(
+        when="All agents of a role that the house has (`pool.roles`) are busy, `pool.max_queue_length` tasks wait "
+        "before this one, and an ad hoc agent is possible.",
+        options=(
+            Option("wait", "keep its place in the queue; not asked again about this role in this session"),
+            Option("spawn", "start an ad hoc agent for this task now, beside the others"),
+        ),
+        safe="wait",
+        is_foreseen=False,
     ),
     GateKind.RESUME: GateForm(
         when="A session that has not ended was found when a new one was asked for.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from blueflame.model.seat import ContextBudget
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Assignment, Task
 from blueflame.model.workflow import Workflow
@@ -119,4 +120,4 @@ class Capacity:
     day: str = ""  # the machine's local date
     locked: tuple[str, ...] = ()  # paths that people hold: no task begins there
     day_spend: Spend = NO_SPEND  # of all sessions of the repository since midnight, the present one's included
-    waiting_roles: frozenset[str] = frozenset()  # whose agents wait for a slot of the house's pool
+    waiting: Mapping[str, SlotWait] = field(default_factory=dict)  # role -> why its agents get no slot of the pool

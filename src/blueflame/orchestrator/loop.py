@@ -339,8 +339,8 @@ class SessionLoop:
             capacity = replace(capacity, locked=locked)
         while events := next_events(self.session, capacity):
             intended = [each.attempt for each in events if isinstance(each, AttemptIntended)]
-            if waiting := {each.role for each in intended if not self._pool.ask(each, now)}:
-                capacity = replace(capacity, waiting_roles=capacity.waiting_roles | waiting)
+            if waiting := {each.role: wait for each in intended if (wait := self._pool.ask(each, now)) is not None}:
+                capacity = replace(capacity, waiting={**capacity.waiting, **waiting})
                 continue
             batch += [each for cause in events for each in self._apply_all(cause, now)]
         self._append(before, batch, now)

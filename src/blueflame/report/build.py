@@ -356,6 +356,7 @@ INCIDENT_KINDS: Mapping[type, str] = {
     happened.BudgetRaised: "budget",
     happened.AttemptNearsBudget: "budget",
     happened.SlotsChanged: "machine",
+    happened.SlotAwaited: "pool",
     happened.AttemptStalled: "silence",
     happened.OverlapSeen: "overlap",
     happened.EditRefused: "edit",
@@ -377,6 +378,8 @@ INCIDENT_KINDS: Mapping[type, str] = {
 def _find_incident_kind(event: happened.Event) -> str:
     match event:
         case happened.SlotsChanged() if event.slots >= event.configured:
+            return ""
+        case happened.SlotAwaited() if event.wait is None or not event.wait.is_late:
             return ""
         case happened.HookRan() if not event.exit_code and not event.timed_out:
             return ""

@@ -70,6 +70,7 @@ from blueflame.session.gates.questions import (
 )
 from blueflame.session.next_try import find_rung, is_at_ceiling
 from blueflame.session.retries import find_continuation
+from blueflame.session.slots import is_waiting, may_be_ad_hoc, report_slots
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
 from blueflame.session.team.conversations import choose_conversation
@@ -131,7 +132,8 @@ def _has_paid_work(session: Session) -> bool:
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
     at_work = any(session.count_running(duty) for duty in WITHOUT_TASK)
-    if session.phase is not Phase.PLANNING or session.open_gates or at_work:
+    asking = any(gate.kind is not GateKind.ASSIGNMENT for gate in session.open_gates.values())
+    if session.phase is not Phase.PLANNING or asking or at_work:
         return
     if session.workflow.curates:
         yield from _advance_curation(session, capacity)
@@ -184,7 +186,7 @@ def _intend_attempt(session: Session, stage: Stage, subject: str, capacity: Capa
         return
     if record is not None and stage.duty is not Duty.MAKE:
         who = replace(who, model=find_model(record.task, who.role, stage.duty, session.limits))
-    if who.runtime in session.parked or who.role in capacity.waiting_roles:
+    if who.runtime in session.parked or is_waiting(session, capacity, who.role, subject):
         return
     granted = grant_budget(session, who.role, subject, capacity)
     if isinstance(granted, BudgetRefusal):
@@ -243,6 +245,7 @@ def _build_attempt(session: Session, stage: Stage, subject: str, granted: Budget
         rung=find_rung(session.limits, makes) if makes and not makes.assigned else 0,
         unguarded=limits.unguarded.get(who.runtime, ""),
         allocation=_allocate_attempt(session, stage, subject, who, built_on) if record is not None else None,
+        ad_hoc=may_be_ad_hoc(session, role, subject),
     )
 
 
@@ -260,7 +263,7 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
     slots = min(session.limits.workers, capacity.agents) - count_taken_slots(session, Duty.MAKE)
-    for name in _list_unlocked(session, capacity, min(slots, 1)):
+    for name in _list_free(session, capacity, min(slots, 1)):
         start = session.tasks[name].start
         if start is not None and not are_foundations_valid(session, start.built_on):
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="what it was built on is being redone")
@@ -268,13 +271,18 @@ def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
         yield from _intend_attempt(session, session.find_stage(name), name, capacity)
 
 
-def _list_unlocked(session: Session, capacity: Capacity, slots: int) -> tuple[str, ...]:
-    """List what can be claimed, without tasks that would write where a person holds a lock."""
-    if not capacity.locked or slots < 1:
+def _list_free(session: Session, capacity: Capacity, slots: int) -> tuple[str, ...]:
+    """List what can be claimed, without tasks that would write where a person holds a lock or that wait for a slot."""
+    if not (capacity.locked or capacity.waiting) or slots < 1:
         return list_claimable(session, slots)
-    held = HeldLocks(parse_locks(capacity.locked))
-    free = (name for name in list_claimable(session, len(session.tasks)) if held.are_free(_parse_locks(session, name)))
-    return tuple(islice(free, slots))
+    held = HeldLocks(parse_locks(capacity.locked)) if capacity.locked else None  # no paths at all would be all of them
+    names = iter(list_claimable(session, len(session.tasks)))
+    free = (name for name in names if held is None or held.are_free(_parse_locks(session, name)))
+    return tuple(islice((name for name in free if not _is_slot_awaited(session, capacity, name)), slots))
+
+
+def _is_slot_awaited(session: Session, capacity: Capacity, task: str) -> bool:
+    return is_waiting(session, capacity, session.choose_agent(session.find_stage(task), task).role, task)
 
 
 def _parse_locks(session: Session, name: str) -> tuple[LockPath, ...]:
@@ -285,7 +293,8 @@ def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if session.is_asking(GateKind.BUDGET) or count_taken_slots(session, Duty.JUDGE) >= session.limits.validators:
         return
     reviewable = session.list_open(session.to_review)
-    name = next((name for name in reviewable if not session.is_parked(name)), None)
+    free = (name for name in reviewable if not session.is_parked(name))
+    name = next((name for name in free if not _is_slot_awaited(session, capacity, name)), None)
     if name is not None and not is_held_by_hook(session, name):
         yield from _intend_attempt(session, session.find_stage(name), name, capacity)
 
@@ -339,5 +348,6 @@ RULES: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _start_merger,
     _present_changeset,
     _forget_problems,
+    report_slots,
     _end_cycle,
 )

@@ -27,6 +27,7 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import REVIEWED, Limits
 from blueflame.model.seat import Seat
 from blueflame.model.sizing import Triage
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
@@ -167,6 +168,7 @@ class Session:
     overlaps: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # two live attempts -> path -> kind
     edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
     slots: int | None = None  # workers at once, when the machine can run fewer than configured
+    awaited: dict[str, SlotWait] = field(default_factory=dict)  # role -> why its agents get no slot of the house's pool
 
     drift: ConfigDrifted | None = None
     drift_kept: frozenset[str] = frozenset()

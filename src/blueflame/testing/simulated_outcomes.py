@@ -10,6 +10,7 @@ from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.hand_off import HandOff
 from blueflame.model.sizing import SizeAnswer, Tier
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect
@@ -30,6 +31,7 @@ APPROVING_ANSWERS = {
     GateKind.CLARIFICATION: Answer(choice="answer", note="the first"),
     GateKind.OVERLAP: Answer(choice="ignore"),
     GateKind.CURATION: Answer(choice="approve"),
+    GateKind.ASSIGNMENT: Answer(choice="wait"),
     GateKind.TASKS: Answer(choice="keep"),
     GateKind.BASE: Answer(choice="retry"),
 }
@@ -51,6 +53,10 @@ class SimulatedOutcomes:
     def plan(self, _attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
         """Return a plan, or why the planner failed."""
         return self.tasks
+
+    def find_wait(self, _attempt: Attempt) -> SlotWait | None:
+        """Return why the house's pool gives an attempt no slot now; None for a free one."""
+        return None
 
     def pick_minutes(self, _attempt: Attempt) -> float:
         return 1.0

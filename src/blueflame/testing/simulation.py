@@ -18,6 +18,7 @@ from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
+    AttemptIntended,
     AttemptStalled,
     AttemptStarted,
     BackoffEnded,
@@ -180,6 +181,10 @@ class Simulation:
         decided = False
         capacity = replace(self._capacity, day=SIMULATED_DAY, day_spend=self.session.spend)
         while events := next_events(self.session, capacity):
+            intended = [each.attempt for each in events if isinstance(each, AttemptIntended)]
+            if waiting := {each.role: wait for each in intended if (wait := self.outcomes.find_wait(each)) is not None}:
+                capacity = replace(capacity, waiting={**capacity.waiting, **waiting})
+                continue
             decided = True
             for event in events:
                 self._record(event)

@@ -180,6 +180,13 @@ def _format_utc_until(at: float | None) -> str:
         return f", until {at}"
 
 
+def _describe_slot(event: happened.SlotAwaited) -> str:
+    wait = event.wait
+    if wait is None:
+        return f"no agent of {event.role} waits for a slot any more"
+    return f"{wait.subject} waits for a {event.role} agent of the house: {wait.queue}. {wait.reason}"
+
+
 MOVED: Mapping[Cause, str] = {
     Cause.CLAIM: "was claimed",
     Cause.COMPLETE: "is done",
@@ -257,6 +264,7 @@ LONG_FORMS: Mapping[type, Callable[[Any], str]] = {
     _H.SlotsChanged: lambda e: (
         f"{e.slots} of {e.configured} workers at once: {e.reason or 'the machine can run all of them again'}"
     ),
+    _H.SlotAwaited: _describe_slot,
     _H.BudgetWarned: lambda e: f"{e.used:,} of {_describe_budget(e)} {e.limit:,} are used",
     _H.TaskMoved: lambda e: _join_parts(f"{e.task} {MOVED[e.cause]}{_format_utc_wait(e.until)}", e.reason),
     _H.BackoffEnded: lambda e: f"{e.task} may be tried again" + (f", asked for by {e.by}" if e.by else ""),
@@ -492,6 +500,7 @@ SHORT_FORMS: Mapping[type, Callable[[Any], ShortLine | None]] = {
     _H.SlotsChanged: lambda e: ShortLine(
         NOTE, f"{e.slots} of {e.configured} workers at once" + (f": {e.reason}" if e.slots < e.configured else "")
     ),
+    _H.SlotAwaited: lambda e: ShortLine(NOTE if e.wait is not None and e.wait.is_late else DOT, _describe_slot(e)),
     _H.BudgetWarned: lambda e: ShortLine(NOTE, f"{e.used / e.limit:.0%} of the {e.budget}'s budget is used"),
     _H.SessionEnded: lambda e: ShortLine(
         OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_format_reason(e.reason)}"

@@ -88,7 +88,7 @@ HEADLINES: Mapping[str, str] = {
     GATE: "waits for you",
     ENDED: "has ended",
     FAILED: "a task failed",
-    PARKED: "waits for its model",
+    PARKED: "waits for its model or for a free agent",
     BUDGET: "has nearly used its budget",
 }
 
@@ -161,6 +161,12 @@ def _describe_runtime_parked(_session: Session, event: happened.RuntimeParked) -
     yield PARKED, f"{event.runtime}: {OUTAGE_WORDS.get(event.kind, event.kind)}", "blueflame watch", ""
 
 
+def _describe_slot_awaited(_session: Session, event: happened.SlotAwaited) -> Iterator[NotificationText]:
+    if event.wait is not None and event.wait.is_late and not event.wait.may_spawn:  # else a gate asks
+        words = f"{event.wait.subject} waits for a {event.role} agent: {event.wait.queue}. {event.wait.reason}"
+        yield PARKED, words, "blueflame status --house", ""
+
+
 def _describe_budget_warned(_session: Session, event: happened.BudgetWarned) -> Iterator[NotificationText]:
     yield BUDGET, f"{event.used / max(event.limit, 1):.0%} of the {event.budget}'s budget is used", "blueflame cost", ""
 
@@ -171,5 +177,6 @@ DESCRIPTIONS: Mapping[type, Callable[[Session, Any], Iterator[NotificationText]]
     happened.OrchestratorStopped: _describe_orchestrator_stopped,
     happened.TaskMoved: _describe_task_failed,
     happened.RuntimeParked: _describe_runtime_parked,
+    happened.SlotAwaited: _describe_slot_awaited,
     happened.BudgetWarned: _describe_budget_warned,
 }

@@ -191,6 +191,18 @@ def _build_overlap(session: Session, gate: Gate) -> DetailsView:
     )
 
 
+def _build_assignment(session: Session, gate: Gate) -> DetailsView:
+    record = session.tasks.get(str(gate.evidence.get("subject", "")))
+    facts = (
+        NamedValue("Task", f"{gate.evidence.get('subject', '')}{f' {record.task.title}' if record else ''}"),
+        NamedValue("Project", str(gate.evidence.get("project", ""))),
+        NamedValue("Needs", gate.subject),
+        NamedValue("Occupied by", "; ".join(map(str, gate.evidence.get("occupants", ())))),
+        NamedValue("Queue", str(gate.evidence.get("queue", ""))),
+    )
+    return DetailsView(title="No free agent", aside=(gate.subject,), facts=tuple(fact for fact in facts if fact.text))
+
+
 def _build_list(title: str, session: Session, points: Sequence[object]) -> DetailsView:
     return DetailsView(title=title, aside=(session.id,), points=tuple(str(point) for point in points))
 
@@ -229,6 +241,7 @@ BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
     GateKind.STALL: _build_stall,
     GateKind.CLARIFICATION: _build_clarification,
     GateKind.OVERLAP: _build_overlap,
+    GateKind.ASSIGNMENT: _build_assignment,
     GateKind.CURATION: _build_curation,
     GateKind.TASKS: lambda session, gate: _build_list("Tasks file", session, gate.evidence.get("problems", ())),
     GateKind.BASE: lambda session, gate: _build_list("Base branch", session, gate.evidence.get("ways", ())),

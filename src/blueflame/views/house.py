@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, Want, decide_grant, estimate_slot_wait
+from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, Want, describe_occupant, describe_wait
 from blueflame.dispatch.queue import count_ahead, estimate_wait
 from blueflame.dispatch.state import BEGUN, House, RequestRecord, fold_request, replay_house
 from blueflame.house.client import HouseClient
@@ -22,6 +22,7 @@ from blueflame.model.house.event import (
     RequestState,
     SourceWarned,
 )
+from blueflame.model.slot import SlotWait
 from blueflame.system.clock import find_local_day
 from blueflame.system.machine import measure_free
 from blueflame.views.parts import NamedValue
@@ -51,20 +52,10 @@ class RepositoryRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotWait:
-    """An agent that waits for a slot of the pool."""
-
-    want: Want
-    reason: str
-    ahead: int
-    wait_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
     limits: PoolLimits
     leases: tuple[Lease, ...]
-    waits: tuple[SlotWait, ...]
+    waits: tuple[tuple[Want, SlotWait], ...]
     day_micro_usd: int  # spent today
 
 
@@ -132,23 +123,46 @@ def build_house_view(client: HouseClient, now: float) -> HouseView:
 
 def read_pool(journal: Path, now: float) -> PoolView:
     with PoolJournal.open_read_only(journal) as pool:
-        limits, reasons, durations = pool.read_limits() or PoolLimits(), pool.list_reasons(), pool.read_durations()
+        limits, durations = pool.read_limits() or PoolLimits(), pool.read_durations()
         state = pool.read_state(find_local_day(now).date, measure_free(journal.parent).memory)
-    waiting = [replace(want, asked_at=now) for want in state.wants if now - want.asked_at <= WANT_SECONDS]
+    wants = [replace(want, asked_at=now) for want in state.wants if now - want.asked_at <= WANT_SECONDS]
+    waits = ((want, describe_wait(want, state, limits, durations)) for want in wants)
     return PoolView(
         limits=limits,
         leases=tuple(state.leases),
-        waits=tuple(
-            SlotWait(
-                want=want,
-                reason=reasons.get(want.attempt, ""),
-                ahead=decide_grant(want, state, limits).ahead,
-                wait_seconds=estimate_slot_wait(want, state, limits, durations, now),
-            )
-            for want in waiting
-        ),
+        waits=tuple((want, wait) for want, wait in waits if wait is not None),
         day_micro_usd=state.day_micro_usd,
     )
+
+
+class PoolRole(NamedTuple):
+    """The agents of a role over all repositories."""
+
+    role: str
+    core: int | None  # at most so many, besides ad hoc ones; None: only the total limits them
+    at_work: tuple[str, ...]  # `shop task-003`, with `(ad hoc)`
+    waiting: int
+    wait_seconds: float | None  # about how long the last in its queue waits
+
+
+def list_pool_roles(pool: PoolView) -> tuple[PoolRole, ...]:
+    """The roles that have a number, an agent at work or one that waits."""
+    waits = {role: [wait for want, wait in pool.waits if want.role == role] for role in _list_roles(pool)}
+    return tuple(
+        PoolRole(
+            role=role,
+            core=pool.limits.roles.get(role),
+            at_work=tuple(describe_occupant(lease) for lease in pool.leases if lease.role == role),
+            waiting=len(waits[role]),
+            wait_seconds=max((wait.seconds for wait in waits[role] if wait.seconds is not None), default=None),
+        )
+        for role in waits
+    )
+
+
+def _list_roles(pool: PoolView) -> list[str]:
+    at_work, waiting = (lease.role for lease in pool.leases), (want.role for want, _wait in pool.waits)
+    return sorted({*pool.limits.roles, *at_work, *waiting})
 
 
 def _build_repository_row(watched: WatchedRepository, house: House, held: str) -> RepositoryRow:
@@ -224,16 +238,18 @@ def build_house_json(view: HouseView) -> dict[str, Any]:
             "agents": view.pool.limits.agents,
             "at_work": len(view.pool.leases),
             "spent_today_usd": view.pool.day_micro_usd / 1e6,
+            "roles": [row._asdict() for row in list_pool_roles(view.pool)],
             "waiting": [
                 {
-                    "role": each.want.role,
-                    "repository": each.want.repository,
-                    "session": each.want.session,
-                    "reason": each.reason,
-                    "ahead": each.ahead,
-                    "wait_seconds": each.wait_seconds,
+                    "role": want.role,
+                    "repository": want.repository,
+                    "session": want.session,
+                    "subject": wait.subject,
+                    "reason": wait.reason,
+                    "ahead": wait.ahead,
+                    "wait_seconds": wait.seconds,
                 }
-                for each in view.pool.waits
+                for want, wait in view.pool.waits
             ],
         },
         "warnings": [{"source": each.source, "text": each.text} for each in view.warnings],

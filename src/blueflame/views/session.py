@@ -115,6 +115,9 @@ def build_status_view(
         facts.append(
             NamedValue("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
         )
+    if session.awaited and not session.ended:
+        waits = [f"a {role} agent for {wait.subject}: {wait.queue}" for role, wait in session.awaited.items()]
+        facts.append(NamedValue("Waits for", "\n".join(waits), "warn"))
     facts += _list_hindrances(session, now)
     if session.overlaps:
         facts.append(
@@ -385,6 +388,10 @@ def build_session_json(
         "parked": [
             {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
             for each in session.parked.values()
+        ],
+        "waiting": [
+            {"role": role, "subject": wait.subject, "reason": wait.reason, "ahead": wait.ahead, "seconds": wait.seconds}
+            for role, wait in session.awaited.items()
         ],
         "problems": [
             {"act": each.act, "cause": each.cause, "reason": each.reason, "until": each.until, "times": each.times}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from blueflame.dispatch.pool import Grant, Lease, PoolLimits, Want
+from blueflame.dispatch.pool import Lease, PoolLimits, Want
+from blueflame.journal.database import Schema, open_to_write
+from blueflame.journal.house import HOUSE_TABLES, m001_house, m002_pool
 from blueflame.journal.pool import PoolJournal
+from blueflame.model.slot import SlotWait
 
 HERE = Path("/nowhere")
 
@@ -20,8 +24,18 @@ def pool(tmp_path: Path) -> Iterator[PoolJournal]:
         yield opened
 
 
-def ask(pool: PoolJournal, name: str, at: float = 0.0, repository: str = "shop") -> Grant:
-    want = Want(attempt=name, role="worker", repository=repository, session=repository, since=at, asked_at=at)
+def ask(
+    pool: PoolJournal,
+    name: str,
+    at: float = 0.0,
+    repository: str = "shop",
+    *,
+    role: str = "worker",
+    ad_hoc: bool = False,
+) -> SlotWait | None:
+    want = Want(
+        attempt=name, role=role, repository=repository, session=repository, since=at, asked_at=at, ad_hoc=ad_hoc
+    )
     return pool.ask(want, day="d", free_memory=0, holder="1 0.00", folder=HERE / name, signals=HERE / repository)
 
 
@@ -30,12 +44,13 @@ def test_limits_are_read_as_they_were_written(pool: PoolJournal) -> None:
 
 
 def test_a_slot_is_given_once_and_asking_again_is_harmless(pool: PoolJournal) -> None:
-    assert ask(pool, "a").given
-    assert ask(pool, "a").given
-    assert not ask(pool, "b", at=1.0).given
+    assert ask(pool, "a") is None
+    assert ask(pool, "a") is None
+    waits = ask(pool, "b", at=1.0)
+    assert waits is not None
+    assert "1 of 1 agents" in waits.reason
     assert [lease.attempt for lease in pool.read_state("d", 0).leases] == ["a"]
     assert pool.list_waiting_signals(1.0) == (HERE / "shop",)
-    assert "1 of 1 agents" in pool.list_reasons()["b"]
 
 
 def test_a_want_keeps_the_time_when_it_was_asked_for_first(pool: PoolJournal) -> None:
@@ -54,14 +69,14 @@ def test_the_leases_of_a_session_are_those_of_its_live_attempts(pool: PoolJourna
     pool.keep_leases("blog", {})
     assert len(pool.read_state("d", 0).leases) == 1, "those of other sessions stay"
     pool.keep_leases("shop", {})
-    assert ask(pool, "b", at=3.0).given
+    assert ask(pool, "b", at=3.0) is None
 
 
 def test_a_lease_without_a_living_agent_is_dropped(pool: PoolJournal) -> None:
     ask(pool, "a")
     assert pool.drop_dead(lambda _holder, _folder: True) == ()
     assert pool.drop_dead(lambda holder, folder: (holder, folder) != ("1 0.00", HERE / "a")) == ("a",)
-    assert ask(pool, "b").given
+    assert ask(pool, "b") is None
 
 
 def test_the_cost_of_an_attempt_counts_once_and_on_its_day(pool: PoolJournal) -> None:
@@ -69,3 +84,36 @@ def test_the_cost_of_an_attempt_counts_once_and_on_its_day(pool: PoolJournal) ->
         pool.note_ended([("a", "worker", "monday", 500, 60.0), ("b", "qa", "tuesday", 300, 30.0)])
     assert pool.read_state("monday", 0).day_micro_usd == 500
     assert pool.read_durations() == {"worker": [60.0], "qa": [30.0]}
+
+
+def test_an_ad_hoc_agent_has_a_slot_of_its_own_and_keeps_it_over_a_lost_lease(pool: PoolJournal) -> None:
+    pool.write_limits(PoolLimits(agents=9, roles={"qa": 1}, max_adhoc_per_type=1))
+    assert ask(pool, "core", role="qa") is None
+    assert ask(pool, "beside", role="qa", ad_hoc=True) is None
+    waits = ask(pool, "third", role="qa", ad_hoc=True)
+    assert waits is not None
+    assert waits.ad_hoc
+    assert {each.attempt: each.ad_hoc for each in pool.read_state("d", 0).leases} == {"core": False, "beside": True}
+    pool.drop_dead(lambda _holder, _folder: False)
+    ours = pool.read_state("d", 0)
+    assert [each.attempt for each in ours.wants] == ["third"], "wants are no leases"
+    adopted = Lease(attempt="beside", role="qa", repository="shop", session="shop", since=0.0, ad_hoc=True)
+    pool.keep_leases("shop", {"beside": (adopted, "1 0.00", HERE)})
+    assert ask(pool, "core", role="qa", at=99.0) is None, "the adopted one has none of the core slots"
+
+
+def test_a_pool_of_an_earlier_version_is_read_on(tmp_path: Path) -> None:
+    earlier = Schema(
+        application_id=HOUSE_TABLES.application_id, migrations=(m001_house, m002_pool), resume="", absent="", kept=""
+    )
+    db = open_to_write(tmp_path / "house.db", earlier)
+    with db:
+        db.execute("INSERT INTO notes VALUES ('pool', 'limits', ?)", (json.dumps({"agents": 1, "roles": {}}),))
+        db.execute("INSERT INTO leases VALUES ('a', 'worker', 'shop', 'shop', 0, 5, '1 0.00', '/nowhere')")
+        db.execute("INSERT INTO wants VALUES ('b', 'worker', 'shop', 'shop', 0, 0, 5, '/nowhere', 'full')")
+    db.close()
+    with PoolJournal.open(tmp_path / "house.db") as opened:
+        assert opened.read_limits() == PoolLimits(agents=1)
+        (lease,) = opened.read_state("d", 0).leases
+        assert (lease.attempt, lease.micro_usd, lease.ad_hoc) == ("a", 5, False)
+        assert ask(opened, "b", at=1.0) is not None

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.dispatch.pool import (
     WANT_SECONDS,
+    Grant,
     Lease,
     PoolLimits,
     PoolState,
     Want,
     decide_grant,
-    estimate_slot_wait,
+    describe_wait,
 )
+from blueflame.model.slot import SlotWait
 
 MB = 2**20
 
@@ -85,28 +91,131 @@ def test_the_budget_of_the_day_counts_what_running_agents_may_spend() -> None:
 def test_the_wait_is_estimated_by_what_agents_of_the_role_usually_take() -> None:
     state = PoolState(leases=[lease("a", since=-300.0)], wants=[])
     limits = PoolLimits(agents=1)
-    assert estimate_slot_wait(want("b"), state, limits, {"worker": [900.0, 1200.0, 600.0]}, 0.0) == 600.0
-    assert estimate_slot_wait(want("b"), state, limits, {}, 0.0) is None
     behind = replace(state, wants=[want("first", since=-9.0)])
-    assert estimate_slot_wait(want("b"), behind, limits, {"worker": [900.0]}, 0.0) == 600.0 + 900.0
-    assert estimate_slot_wait(want("b"), PoolState(leases=[], wants=[]), limits, {}, 0.0) == 0.0
+    found = [
+        describe_wait(want("b"), state, limits, {"worker": [900.0, 1200.0, 600.0]}),
+        describe_wait(want("b"), state, limits, {}),
+        describe_wait(want("b"), behind, limits, {"worker": [900.0]}),
+    ]
+    assert [wait and wait.seconds for wait in found] == [600.0, None, 600.0 + 900.0]
+    assert [wait and wait.queue for wait in found] == [
+        "about 10 min, next in the queue",
+        "next in the queue",
+        "about 25 min, 1 task ahead",
+    ]
+    assert describe_wait(want("b"), PoolState(leases=[], wants=[]), limits, {}) is None
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["worker", "validator"])), max_size=25))
-def test_the_limits_hold_and_no_slot_stays_free_while_an_agent_waits(asked: list[tuple[str, str]]) -> None:
-    """Everyone asks in turn until no one is granted a slot: that is what the orchestrators do."""
-    limits = PoolLimits(agents=5, roles={"validator": 2})
+QA = PoolLimits(agents=9, roles={"qa": 1}, max_queue_length=1, max_adhoc_per_type=2, max_total_adhoc=3)
+BUSY = lease("ses-1.task-003.qa.1", "/home/ann/shop", role="qa", since=-600.0)
+QUEUE = [want("first", "a", role="qa", since=-9.0), want("second", "b", role="qa", since=-8.0)]
+
+
+def beside(n: int, role: str = "qa") -> Lease:
+    return replace(lease(f"beside-{role}-{n}", f"r-{role}-{n}", role=role), ad_hoc=True)
+
+
+@pytest.mark.parametrize(
+    ("leases", "wants", "limits", "expected"),
+    [
+        ([BUSY], [], QA, (False, False)),  # fewer than max_queue_length wait: it queues
+        ([BUSY], QUEUE[:1], QA, (True, True)),
+        ([BUSY, beside(1), beside(2)], QUEUE[:1], QA, (True, False)),  # no further one of this role
+        ([BUSY, *(beside(n, "db") for n in range(3))], QUEUE[:1], QA, (True, False)),  # nor of any
+        ([BUSY, *(lease(str(n)) for n in range(8))], QUEUE[:1], QA, (True, False)),  # all agents work
+        ([BUSY], QUEUE[:1], replace(QA, max_queue_length=2), (False, False)),
+        ([BUSY], QUEUE, replace(QA, max_queue_length=2), (True, True)),
+        ([BUSY], [], replace(QA, max_queue_length=0), (True, True)),
+        ([BUSY], QUEUE, replace(QA, max_adhoc_per_type=0), (True, False)),
+    ],
+)
+def test_behind_a_full_queue_a_person_is_asked_or_informed(
+    leases: list[Lease], wants: list[Want], limits: PoolLimits, expected: tuple[bool, bool]
+) -> None:
+    wait = describe_wait(want("new", "c", role="qa", since=-1.0), PoolState(leases=leases, wants=wants), limits, {})
+    assert wait is not None
+    assert (wait.is_late, wait.may_spawn) == expected
+
+
+def test_a_wait_names_task_project_and_occupants() -> None:
+    state = PoolState(leases=[BUSY, beside(1)], wants=QUEUE)
+    asked = want("ses-2.task-015.qa.1", "/home/ann/blog", role="qa", since=-1.0)
+    assert describe_wait(asked, state, QA, {"qa": [900.0]}) == SlotWait(
+        subject="task-015",
+        reason="1 of 1 qa agents work (pool.roles)",
+        project="blog",
+        ahead=2,
+        seconds=300.0 + 2 * 900.0,
+        occupants=("shop task-003",),
+        is_late=True,
+        may_spawn=True,
+    )
+
+
+def test_an_ad_hoc_agent_works_beside_those_of_its_role() -> None:
+    spawned = replace(want("new", "c", role="qa"), ad_hoc=True)
+    free, busy = PoolState(leases=[], wants=[]), PoolState(leases=[BUSY], wants=QUEUE)
+    assert decide_grant(spawned, free, QA) == Grant(True), "a free core slot is taken first"
+    assert decide_grant(spawned, busy, QA) == Grant(True, ad_hoc=True), "it does not wait behind others"
+    full = replace(busy, leases=[BUSY, beside(1), beside(2)])
+    refused = decide_grant(spawned, full, QA)
+    assert (refused.given, refused.cause) == (False, "role")
+    assert "2 ad hoc agents" in refused.reason
+    left = replace(full, leases=[beside(1), beside(2)], wants=[])
+    assert decide_grant(want("core", "c", role="qa"), left, QA) == Grant(True), "ad hoc agents take no core slot"
+
+
+def test_work_that_has_no_money_left_is_late_at_once() -> None:
+    asked, state = replace(want("b"), micro_usd=2), PoolState(leases=[], wants=[])
+    wait = describe_wait(asked, state, PoolLimits(day_micro_usd=1), {})
+    assert wait is not None
+    assert (wait.is_late, wait.may_spawn) == (True, False)
+
+
+ROLES = ("worker", "validator", "qa")
+ASKED = st.tuples(st.sampled_from("abc"), st.sampled_from(ROLES), st.booleans())
+
+
+@given(st.lists(ASKED, max_size=25), st.randoms(use_true_random=False))
+def test_the_limits_hold_and_every_want_is_granted_when_agents_end(
+    asked: list[tuple[str, str, bool]], dice: Random
+) -> None:
+    """Everyone asks in turn, as the orchestrators do; when no want is granted any more, an agent ends."""
+    limits = PoolLimits(agents=5, roles={"validator": 2, "qa": 1}, max_adhoc_per_type=1, max_total_adhoc=2)
     leases: list[Lease] = []
-    wants = {str(n): want(str(n), repository, role, since=float(n)) for n, (repository, role) in enumerate(asked)}
-    while True:
+    wants = {
+        str(n): replace(want(str(n), repository, role, since=float(n)), ad_hoc=ad_hoc)
+        for n, (repository, role, ad_hoc) in enumerate(asked)
+    }
+    while wants:
         state = PoolState(leases=leases, wants=tuple(wants.values()))
-        given = next((each for each in wants.values() if decide_grant(each, state, limits).given), None)
+        grants = ((each, decide_grant(each, state, limits)) for each in wants.values())
+        given = next(((each, grant) for each, grant in grants if grant.given), None)
         if given is None:
-            break
-        leases.append(lease(given.attempt, given.repository, given.role))
-        del wants[given.attempt]
-    validators = sum(each.role == "validator" for each in leases)
-    assert len(leases) <= 5
-    assert validators <= 2
-    workers_wait = any(each.role == "worker" for each in wants.values())
-    assert not wants or len(leases) == 5 or (validators == 2 and not workers_wait)
+            check_idle_slots(wants.values(), leases, limits)
+            assert leases, "while no agent works, one is granted a slot"
+            leases.remove(dice.choice(leases))
+            continue
+        each, grant = given
+        del wants[each.attempt]
+        leases.append(replace(lease(each.attempt, each.repository, each.role), ad_hoc=grant.ad_hoc))
+        check_limits(leases, limits)
+
+
+def check_limits(leases: Sequence[Lease], limits: PoolLimits) -> None:
+    core = Counter(each.role for each in leases if not each.ad_hoc)
+    ad_hoc = Counter(each.role for each in leases if each.ad_hoc)
+    assert len(leases) <= limits.agents
+    assert all(core[role] <= most for role, most in limits.roles.items())
+    assert all(count <= limits.max_adhoc_per_type for count in ad_hoc.values())
+    assert ad_hoc.total() <= limits.max_total_adhoc
+
+
+def check_idle_slots(wants: Iterable[Want], leases: Sequence[Lease], limits: PoolLimits) -> None:
+    """No slot stays free that an agent could use which waits."""
+    core = Counter(each.role for each in leases if not each.ad_hoc)
+    ad_hoc = Counter(each.role for each in leases if each.ad_hoc)
+    for each in wants:
+        full = each.role in limits.roles and core[each.role] == limits.roles[each.role]
+        beside = ad_hoc[each.role] < limits.max_adhoc_per_type and ad_hoc.total() < limits.max_total_adhoc
+        assert len(leases) == limits.agents or (full and not (each.ad_hoc and beside))

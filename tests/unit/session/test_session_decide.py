@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, Duty
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Duty
 from blueflame.model.event import AttemptEnded, AttemptIntended, JournalEntry, SessionEnded, StopRequested, TaskMoved
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
@@ -208,10 +208,3 @@ def test_the_index_of_states_has_every_task() -> None:
     assert world.session.list_in_state(TaskState.MERGED) == ("task-001", "task-002")
     assert world.session.all_finished
     assert world.session.unfinished == ()
-
-
-def test_a_role_that_waits_for_a_slot_of_the_pool_starts_no_attempt() -> None:
-    session = begun(Outcomes(task(1)), limits=Limits()).session
-    free, waits = Capacity(agents=9), Capacity(agents=9, waiting_roles=frozenset({PLANNER, WORKER}))
-    assert any(isinstance(event, AttemptIntended) for event in next_events(session, free))
-    assert not next_events(session, waits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -10,7 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import build_columns
 from blueflame.model.house.event import RequestState
 from blueflame.text.sanitize import shorten_line
-from blueflame.views.house import HouseView, RequestRow, describe_state, format_wait
+from blueflame.views.house import HouseView, PoolView, RequestRow, describe_state, format_wait, list_pool_roles
 
 _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
@@ -57,18 +57,26 @@ def render_house(view: HouseView) -> RenderableType:
         parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
     if view.requests:
         parts += [Text(""), render_requests(view.requests)]
-    parts += [Text(""), Text(f"{len(view.pool.leases)} of {view.pool.limits.agents} agents of the pool work", "quiet")]
-    if view.pool.waits:
-        waits = [
-            (
-                each.want.role,
-                each.want.session,
-                f"waits, {each.ahead} ahead{format_wait(each.wait_seconds)}",
-                each.reason,
-            )
-            for each in view.pool.waits
-        ]
-        parts.append(build_columns(waits, whole=(0, 1, 2)))
+    parts += [Text(""), *_render_pool(view.pool)]
     for warned in view.warnings:
         parts += [Text(""), Text(f"{warned.source}: {shorten_line(warned.text, 300)}", "warn")]
     return Group(*parts)
+
+
+def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
+    yield Text(f"{len(pool.leases)} of {pool.limits.agents} agents of the pool work", "quiet")
+    if roles := list_pool_roles(pool):
+        head = [Text(word, "quiet") for word in ("role", "at work", "waiting", "by")]
+        cells = [
+            (
+                Text(row.role, "id"),
+                f"{len(row.at_work)}" + (f" of {row.core}" if row.core is not None else ""),
+                f"{row.waiting}{format_wait(row.wait_seconds)}",
+                "; ".join(row.at_work),
+            )
+            for row in roles
+        ]
+        yield build_columns([head, *cells], whole=(0, 1, 2))
+    if pool.waits:
+        waits = [(want.role, want.session, f"{wait.subject}: {wait.queue}", wait.reason) for want, wait in pool.waits]
+        yield build_columns(waits, whole=(0, 1, 2))

@@ -45,7 +45,14 @@ class PoolSettings(Section):
     agents: int = Field(default=8, ge=1, le=1_000)
     """How many agents work at once, over all repositories."""
     roles: Annotated[Mapping[RoleName, int], BeforeValidator(_read_null_as_mapping)] = Field(default_factory=dict)
-    """How many agents of a role work at once, by its name; a role that is left out has only the total."""
+    """How many agents of a role work at once, by its name; a role that is left out has only the total. A person may let
+    ad hoc agents work beside them."""
+    max_queue_length: int = Field(default=3, ge=0, le=10_000)
+    """How many tasks may wait for a role; about the next one a person is asked: wait, or an ad hoc agent?"""
+    max_adhoc_per_type: int = Field(default=2, ge=0, le=1_000)
+    """How many ad hoc agents of one role work at once."""
+    max_total_adhoc: int = Field(default=5, ge=0, le=1_000)
+    """How many ad hoc agents work at once; they count in `agents` too."""
     min_ram_per_agent_mb: int = Field(default=600, ge=0, le=10**8)
     """The memory that must be free for one more agent; 0: memory is not counted."""
     max_day_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)

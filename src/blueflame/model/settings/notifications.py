@@ -40,7 +40,8 @@ class NotifierSettings(Section):
     url_from: VariableName | None = None
     """For `webhook` and `apprise`: the environment variable with the address, so that it is not in this file."""
     on: tuple[Topic, ...] = Field(default=("gate", "ended"), strict=False)
-    """When: gate, ended, failed (a task, after its retries), parked (the model is unavailable), budget."""
+    """When: gate, ended, failed (a task, after its retries), parked (the model is unavailable, or no
+    agent of the house is free), budget."""
     delay: DurationOrOff = 2.0
     """A gate that is answered within this time causes no notification."""
     throttle: DurationOrOff = 60.0

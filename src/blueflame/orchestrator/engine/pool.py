@@ -15,6 +15,7 @@ from blueflame.dispatch.pool import Lease, Want
 from blueflame.journal.pool import PoolJournal
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import BlueFlameError, JournalError
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import Unit
 from blueflame.session.state import Session
 from blueflame.system import flock
@@ -31,10 +32,10 @@ class PoolClient:
     def keep(self, session: Session, now: float) -> None:
         """Make the leases those of the live attempts."""
 
-    def ask(self, attempt: Attempt, now: float) -> bool:
-        """Whether the attempt may be intended now."""
+    def ask(self, attempt: Attempt, now: float) -> SlotWait | None:
+        """Why the attempt may not be intended now; None if it may."""
         del attempt, now
-        return True
+        return None
 
 
 class HousePool(PoolClient):
@@ -71,16 +72,16 @@ class HousePool(PoolClient):
                 with suppress(BlueFlameError):  # its repository may be gone; it asks again by itself
                     send_wakeup(folder, "pool")
 
-    def ask(self, attempt: Attempt, now: float) -> bool:
+    def ask(self, attempt: Attempt, now: float) -> SlotWait | None:
         """A pool that cannot be read gives no slot, and is asked again; a house that was deleted has no pool."""
         if not self._house.journal.exists():
-            return True
+            return None
         try:
             return self._ask_house(attempt, now)
-        except JournalError:
-            return False
+        except JournalError as error:
+            return SlotWait(subject=attempt.subject, reason=str(error), ad_hoc=attempt.ad_hoc)
 
-    def _ask_house(self, attempt: Attempt, now: float) -> bool:
+    def _ask_house(self, attempt: Attempt, now: float) -> SlotWait | None:
         lease = self._build_lease(attempt, now)
         want = Want(
             attempt=attempt.id,
@@ -90,6 +91,7 @@ class HousePool(PoolClient):
             since=now,
             asked_at=now,
             micro_usd=lease.micro_usd,
+            ad_hoc=attempt.ad_hoc,
         )
         with PoolJournal.open(self._house.journal) as pool:
             pool.drop_dead(is_lease_alive)
@@ -100,7 +102,7 @@ class HousePool(PoolClient):
                 holder=_describe_holder(),
                 folder=self._find_folder(attempt.id),
                 signals=self._state.signals,
-            ).given
+            )
 
     def _build_lease(self, attempt: Attempt, since: float) -> Lease:
         budget = attempt.budget
@@ -111,6 +113,7 @@ class HousePool(PoolClient):
             session=attempt.session,
             since=since,
             micro_usd=budget.limit if budget.unit is Unit.USD else 0,
+            ad_hoc=attempt.ad_hoc,
         )
 
     def _find_folder(self, attempt: str) -> Path:

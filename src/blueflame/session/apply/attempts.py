@@ -44,6 +44,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     attempt = event.attempt
     session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=at)
     session.live[attempt.id] = attempt
+    session.awaited.pop(attempt.role, None)
     session.live_by_duty[attempt.duty] = session.count_running(attempt.duty) + 1
     session.attempts_on[attempt.subject, attempt.label] = attempt.n
     session.reserved = session.reserved + compute_reservation(attempt)

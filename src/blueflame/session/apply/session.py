@@ -32,6 +32,7 @@ from blueflame.model.event import (
     ReplanRequested,
     RequestSized,
     SessionEnded,
+    SlotAwaited,
     SlotsChanged,
     StopRequested,
     WaveStarted,
@@ -175,6 +176,13 @@ def _apply_slots_changed(session: Session, event: SlotsChanged, _at: float) -> N
     session.slots = event.slots if event.slots < event.configured else None
 
 
+def _apply_slot_awaited(session: Session, event: SlotAwaited, _at: float) -> None:
+    if event.wait is None:
+        session.awaited.pop(event.role, None)
+    else:
+        session.awaited[event.role] = event.wait
+
+
 def _apply_gate_opened(session: Session, event: GateOpened, _at: float) -> None:
     gate = event.gate
     session.gates[gate.id] = session.open_gates[gate.id] = gate
@@ -238,6 +246,7 @@ SESSION_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
     BudgetRaised: _apply_budget_raised,
     BudgetWarned: _apply_budget_warned,
     SlotsChanged: _apply_slots_changed,
+    SlotAwaited: _apply_slot_awaited,
     GateOpened: _apply_gate_opened,
     GateAnswered: _apply_gate_answered,
     GateWithdrawn: _apply_gate_withdrawn,

@@ -11,6 +11,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
+    AttemptIntended,
     AttemptStalled,
     AttemptStarted,
     EnvironmentRecovered,
@@ -43,6 +44,7 @@ from blueflame.session.next_try import find_retry_moment, may_retry
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage
 from blueflame.session.retries import KILL, build_history_entry, is_blameless, truncate_text
+from blueflame.session.slots import withdraw_assignment
 from blueflame.session.state import Session, is_judged
 
 
@@ -239,7 +241,12 @@ def _handle_overlap_seen(session: Session, event: OverlapSeen, _now: float) -> I
         yield open_overlap_gate(session, event)
 
 
+def _handle_attempt_intended(session: Session, event: AttemptIntended, _now: float) -> Iterator[Event]:
+    return withdraw_assignment(session, event.attempt.role, f"{event.attempt.agent_id} got a slot")
+
+
 ATTEMPT_CONSEQUENCES: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
+    AttemptIntended: _handle_attempt_intended,
     AttemptStarted: _handle_attempt_started,
     AttemptStalled: _handle_attempt_stalled,
     AttemptCancelled: _handle_attempt_cancelled,

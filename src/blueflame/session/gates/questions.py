@@ -22,6 +22,7 @@ from blueflame.model.gate import FORMS, Answer, Gate, GateKind, build_gate_id
 from blueflame.model.limits import Capacity
 from blueflame.model.memory import KnowledgeEdit
 from blueflame.model.question import Question
+from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
@@ -330,6 +331,22 @@ def open_overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
     tasks = [session.attempts[name].attempt.subject for name in attempts]
     evidence = {"tasks": tasks, "attempts": list(attempts), "paths": list(event.paths), "kind": event.kind}
     return _open_gate(session, GateKind.OVERLAP, tasks[-1], f"{describe_overlap(event)}.", evidence=evidence)
+
+
+def open_assignment_gate(session: Session, role: str, wait: SlotWait) -> GateOpened:
+    """Ask whether to wait for an agent of a role; its subject is the role, so one question is open about each."""
+    record = session.tasks.get(wait.subject)
+    title = f"{wait.subject}{f' ({record.task.title})' if record else ''} waits for a {role} agent: {wait.queue}."
+    evidence = {
+        "subject": wait.subject,
+        "project": wait.project,
+        "role": role,
+        "occupants": list(wait.occupants),
+        "ahead": wait.ahead,
+        "seconds": wait.seconds,
+        "queue": wait.queue,
+    }
+    return _open_gate(session, GateKind.ASSIGNMENT, role, title, evidence=evidence)
 
 
 def open_tasks_gate(session: Session, event: EditRefused) -> GateOpened:
