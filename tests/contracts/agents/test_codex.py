@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.guarded_commands import GUARDED_TURNS, check_guarded_budget, check_guarded_command
 from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
     FORBIDDEN_CALLS,
@@ -103,3 +104,17 @@ def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: ServeMode
 
 def test_it_may_end_with_a_question_and_its_next_attempt_has_the_answer(stage: Stage, serve: ServeModel) -> None:
     check_question_ending(stage, serve(*QUESTION_TURNS))
+
+
+def test_a_guarded_command_works_behind_the_walls_and_its_work_lands(
+    repo: Path, serve: ServeModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo)
+    check_guarded_command(repo, capsys, serve(*GUARDED_TURNS), find_agent_program("codex"), "exec", "-m", "gpt-5.5")
+
+
+def test_a_guarded_command_ends_at_its_budget(
+    repo: Path, serve: ServeModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo)
+    check_guarded_budget(repo, capsys, serve(*GUARDED_TURNS), find_agent_program("codex"), "exec", "-m", "gpt-5.5")

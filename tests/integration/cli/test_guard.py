@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from blueflame.cli.commands.sandbox import GuardedCommand, read_command
 from blueflame.model.errors import UsageError
+from blueflame.testing import LoopbackModel
 from support.command_line import YES, configure, here, write
+from support.guarded_commands import GUARDED_TURNS, check_guarded_budget, check_guarded_command
+from support.model_scripts import build_model_script
+from support.npm_agents import KEY
+from support.real_agents import find_bundled_claude, needs_claude
 from support.repositories import run_git
 from support.sandboxes import needs_sandbox
 
@@ -97,3 +102,22 @@ def test_a_command_that_fails_is_not_run_again(
     assert said.code != 0
     (attempt,) = said.json["attempts"]
     assert (attempt["ending"], attempt["unguarded"].partition(":")[0]) == ("failed", "no watcher")
+
+
+@needs_sandbox
+@needs_claude
+@pytest.mark.real_claude
+@pytest.mark.parametrize("check", [check_guarded_command, check_guarded_budget])
+def test_the_real_claude_works_behind_the_walls(
+    check: Callable[[Path, pytest.CaptureFixture[str], LoopbackModel, Path], None],
+    repo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(repo)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    program = find_bundled_claude()
+    assert program
+    with LoopbackModel(build_model_script(*GUARDED_TURNS, key=KEY)) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        check(repo, capsys, model, program)
