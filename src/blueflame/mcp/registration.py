@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from blueflame.system.files import build_file_error, read_text, write_atomically
 from blueflame.system.process import run
 
 NAME = "blueflame"
+NO_SDK = "the package mcp is not installed: pip install 'blueflame[mcp]'"
 SUBAGENTS = "blueflame-subagents"
 CLIENT_SECONDS = 60.0
 CODEX_START_SECONDS = 60  # it gives up after 10 otherwise, which is little on a busy machine
@@ -67,8 +69,15 @@ def find_own_command() -> tuple[str, ...]:
     return (*program, "mcp")
 
 
+def check_sdk() -> None:
+    """Refuse to register a server that could not start."""
+    if find_spec("mcp") is None:
+        raise Refused(NO_SDK)
+
+
 def install_server(client: str, environ: Mapping[str, str]) -> str:
     """Register, and return what was changed."""
+    check_sdk()
     command = find_own_command()
     if client == "claude":
         _run_claude("mcp", "remove", "--scope", "user", NAME, may_fail=True)
@@ -106,7 +115,12 @@ def _change(path: Path, change: Callable[[str], str], done: str) -> str:
 
 
 def install_plugin(*, subagents: bool = False) -> str:
-    """Install the plugin from the folder that it is in: Claude Code copies it."""
+    """Install the plugin: Claude Code reads it from the folder that it is in, and starts `blueflame` from its PATH."""
+    check_sdk()
+    if not shutil.which(NAME):
+        raise Refused(
+            f"{NAME} is not on PATH, where Claude Code looks for it: add {Path(sys.executable).parent} to PATH"
+        )
     names = (NAME, SUBAGENTS) if subagents else (NAME,)
     added = _run_claude("plugin", "marketplace", "add", str(PLUGIN))
     return "\n".join([added, *(_run_claude("plugin", "install", f"{name}@{NAME}") for name in names)])

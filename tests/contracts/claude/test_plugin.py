@@ -75,12 +75,16 @@ def test_it_is_installed_from_its_folder_and_costs_a_conversation_little(tmp_pat
 
 
 def test_our_commands_register_the_server_and_the_plugin_and_remove_them(
-    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    programs: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     binary = find_binary()
     assert binary
     (tmp_path / "claude").symlink_to(binary)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{programs}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     settings, servers = own_home / ".claude" / "settings.json", own_home / ".claude.json"
     for _ in range(2):  # again changes nothing

@@ -80,6 +80,7 @@ def test_settings_that_are_read_only_stay_as_they_are(
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A claude that writes down its arguments; what the real one does with them is a contract test."""
     log = tmp_path / "asked"
+    write(tmp_path / "blueflame", "#!/bin/sh\n").chmod(0o755)
     write(tmp_path / "claude", f'#!/bin/sh\necho "$*" >> "{log}"\n').chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return log
@@ -99,13 +100,15 @@ def test_claude_is_asked_to_change_its_own_settings(asked: Path, capsys: pytest.
     ]
 
 
-def test_without_claude_it_says_so(
+def test_without_claude_or_our_own_program_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     said = here(capsys, "plugin", "install")
-    assert said.code == 3
-    assert "claude is not on PATH" in said.err
+    assert (said.code, "blueflame is not on PATH" in said.err) == (3, True)
+    write(tmp_path / "blueflame", "#!/bin/sh\n").chmod(0o755)
+    said = here(capsys, "plugin", "install")
+    assert (said.code, "claude is not on PATH" in said.err) == (3, True)
 
 
 def test_the_folder_of_the_plugin_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +125,6 @@ def test_without_the_sdk_the_server_names_the_command_that_installs_it(
     for name in [each for each in sys.modules if each == "mcp" or each.startswith(("mcp.", "blueflame.mcp."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    said = here(capsys, "mcp")
-    assert said.code == 3
-    assert "pip install 'blueflame[mcp]'" in said.err
+    for words in (("mcp",), ("mcp", "install", "codex"), ("plugin", "install")):
+        said = here(capsys, *words)
+        assert (said.code, "pip install 'blueflame[mcp]'" in said.err) == (3, True), words

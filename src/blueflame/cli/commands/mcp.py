@@ -36,7 +36,9 @@ def serve(config: Path | None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise Refused("the package mcp is not installed: pip install 'blueflame[mcp]'") from error
+        from blueflame.mcp.registration import NO_SDK
+
+        raise Refused(NO_SDK) from error
     from blueflame.house.background import build_session_environment
     from blueflame.mcp.call_log import find_call_log
     from blueflame.mcp.served import Served
