@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import JournalError
+from blueflame.system.fd import sync_path
 
 MAX_WAL_PAGES = 16  # written back after a few transactions: what a damaged -wal can lose is little
 BUSY_TIMEOUT = 10.0  # a transaction takes milliseconds: a longer wait means a stuck process
@@ -192,8 +193,11 @@ def _create_file(path: Path, schema: Schema) -> None:
 
 def _fill_draft(draft: Path, schema: Schema) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = MEMORY")
+        db.execute("PRAGMA synchronous = OFF")  # synced as a whole: no draft is read after a crash
         db.execute(f"PRAGMA application_id = {schema.application_id}")
         apply_migrations(db, schema)
+    sync_path(str(draft))
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
@@ -205,11 +209,7 @@ def _put_in_place(draft: Path, path: Path) -> None:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
         draft.rename(path)  # a file system without hard links
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_path(str(path.parent))
 
 
 def read_version(db: sqlite3.Connection) -> int:

@@ -58,9 +58,9 @@ def list_open_files() -> list[int]:
         return list(range(3, max(1 << 16, resource.getrlimit(resource.RLIMIT_NOFILE)[0])))
 
 
-def sync_folder(folder: str) -> None:
-    """A rename is durable only when its folder is."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def sync_path(path: str) -> None:
+    """Make what is written to a file durable, or the names in a folder: a rename is only when its folder is."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     except OSError as e:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import WorldError
-from blueflame.system.fd import sync_folder
+from blueflame.system.fd import sync_path
 
 ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     try:
         with write_draft(path, data, mode=mode) as draft:
             draft.replace(path)
-            sync_folder(str(path.parent))
+            sync_path(str(path.parent))
     except OSError as e:
         raise build_file_error("write", path, e) from e
 

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from blueflame.system.fd import sync_folder
+from blueflame.system.fd import sync_path
 from blueflame.system.files import build_file_error, write_draft
 
 HERE = -2 if sys.platform == "darwin" else -100  # AT_FDCWD
@@ -28,7 +28,7 @@ def replace_unchanged(path: Path, before: bytes | None, content: bytes) -> bool:
         with write_draft(path, content) as draft:
             done = _create(draft, path) if before is None else _replace(draft, path, before, content)
             if done:
-                sync_folder(str(path.parent))
+                sync_path(str(path.parent))
             return done
     except FileNotFoundError:
         return False  # deleted meanwhile

@@ -19,7 +19,7 @@ import os
 import time
 from contextlib import suppress
 
-from blueflame.system.fd import read_file, sync_folder, wait_for_lock, write_to_end
+from blueflame.system.fd import read_file, sync_path, wait_for_lock, write_to_end
 from blueflame.system.proc import read_boot_id
 from blueflame.warden.process_tree import read_process
 
@@ -93,7 +93,7 @@ def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
         raise
     finally:
         os.close(handle)
-    sync_folder(folder)
+    sync_path(folder)
     return True
 
 
@@ -145,7 +145,7 @@ def _replace_outcome(folder: str, data: bytes) -> None:
     finally:
         os.close(handle)
     os.replace(draft, f"{folder}/outcome.json")
-    sync_folder(folder)
+    sync_path(folder)
 
 
 def touch_file(path: str) -> None:
