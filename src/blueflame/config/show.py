@@ -26,7 +26,7 @@ def format_config(settings: Settings) -> str:
 
 
 def format_resolved_json(settings: Settings) -> str:
-    return json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+    return settings.model_dump_json(indent=2) + "\n"  # json.dumps with an indent is not in C
 
 
 def format_json_schema() -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from blueflame.model.settings import Settings
@@ -157,7 +158,7 @@ def find_untrusted(settings: tuple[OutsideSetting, ...], trusted: Container[str]
 def _iter_outside(
     settings: Settings, section: Section, key: tuple[str, ...], shape: tuple[str, ...]
 ) -> Iterator[OutsideSetting]:
-    for name, field in type(section).model_fields.items():
+    for name, default in _get_defaults(type(section)).items():
         value = getattr(section, name)
         if isinstance(value, Section):
             yield from _iter_outside(settings, value, (*key, name), (*shape, name))
@@ -166,10 +167,15 @@ def _iter_outside(
                 yield from _iter_outside(settings, each, (*key, name, entry), (*shape, name, ANY))
         else:
             kind = ".".join((*shape, name))
-            is_default = value == field.get_default(call_default_factory=True, validated_data={})
-            if _needs_trust(settings, section, kind, value, is_default=is_default):
+            if _needs_trust(settings, section, kind, value, is_default=value == default):
                 plain = section.model_dump(mode="json", include={name})[name]
                 yield _build_setting(".".join((*key, name)), plain, OUTSIDE.get(kind, Reach.UNKNOWN))
+
+
+@cache
+def _get_defaults(kind: type[Section]) -> Mapping[str, Any]:
+    fields = kind.model_fields.items()
+    return {name: field.get_default(call_default_factory=True, validated_data={}) for name, field in fields}
 
 
 def _needs_trust(settings: Settings, section: Section, kind: str, value: Any, *, is_default: bool) -> bool:  # noqa: ANN401 (a setting can be anything)
