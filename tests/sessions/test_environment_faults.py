@@ -474,3 +474,19 @@ def test_an_agent_is_blamed_for_a_disk_only_if_it_filled_it(stage: Stage, own: b
         if not own:
             ballast.unlink()
             assert stage.resume().states == {"task-001": "merged"}
+
+
+def test_what_a_person_changes_in_the_repository_is_no_fault_of_an_agent_at_work(stage: Stage) -> None:
+    """As `pre-commit install` and `git sparse-checkout set` do."""
+    stage.play(task(1))
+    hook = stage.root / ".git" / "hooks" / "pre-commit"
+
+    def install() -> None:
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\n")
+
+    result = stage.run(observers=[at(AttemptStarted, install)])
+    lost, passed = (event.ended for event in result.of(AttemptEnded))
+    assert (lost.ending, passed.ending) == (Ending.LOST, Ending.PASSED)
+    assert "hooks/pre-commit was added while an agent ran. If it was not you" in lost.notes
+    assert result.session.outcome == "completed"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+from blueflame.journal.journal import Journal
+from blueflame.model.event import OrchestratorStarted
 from blueflame.model.gate import Gate
+from blueflame.orchestrator.death_notice import send_death_notice
 from blueflame.session.state import Session
+from blueflame.system.flock import format_lock_note, hold_lock
 from support.sessions import Stage, task
 
 
@@ -62,3 +67,23 @@ def test_a_notifier_that_fails_fails_no_session(stage: Stage) -> None:
     assert result.states == {"task-001": "merged"}
     assert len([words for words in result.warnings if "notifications.phone" in words]) == 1
     assert len([words for words in result.warnings if "notifications.chat" in words]) == 1
+
+
+def test_the_death_of_an_orchestrator_is_notified_once_and_an_orderly_stop_is_not(stage: Stage) -> None:
+    out = telling(stage, on=["ended"])
+    stage.play(task(1))
+    stopped = stage.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
+    state, name = stage.project().state, stopped.session.id
+    send_death_notice(state, name, os.environ)
+    before = len(said(out))
+
+    with Journal.open(state.journal) as journal:  # as one that was killed leaves it
+        started = OrchestratorStarted(pid=1, host="h", version="1")
+        journal.append(name, stopped.session.seq, [started], 1.0)
+    with hold_lock(state.lock, format_lock_note("orchestrator")):
+        send_death_notice(state, name, os.environ)
+        assert len(said(out)) == before, "another one has resumed it"
+    send_death_notice(state, name, os.environ)
+    (notice,) = said(out)[before:]
+    assert notice["words"] == "its orchestrator was killed or has failed: 0 of 0 tasks landed; it can be resumed"
+    assert notice["answer"] == "blueflame resume"

@@ -60,7 +60,7 @@ def take_fingerprint(repo: Repository) -> RepositoryFingerprint:
 def find_tampering(before: RepositoryFingerprint, after: RepositoryFingerprint) -> tuple[Violation, ...]:
     """Return the violations by name."""
     return tuple(
-        Violation(rule=REPOSITORY_TOUCHED, path=name, detail=f"{what} while the agent ran; if this was you, try again")
+        Violation(rule=REPOSITORY_TOUCHED, path=name, detail=f"{what} while an agent ran")
         for name, what in _compare_digests(before.guarded, after.guarded)
     )
 

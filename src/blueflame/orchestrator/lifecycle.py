@@ -38,6 +38,7 @@ from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.death_notice import start_death_notice
 from blueflame.orchestrator.foreground_sandbox import describe_degraded
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
 from blueflame.orchestrator.preflight import (
@@ -257,6 +258,8 @@ async def execute_session(
             loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
             if stop:
                 loop.stop(stop)
+            else:
+                await asyncio.to_thread(start_death_notice, context, session)
             with _handle_signals(loop, warn):
                 await loop.run(started)
     finally:

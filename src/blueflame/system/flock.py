@@ -62,6 +62,15 @@ def read_lock_holder(path: Path) -> str | None:
         os.close(handle)
 
 
+def wait_until_free(path: Path) -> None:
+    """Wait until no process holds the lock, without taking it for longer than a reader does."""
+    handle = _open_lock(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
 def format_lock_note(note: str = "") -> str:
     """Format `<pid> <start> <RFC3339> <note>`, which identifies the holder even if its pid is reused."""
     me = read_identity(os.getpid())

@@ -45,19 +45,35 @@ def build_notifications(session: Session, recorded: Sequence[JournalEntry]) -> I
     """Yield the notifications about recorded events; `session` is the state after all of them."""
     for each in recorded:
         describe = DESCRIPTIONS.get(type(each.event))
-        for topic, words, answer, gate in describe(session, each.event) if describe else ():
-            yield Notification(
-                topic=topic,
-                words=words,
-                answer=answer,
-                gate=gate,
-                project=clean_title(session.project),
-                session=session.id,
-                landed=session.count_in_state(TaskState.MERGED),
-                failed=session.count_in_state(TaskState.FAILED),
-                tasks=len(session.tasks),
-                cost_usd=round(session.spend.usd, 4),
-            )
+        for text in describe(session, each.event) if describe else ():
+            yield _build_notification(session, *text)
+
+
+def build_death_notification(session: Session, recorded: Sequence[JournalEntry]) -> Notification | None:
+    """Build the notification about a session whose orchestrator is gone; None if it said that it stops."""
+    turns = [each.event for each in recorded if isinstance(each.event, ORCHESTRATOR_TURNS)]
+    if session.ended or isinstance(turns[-1], happened.OrchestratorStopped):
+        return None
+    words = f"its orchestrator was killed or has failed: {_count_landed(session)}; it can be resumed"
+    return _build_notification(session, ENDED, words, "blueflame resume", "")
+
+
+ORCHESTRATOR_TURNS = (happened.SessionOpened, happened.OrchestratorStarted, happened.OrchestratorStopped)
+
+
+def _build_notification(session: Session, topic: str, words: str, answer: str, gate: str) -> Notification:
+    return Notification(
+        topic=topic,
+        words=words,
+        answer=answer,
+        gate=gate,
+        project=clean_title(session.project),
+        session=session.id,
+        landed=session.count_in_state(TaskState.MERGED),
+        failed=session.count_in_state(TaskState.FAILED),
+        tasks=len(session.tasks),
+        cost_usd=round(session.spend.usd, 4),
+    )
 
 
 def find_settled_gates(recorded: Sequence[JournalEntry]) -> frozenset[str]:

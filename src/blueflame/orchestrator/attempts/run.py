@@ -17,6 +17,7 @@ from blueflame.git.checkouts import make_checkout
 from blueflame.git.merge import MergeConflict
 from blueflame.git.results import set_ref
 from blueflame.git.seed_checkout import seed_checkout
+from blueflame.git.tripwire import REPOSITORY_TOUCHED
 from blueflame.git.untrusted.disarm import disarm_checkout
 from blueflame.model.attempt import (
     COMMITTING,
@@ -283,8 +284,8 @@ async def _collect_result(
     if ended.ending in SPOILT_BY_MACHINE and await asyncio.to_thread(_was_disk_full, context, outcome):
         why = f"the disk is full under {context.paths.worktrees}: free some space"
         return [AttemptEnded(attempt=attempt.id, ended=replace(ended, ending=Ending.ENVIRONMENT, notes=why))]
-    if why := await asyncio.to_thread(_find_interference, context, session, finished, ended.ending):
-        ended = replace(ended, ending=Ending.LOST, notes=why)
+    if why := await asyncio.to_thread(_find_interference, context, session, finished, ended):
+        ended = replace(ended, ending=Ending.LOST, notes=why, violations=())
     if ended.ending is Ending.ACCOUNT:
         ended = replace(ended, notes=_describe_account_problem(context, attempt, ended, outcome.detail))
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
@@ -306,9 +307,14 @@ def _find_question(session: Session, attempt: Attempt, gathered: AgentOutput) ->
     return parse_question(gathered.output or parse_object(gathered.text))
 
 
-def _find_interference(context: SessionContext, session: Session, finished: FinishedAttempt, ending: Ending) -> str:
+def _find_interference(
+    context: SessionContext, session: Session, finished: FinishedAttempt, ended: AttemptOutcome
+) -> str:
     """Why the ending says nothing about the agent, although it was read; empty if it does."""
-    attempt = finished.attempt
+    attempt, ending = finished.attempt, ended.ending
+    if {each.rule for each in ended.violations} == {REPOSITORY_TOUCHED}:
+        touched = "; ".join(f"{each.path} was {each.detail}" for each in ended.violations)
+        return f"in your repository {touched}. If it was not you, look at it before you go on"
     audit = context.paths.audit(attempt.agent_id)
     if ending is Ending.UNWATCHED and not audit.exists():
         return f"{audit} was removed: what it did is unknown"
