@@ -36,6 +36,10 @@ def load_house(path: Path) -> LoadedHouse:
     return LoadedHouse(settings=_load_file(path, HouseSettings, INIT), path=path)
 
 
+def parse_house(text: str, *, path: Path) -> HouseSettings:
+    return _parse_text(text, path, HouseSettings, INIT)
+
+
 def load_feeds(path: Path) -> FeedsFile:
     """Raises ConfigError with every problem, each with its line."""
     return _load_file(path, FeedsFile, "write `feeds:` and its entries, or correct sources.feeds.file in house.yaml")
@@ -44,7 +48,11 @@ def load_feeds(path: Path) -> FeedsFile:
 def _load_file(path: Path, model: type[_File], fix: str) -> _File:
     if not path.exists():
         raise ConfigError(f"there is no {path.name} in {path.parent}", [fix])
-    document = read_document(read_config_text(path), any_key=True)  # the number of a chat is a key
+    return _parse_text(read_config_text(path), path, model, fix)
+
+
+def _parse_text(text: str, path: Path, model: type[_File], fix: str) -> _File:
+    document = read_document(text, any_key=True)  # the number of a chat is a key
     problems = list(document.problems)
     if not isinstance(document.data, dict):
         if not problems:

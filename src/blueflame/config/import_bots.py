@@ -1,4 +1,6 @@
-"""Takes over what bots.yaml and orchestration.yml say about roles, skills and workflows; values of secrets never.
+"""Takes over what bots.yaml and orchestration.yml say; values of secrets never.
+
+Roles, skills and workflows are for blueflame.yaml; people, chats and plan files for house.yaml.
 
 Each value that is taken keeps its origin, so that a problem of the settings is reported at its line in the imported
 file. What is not taken is listed with its line and the reason.
@@ -16,11 +18,13 @@ from typing import Any, TypeAlias
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from blueflame.config.house import parse_house
 from blueflame.config.load import parse_config
-from blueflame.config.problems import format_path, format_value, validate_settings
+from blueflame.config.problems import format_path, format_value, validate_model, validate_settings
 from blueflame.documents.yaml import Document, KeyPath, read_document
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings.built_in import BUILT_IN_ROLES
+from blueflame.model.settings.house import HouseSettings
 from blueflame.model.settings.roles import STAGES
 
 Origin: TypeAlias = tuple[str, int]
@@ -39,23 +43,23 @@ class LeftOut:
 
 ORCHESTRATOR, AD_HOC = "primary_orchestrator", "adhoc_agent"
 WORKFLOW_KEYS = ("review_threshold", "max_retries", "retry_backoff_base_ms", "database_first")
+PLAN_KEYS = {"plan_watch_enabled": "enabled", "plan_watch_paths": "paths"}
 MAX_NOTE = 300  # characters
-NO_TELEGRAM = "Blue Flame does not read Telegram yet; see docs/how-to/get-notified.md for messages"
+FOR_HOUSE = "for house.yaml: pass --house DIR to write one"
+ONE_BOT = "not needed: one bot, that of the primary orchestrator, speaks for the house"
 NO_LOOP = "not needed: Blue Flame reacts to events and does not poll"
 NO_PANES = "not needed: each attempt has a process and a checkout of its own"
 OWN_MEMORY = "not needed: `blueflame memory` keeps what was learned"
 NOT_TAKEN: Mapping[str, str] = {
     "bots.name": "",  # named by the role
-    "bots.username": NO_TELEGRAM,
+    "bots.username": "not needed: Telegram knows the name of the bot by its token",
     "bots.tmux": NO_PANES,
     "bots.wake_command": NO_LOOP,
-    "bots.permissions": NO_TELEGRAM,
+    "bots.permissions": ONE_BOT,
     "bots.agent_config.memory_file": OWN_MEMORY,
     "bots.agent_config.outputs": "not needed: verdicts carry a confidence, and results are commits",
     "orchestration.loop_interval_ms": NO_LOOP,
-    "orchestration.telegram_poll_interval_ms": NO_TELEGRAM,
-    "orchestration.plan_watch_enabled": "plans are given with `blueflame run --plan`",
-    "orchestration.plan_watch_paths": "plans are given with `blueflame run --plan`",
+    "orchestration.telegram_poll_interval_ms": "not needed: a message arrives when it is sent",
     "limits.max_adhoc_per_type": "one limit holds for all who make: concurrency.development",
     "limits.max_queue_length": "not needed: tasks wait in the plan, however many",
     "cleanup": "not needed: an agent ends with its attempt, and its checkout is removed",
@@ -65,16 +69,14 @@ NOT_TAKEN: Mapping[str, str] = {
 
 
 @dataclass(kw_only=True)
-class ImportedConfig:
-    """What was taken, by its place in blueflame.yaml, and what was not."""
+class ImportedSettings:
+    """What was taken for one file, by its place there."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
-    def take(self, path: tuple[str, ...], value: object, origin: Origin) -> None:
-        section = self.settings
+    def take(self, path: KeyPath, value: object, origin: Origin) -> None:
+        section: dict[Any, Any] = self.settings
         for key in path[:-1]:
             section = section.setdefault(key, {})
         section[path[-1]] = value
@@ -83,6 +85,15 @@ class ImportedConfig:
     def find_origin(self, path: KeyPath) -> Origin | None:
         around = (path[:n] for n in range(len(path), 0, -1))
         return next((self.origins[found] for found in around if found in self.origins), None)
+
+
+@dataclass(kw_only=True)
+class ImportedConfig(ImportedSettings):
+    """What was taken for blueflame.yaml and, if one is wanted, for house.yaml, and what was not."""
+
+    house: ImportedSettings | None = None
+    left_out: list[LeftOut] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +133,14 @@ class _Source:
         return value
 
 
-def import_files(texts: Mapping[str, str]) -> ImportedConfig:
-    """Read the files, by their names. Raises ConfigError with every problem and its line."""
-    imported = ImportedConfig()
+def import_files(texts: Mapping[str, str], repository: tuple[str, Path] | None = None) -> ImportedConfig:
+    """Read the files, by their names. Raises ConfigError with every problem and its line.
+
+    `repository`: name and folder of the one that a house is to serve; without it nothing is taken for house.yaml.
+    """
+    imported = ImportedConfig(house=ImportedSettings() if repository else None)
+    if imported.house is not None and repository is not None:
+        imported.house.take(("repositories", repository[0], "path"), str(repository[1]), (next(iter(texts)), 1))
     sources = [_Source(name, read_document(text), imported) for name, text in texts.items()]
     for source in sources:
         _import_file(source)
@@ -139,6 +155,21 @@ def import_files(texts: Mapping[str, str]) -> ImportedConfig:
 
 def add_to_config(text: str, imported: ImportedConfig, *, path: Path, names: Sequence[str]) -> str:
     """Add what was imported to a configuration, under a comment with what was not taken. Keys that are there stay."""
+    notes = "".join(f"{line}\n" for line in _format_head(imported, names))
+    result = f"{notes}\n{_add_settings(text, imported)}"
+    parse_config(result, path=path)
+    return result
+
+
+def add_to_house(text: str, imported: ImportedSettings, *, path: Path, names: Sequence[str]) -> str:
+    """Add what was imported to a house.yaml. Keys that are there stay."""
+    head = f"# With people, chats and plan files imported from {_clean(' and '.join(names))}.\n"
+    result = f"{head}{_add_settings(text, imported)}"
+    parse_house(result, path=path)
+    return result
+
+
+def _add_settings(text: str, imported: ImportedSettings) -> str:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -150,16 +181,13 @@ def add_to_config(text: str, imported: ImportedConfig, *, path: Path, names: Seq
         data.yaml_set_comment_before_after_key(key, before="\n")
     out = StringIO()
     yaml.dump(data, out)
-    notes = "".join(f"{line}\n" for line in _format_head(imported, names))
-    result = f"{notes}\n{out.getvalue()}"
-    parse_config(result, path=path)
-    return result
+    return out.getvalue()
 
 
 def _merge(into: CommentedMap, values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if isinstance(value, dict):
-            if not isinstance(into.get(key), CommentedMap):
+            if not into.get(key) or not isinstance(into[key], CommentedMap):
                 into[key] = CommentedMap()
             _merge(into[key], value)
         else:
@@ -211,6 +239,8 @@ def _import_file(source: _Source) -> None:
             case "workflows":
                 for name, workflow in source.read_mapping((key,), value).items():
                     _import_workflow(source, (key, name), source.read_mapping((key, name), workflow))
+            case "orchestration":
+                _import_orchestration(source, (key,), source.read_mapping((key,), value))
             case "limits":
                 _import_limits(source, (key,), source.read_mapping((key,), value))
             case _:
@@ -225,13 +255,59 @@ def _import_bot(source: _Source, path: KeyPath, bot: Mapping[str, Any]) -> None:
     elif role == AD_HOC:
         source.note((*path, "role"), NO_PANES)
     for key, value in bot.items():
-        if key == "token":
+        if key == "token" and role == ORCHESTRATOR:
             source.note((*path, key), f"a secret; keep it in the environment, as {_build_variable(bot)}")
+        elif key == "token":
+            source.note((*path, key), f"a secret; {ONE_BOT}")
+        elif key == "permissions" and role == ORCHESTRATOR:
+            _import_people(source, (*path, key), source.read_mapping((*path, key), value), _build_variable(bot))
         elif key not in ("role", "agent_config"):
             _leave_out(source, (*path, key), value)
     for key, value in config.items():
         if key != "skills" or role in (None, ORCHESTRATOR, AD_HOC):
             _leave_out(source, (*path, "agent_config", key), value)
+
+
+def _import_people(source: _Source, path: KeyPath, permissions: Mapping[str, Any], variable: str) -> None:
+    """Administrators are owners, others with a chat of their own members; the chats are those that are served."""
+    house = source.into.house
+    if house is None:
+        source.note(path, FOR_HOUSE)
+        return
+    name = next(iter(house.settings["repositories"]))
+    house.take(("telegram", "token_from"), variable, source.locate(path))
+    admins = _read_numbers(source, (*path, "admin_users"), permissions.get("admin_users"))
+    chats = _read_numbers(source, (*path, "allowed_chats"), permissions.get("allowed_chats"))
+    for number in dict.fromkeys([*admins, *(chat for chat in chats if chat > 0)]):
+        key = "admin_users" if number in admins else "allowed_chats"
+        person = {"trust": "owner" if number in admins else "member", "telegram": number}
+        house.take(("people", f"user-{number}"), person, source.locate((*path, key)))
+    for chat in chats:
+        house.take(("telegram", "chats", chat, "repository"), name, source.locate((*path, "allowed_chats")))
+    for key, value in permissions.items():
+        if key not in ("admin_users", "allowed_chats"):
+            _leave_out(source, (*path, key), value)
+
+
+def _read_numbers(source: _Source, path: KeyPath, value: object) -> list[int]:
+    numbers = []
+    for n, each in enumerate(source.read_list(path, value)):
+        if isinstance(each, int) and not isinstance(each, bool):
+            numbers.append(each)
+        else:
+            source.refuse((*path, n), f"must be a number of Telegram (got {_describe_type(each)}); write it as digits")
+    return numbers
+
+
+def _import_orchestration(source: _Source, path: KeyPath, given: Mapping[str, Any]) -> None:
+    house = source.into.house
+    for key, value in given.items():
+        if key in PLAN_KEYS and house is None:
+            source.note((*path, key), FOR_HOUSE)
+        elif key in PLAN_KEYS and house is not None:
+            house.take(("sources", "plans", PLAN_KEYS[key]), value, source.locate((*path, key)))
+        else:
+            _leave_out(source, (*path, key), value)
 
 
 def _import_role(source: _Source, path: KeyPath, role: object, config: Mapping[str, Any]) -> None:
@@ -306,9 +382,19 @@ def _describe_assumed_duty(role: str) -> str:
 
 def _check_settings(imported: ImportedConfig) -> None:
     _, faults = validate_settings({"schema_version": 2, "project": {"name": "import"}, **imported.settings})
-    for path, text in faults:
-        name, line = imported.find_origin(path) or ("", 1)
+    found: list[tuple[ImportedSettings, KeyPath, str]] = [(imported, path, text) for path, text in faults]
+    if imported.house is not None:
+        _, faults = validate_model(imported.house.settings, HouseSettings, {})
+        found += [(imported.house, path, text) for path, text in faults]
+    for taken, path, text in found:
+        name, line = taken.find_origin(path) or ("", 1)
         imported.problems.append(f"{name}:{line}: {format_path(path)}: {text}")
+
+
+def build_label(name: str) -> str:
+    """The name of a repository as house.yaml wants it."""
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return "-".join(words).lstrip("0123456789-") or "repository"
 
 
 def _build_variable(bot: Mapping[str, Any]) -> str:

@@ -190,7 +190,7 @@ def give_bots(here: Path) -> tuple[str, ...]:
 def test_import_writes_what_init_would_with_the_roles_and_workflows(here: Path) -> None:
     said = call(config_app, *give_bots(here))
     assert "Workflows:  default" in said
-    assert "Not taken:  token (bots.yaml:1): a secret; keep it in the environment, as B_TOKEN" in said
+    assert "Not taken:  token (bots.yaml:1): a secret; not needed: one bot" in said
     loaded = load_config(here / "blueflame.yaml").settings
     assert loaded.workflows["default"].stages == ("plan", "backend", "review-git", "merge")
     assert "src/**" in loaded.permissions.allowed_paths

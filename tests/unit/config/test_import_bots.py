@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config.import_bots import add_to_config, format_left_out, import_files
+from blueflame.config.house import parse_house
+from blueflame.config.import_bots import add_to_config, add_to_house, build_label, format_left_out, import_files
 from blueflame.config.load import parse_config
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import Settings
@@ -84,7 +85,7 @@ def test_a_token_is_not_copied_and_a_variable_is_named() -> None:
     text = write()
     assert TOKEN not in text
     assert "token (bots.yaml:4): a secret; keep it in the environment, as LEAD_BOT_TOKEN" in text
-    assert "as BACKEND_BOT_TOKEN" in text
+    assert "token (bots.yaml:10, 15): a secret; not needed: one bot" in text
 
 
 def test_what_is_not_taken_is_listed_with_its_place_and_reason() -> None:
@@ -142,3 +143,73 @@ def test_a_key_cannot_break_out_of_its_comment() -> None:
     text = write('bots: []\n"evil\\nhooks: {post_land: rm}": 1\n')
     assert "# - evil?hooks: {post_land: rm} (bots.yaml:2): unknown key" in text
     assert load(text) == load(write("bots: []\n"))
+
+
+HOUSE_PARTS = {
+    "bots.yaml": BOTS.replace("allowed_chats: [1], admin_users: [1]", "allowed_chats: [1, 2, -100], admin_users: [1]"),
+    "orchestration.yml": "orchestration: {plan_watch_enabled: true, plan_watch_paths: [plans/*.md]}\n",
+}
+SHOP = ("shop", Path("/code/shop"))
+
+
+def write_house(text: str = "version: 1\n", **parts: str) -> str:
+    imported = import_files(HOUSE_PARTS | parts, SHOP)
+    assert imported.house is not None
+    return add_to_house(text, imported.house, path=Path("house.yaml"), names=list(HOUSE_PARTS))
+
+
+def test_people_chats_and_plan_files_are_for_the_house() -> None:
+    text = write_house()
+    house = parse_house(text, path=Path("house.yaml"))
+    assert TOKEN not in text
+    assert house.repositories["shop"].path == "/code/shop"
+    assert {name: (each.trust, each.telegram) for name, each in house.people.items()} == {
+        "user-1": ("owner", 1),
+        "user-2": ("member", 2),
+    }
+    assert house.telegram is not None
+    assert (house.telegram.token_from, {n: each.repository for n, each in house.telegram.chats.items()}) == (
+        "LEAD_BOT_TOKEN",
+        dict.fromkeys((1, 2, -100), "shop"),
+    )
+    assert (house.sources.plans.enabled, house.sources.plans.paths) == (True, ("plans/*.md",))
+
+
+def test_what_house_yaml_had_stays() -> None:
+    text = write_house("version: 1\nrepositories: {blog: {path: ../blog}}  # mine\npeople: {}\n")
+    house = parse_house(text, path=Path("house.yaml"))
+    assert "# mine" in text
+    assert (set(house.repositories), set(house.people)) == ({"blog", "shop"}, {"user-1", "user-2"})
+
+
+def test_without_a_house_it_is_said_how_to_write_one() -> None:
+    notes = list(format_left_out(import_files(HOUSE_PARTS)))
+    wanted = ("permissions (bots.yaml:8)", "plan_watch_enabled (orchestration.yml:1)")
+    assert [note for note in notes if note.endswith("pass --house DIR to write one")][:2] == [
+        f"{key}: for house.yaml: pass --house DIR to write one" for key in wanted
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "problem"),
+    [
+        (
+            "bots.yaml",
+            "bots:\n- role: primary_orchestrator\n  permissions: {admin_users: [anna]}\n",
+            "bots.yaml:3: bots[0].permissions.admin_users[0]: must be a number of Telegram",
+        ),
+        (
+            "orchestration.yml",
+            "orchestration:\n  plan_watch_paths: [../x]\n",
+            "orchestration.yml:2: sources.plans.paths",
+        ),
+    ],
+)
+def test_what_the_house_cannot_use_is_refused_at_its_line(file: str, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        import_files(HOUSE_PARTS | {file: text}, SHOP)
+    assert [each for each in caught.value.problems if each.startswith(problem)], caught.value.problems
+
+
+def test_a_folder_has_a_name_that_requests_can_use() -> None:
+    assert [build_label(name) for name in ("My Shop", "42-api_v2", "магазин")] == ["my-shop", "api-v2", "repository"]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from blueflame.cli.options import PATH, CommandGroup, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.config.locate import find_config, read_config_text, shorten_path
+from blueflame.config.problems import format_path
 from blueflame.model.errors import ConfigError, Refused, UsageError
 from blueflame.system.files import write_atomically
+from blueflame.system.layout import HousePaths, make_folder
 
 if TYPE_CHECKING:
     from blueflame.config.import_bots import ImportedConfig
@@ -110,48 +113,70 @@ def _format_migration(path: Path, before: str, migrated: Migration, *, written: 
 @click.argument("files", type=click.Path(exists=True, dir_okay=False, path_type=Path), nargs=-1, required=True)
 @click.option("--config", "-c", type=PATH, help="File to write [default: blueflame.yaml at the top of the repository].")
 @click.option("--force", "-f", is_flag=True, help="Add what is imported to an existing file.")
-@click.option("--dry-run", "--print", is_flag=True, help="Print the file instead of writing it.")
+@click.option("--house", type=PATH, help="Write a house.yaml in this folder too, with people, chats and plan files.")
+@click.option("--dry-run", "--print", is_flag=True, help="Print the files instead of writing them.")
 @json_option
-def import_bots(files: tuple[Path, ...], config: Path | None, force: bool, dry_run: bool, as_json: bool) -> None:
+def import_bots(
+    *, files: tuple[Path, ...], config: Path | None, force: bool, house: Path | None, dry_run: bool, as_json: bool
+) -> None:
     """Write a blueflame.yaml with the roles and workflows of a bots.yaml and an orchestration.yml.
 
     What cannot be used is listed in the file as a comment, with the reason. Tokens are never copied: the comment names
     an environment variable for each.
     """
     from blueflame.config.detect.repository import survey_repository
-    from blueflame.config.import_bots import add_to_config, format_left_out, import_files
+    from blueflame.config.import_bots import add_to_config, add_to_house, build_label, format_left_out, import_files
     from blueflame.config.scaffold import build_config_text
 
     names = [str(shorten_path(file)) for file in files]
-    imported = import_files({name: read_config_text(file) for name, file in zip(names, files, strict=True)})
     survey = survey_repository(Path.cwd())
+    served = (build_label(survey.name), survey.repo) if house is not None else None
+    imported = import_files({name: read_config_text(file) for name, file in zip(names, files, strict=True)}, served)
     path = (config or survey.repo / "blueflame.yaml").absolute()
-    if path.exists() and not (force or dry_run):
-        raise Refused(f"{shorten_path(path)} exists: not changed. Pass --force to add to it, or --dry-run to see how")
     before = read_config_text(path) if path.exists() else build_config_text(survey)
-    text = add_to_config(before, imported, path=path, names=names)
-    if not dry_run:
-        write_atomically(path.resolve(), text)
+    texts = {path: add_to_config(before, imported, path=path, names=names)}
+    if house is not None and imported.house is not None:
+        house_path = HousePaths(house.absolute()).config
+        begun = read_config_text(house_path) if house_path.exists() else "version: 1\n"
+        texts[house_path] = add_to_house(begun, imported.house, path=house_path, names=names)
+    if there := [str(shorten_path(each)) for each in texts if each.exists() and not (force or dry_run)]:
+        fix = "Pass --force to add to it, or --dry-run to see how"
+        raise Refused(f"{' and '.join(there)} exists: not changed. {fix}")
+    for each, text in texts.items() if not dry_run else ():
+        make_folder(each.parent)
+        write_atomically(each.resolve(), text)
     if as_json:
-        taken = ["".join(f".{key}" for key in place)[1:] for place in imported.origins]
+        taken = [format_path(place) for each in (imported, imported.house) if each for place in each.origins]
         left_out = list(format_left_out(imported))
-        print_json({"path": str(path), "written": not dry_run, "taken": taken, "left_out": left_out, "text": text})
+        shown = {"path": str(path), "written": not dry_run, "taken": taken, "left_out": left_out, "text": texts[path]}
+        print_json(shown | {"house": [{"path": str(each), "text": texts[each]} for each in texts if each != path]})
     elif dry_run:
-        print_text(text, end=False)
+        print_text("\n".join(texts.values()), end=False)
     else:
-        print_text(_format_import(path, imported))
+        print_text(_format_import(tuple(texts), imported))
 
 
-def _format_import(path: Path, imported: ImportedConfig) -> str:
+def _format_import(paths: Sequence[Path], imported: ImportedConfig) -> str:
     from blueflame.config.import_bots import format_left_out
 
-    roles, workflows = (", ".join(imported.settings.get(key, {})) or "none" for key in ("roles", "workflows"))
+    def list_keys(settings: Mapping[str, Any], *path: str) -> str:
+        for key in path:
+            settings = settings.get(key, {})
+        return ", ".join(map(str, settings)) or "none"
+
+    house = imported.house.settings if imported.house else {}
+    named = [
+        ("Roles", list_keys(imported.settings, "roles")),
+        ("Workflows", list_keys(imported.settings, "workflows")),
+        *([("People", list_keys(house, "people")), ("Chats", list_keys(house, "telegram", "chats"))] if house else ()),
+    ]
+    token = house.get("telegram", {}).get("token_from", "")
     return "\n".join(
         [
-            f"{shorten_path(path)}: written",
-            f"  Roles:      {roles}",
-            f"  Workflows:  {workflows}",
+            *(f"{shorten_path(path)}: written" for path in paths),
+            *(f"  {name + ':':<11} {keys}" for name, keys in named),
             *(f"  Not taken:  {note}" for note in format_left_out(imported)),
             "Check it with 'blueflame config check', then try setup and checks with 'blueflame doctor --try'.",
+            *([f"Set {token} for the house, then try it with 'blueflame doctor --house'."] if token else ()),
         ]
     )
