@@ -71,9 +71,12 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
     )
 
 
-def find_dirty_paths(repo: Repository, ignore: Iterable[str] = STATE_FOLDERS) -> tuple[str, ...]:
+def find_dirty_paths(
+    repo: Repository, ignore: Iterable[str] = STATE_FOLDERS, *, untracked: bool = True
+) -> tuple[str, ...]:
     """Return tracked files that differ from the last commit, and untracked ones; changes in submodules are ignored."""
-    args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all")
+    others = f"--untracked-files={'normal' if untracked else 'no'}"
+    args = ("status", "--porcelain=v1", "-z", "--no-renames", others, "--ignore-submodules=all")
     paths = (entry[3:] for entry in split_nul(run_git(repo.root, *args, timeout=300)))
     skipped = tuple(f"{folder}/" for folder in ignore)
     return tuple(sorted(path for path in paths if not f"{path}/".startswith(skipped)))

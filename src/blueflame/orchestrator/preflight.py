@@ -27,8 +27,11 @@ def check_repository(
 
 def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
     """Raise Refused with every reason, if there are any."""
+    begin = f"a session cannot start in {repo.root}:"
+    if len(reasons) == 1:
+        raise Refused(f"{begin} {reasons[0]}")
     if reasons:
-        raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
+        raise Refused("\n".join([begin, *(f"  - {reason}" for reason in reasons)]))
 
 
 def find_blockers(

@@ -74,6 +74,7 @@ def run(
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame.cli.foreground import run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
+    from blueflame.git.repository import find_dirty_paths
     from blueflame.orchestrator.lifecycle import lock_project
     from blueflame.orchestrator.sessions import load_session
 
@@ -88,6 +89,8 @@ def run(
     print_warnings(project)
     if dry_run:
         return _show_dry_run(project, request, workflow, options, sized)
+    if request_id:  # what is not tracked, such as a plan file that was just saved, must not hold up the house
+        allow_dirty = not find_dirty_paths(project.repo, untracked=False)
     check_request(project, request, options, workflow=workflow, allow_dirty=allow_dirty)
     with lock_project(project) as journal:
         if request_id and (begun := journal.find_session_of(request_id)) is not None:
