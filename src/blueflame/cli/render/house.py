@@ -9,26 +9,22 @@ from rich.text import Text
 
 from blueflame.cli.console import build_columns
 from blueflame.model.house.event import RequestState
-from blueflame.text.sanitize import shorten_line
+from blueflame.text.sanitize import clean_line, shorten_line
 from blueflame.views.house import HouseView, PoolView, RequestRow, describe_state, format_wait, list_pool_roles
 
 _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
 
 def render_requests(rows: Sequence[RequestRow]) -> RenderableType:
-    """Without their sessions, which `requests show` has: 80 columns have no room for both names."""
-    head = [Text(word, "quiet") for word in ("request", "state", "repository", "from", "asked for")]
-    cells = [
-        (
-            Text(row.record.id, "id"),
-            Text(describe_state(row), _choose_tone(row)),
-            row.record.repository or "-",
-            row.record.request.sender.name,
-            shorten_line(row.record.request.title or row.record.request.text, 50),
-        )
-        for row in rows
-    ]
-    return build_columns([head, *cells], whole=(0, 1, 2, 3))
+    """Two lines each: 80 columns have no room for all of it side by side. Sessions are in `requests show`."""
+    lines: list[Text] = []
+    for row in rows:
+        request = row.record.request
+        lines.append(Text.assemble("  ", (row.record.id, "id"), "  ", (describe_state(row), _choose_tone(row))))
+        asked = shorten_line(request.title or request.text, 120)
+        where = f"{row.record.repository or 'no repository'}, from {clean_line(request.sender.name)}"
+        lines.append(Text(f"    {where}: {asked}", no_wrap=True, overflow="ellipsis"))
+    return Group(*lines)
 
 
 def _choose_tone(row: RequestRow) -> str:
