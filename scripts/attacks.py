@@ -33,7 +33,7 @@ ABOUT: dict[Group, str] = {
     "output": "Code that an agent runs, to speak in the agent's name: a verdict, a result, a cost.",
     "model": "Requests that make a model's provider reach other hosts, run code, or charge another price.",
     "money": "Spending more than is counted, filling the gateway's memory, stopping the agents of others.",
-    "requests": "What others send to the house: plan files, feeds and their servers, webhooks, words to agents.",
+    "requests": "What others send to the house: plan files, feeds, webhooks, chats, words to agents.",
 }
 PLACES = {"{tree}": "CHECKOUT", "{main}": "MAIN", "{home}": "HOME", "\\x0a": " ⏎ "}
 MAX_LENGTH = 110

@@ -62,9 +62,11 @@ _TABLES: tuple[tuple[Attack, ...], ...] = (
     arrivals.PLAN_FILES,
     arrivals.PAGES,
     arrivals.ADDRESSES,
+    arrivals.REBINDING,
     arrivals.FEEDS,
     arrivals.CALLS,
     arrivals.WORDS,
+    arrivals.CHAT,
 )
 
 ATTACKS: tuple[Attack, ...] = tuple(
