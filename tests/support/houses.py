@@ -163,9 +163,9 @@ class HouseStage:
             opened = [journal.read_events_of(each, [SessionOpened])[0].event for each in reversed(journal.list_ids())]
         return [each for each in opened if isinstance(each, SessionOpened)]
 
-    def until(self, true: Callable[[], T], what: str) -> T:
+    def until(self, true: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
         """Wait for other processes, answering the gates that they open meanwhile is up to the caller."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         while not (found := true()):
             if time.monotonic() > end:
                 log = (self.root / "serve.log").read_text("utf-8", "replace")[-2000:]
@@ -175,10 +175,10 @@ class HouseStage:
 
 
 @contextmanager
-def make_house(root: Path, *names: str) -> Iterator[HouseStage]:
+def make_house(root: Path, *names: str, **sections: object) -> Iterator[HouseStage]:
     """A house over new repositories; sessions that are left in them are ended with the block."""
     for name in names:
-        make_served_repository(root / name)
+        make_served_repository(root / name, **sections)
     stage = HouseStage(root, names)
     stage.write()
     HouseJournal.open(stage.paths.journal).close()
