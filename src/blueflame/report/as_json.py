@@ -12,38 +12,21 @@ from blueflame.session.accounts import CostTotal
 from blueflame.views.changeset import build_changeset_json
 from blueflame.views.hand_offs import build_hand_off_json
 from blueflame.views.items import build_verdict_json
+from blueflame.views.parts import pick
 
 
 def build_report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
     foreseen = report.foreseen
     return {
-        "session": report.session,
-        "project": report.project,
-        "request": report.request,
+        **pick(report, "session project request"),
         "outcome": report.outcome or None,
-        "reason": report.reason,
-        "base_branch": report.base_branch,
-        "base_before": report.base_before,
-        "base_now": report.base_now,
-        "began": report.began,
-        "until": report.until,
-        "seconds": report.seconds,
-        "agent_seconds": report.agent_seconds,
-        "cycles": report.cycles,
+        **pick(report, "reason base_branch base_before base_now began until seconds agent_seconds cycles"),
         "cost_usd": report.spend.usd,
         "tokens": report.spend.tokens,
         "foreseen": None if foreseen is None else {"base": foreseen.low / 1e6, "with_retries": foreseen.high / 1e6},
         "tasks": [
             {
-                "id": task.id,
-                "title": task.title,
-                "group": task.group,
-                "state": task.state.value,
-                "reason": task.reason,
-                "dependencies": list(task.dependencies),
-                "attempts": task.attempts,
-                "failures": task.failures,
-                "seconds": task.seconds,
+                **pick(task, "id title group state reason dependencies attempts failures seconds"),
                 "cost_usd": task.spend.usd,
                 "changeset": task.changeset or None,
             }
@@ -52,18 +35,8 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
         "attempts": [_build_attempt_json(each) for each in report.attempts],
         "checks": [
             {
-                "at": run.at,
-                "subject": run.subject,
-                "commit": run.commit,
-                "name": run.check.name,
-                "passed": run.check.passed,
-                "exit_code": run.check.exit_code,
-                "seconds": run.check.seconds,
-                "flaky": run.check.flaky,
-                "red_before": run.check.red_before,
-                "tests": run.check.tests,
-                "tests_before": run.check.tests_before,
-                "failures": list(run.check.failures),
+                **pick(run, "at subject commit"),
+                **pick(run.check, "name passed exit_code seconds flaky red_before tests tests_before failures"),
             }
             for run in report.checks
         ],
@@ -87,10 +60,7 @@ def _build_calibration_json(row: CalibrationRow) -> dict[str, Any]:
         "model": row.model,
         "judged": row.count,
         "fates": {fate.value: count for fate, count in row.fates.items()},
-        "confidence": row.confidence,
-        "right": row.right,
-        "brier": row.brier,
-        "is_enough": row.is_enough,
+        **pick(row, "confidence right brier is_enough"),
         "curve": [
             {
                 "low": step.low,
@@ -106,19 +76,7 @@ def _build_calibration_json(row: CalibrationRow) -> dict[str, Any]:
 
 def _build_attempt_json(each: AttemptRow) -> dict[str, Any]:
     return {
-        "id": each.id,
-        "agent": each.agent,
-        "seat": each.seat,
-        "role": each.role,
-        "subject": each.subject,
-        "n": each.n,
-        "runtime": each.runtime,
-        "model": each.model,
-        "began": each.began,
-        "ended": each.ended,
-        "ending": each.ending.value if each.ending else None,
-        "seconds": each.seconds,
-        "waited": each.waited,
+        **pick(each, "id agent seat role subject n runtime model began ended ending seconds waited"),
         "cost_usd": each.spend.usd,
         "tokens": each.spend.tokens,
         "commits": each.commits,
@@ -129,9 +87,7 @@ def _build_attempt_json(each: AttemptRow) -> dict[str, Any]:
 def _build_decision_json(each: GateDecision) -> dict[str, Any]:
     return {
         "gate": each.gate.id,
-        "kind": each.gate.kind.value,
-        "subject": each.gate.subject,
-        "title": each.gate.title,
+        **pick(each.gate, "kind subject title"),
         "asked": each.asked,
         "settled": each.settled,
         "choice": each.choice or None,
@@ -154,7 +110,5 @@ def _build_audit_json(audit: AuditSummary) -> dict[str, Any]:
     return {
         "calls": audit.calls,
         "refused": {rule.rule: rule.count for rule in audit.refused},
-        "logs": audit.logs,
-        "absent": audit.absent,
-        "findings": list(audit.findings),
+        **pick(audit, "logs absent findings"),
     }

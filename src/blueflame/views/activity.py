@@ -11,6 +11,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.text.format import format_clock, format_count, format_dollars
 from blueflame.text.sanitize import clean_line
+from blueflame.views.parts import pick
 
 WAIT_REASONS: Mapping[str, str] = {"rate_limit": "rate limit", "outage": "model overloaded", "network": "no network"}
 
@@ -93,12 +94,7 @@ def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float
         "session": attempt.session,
         "attempt": attempt.id,
         "agent": attempt.agent_id,
-        "seat": attempt.seat,
-        "role": attempt.role,
-        "runtime": attempt.runtime,
-        "unguarded": attempt.unguarded,
-        "subject": attempt.subject,
-        "n": attempt.n,
+        **pick(attempt, "seat role runtime unguarded subject n"),
         "state": status.state.value,
         "since": status.since,
         "why": status.reason,

@@ -15,7 +15,7 @@ from blueflame.session.hand_offs import StageHandOff, list_last_hand_offs
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, OK
-from blueflame.views.parts import MarkedLine
+from blueflame.views.parts import MarkedLine, pick
 
 AGAIN = "→"
 MAX_LOSSES = 10
@@ -156,14 +156,9 @@ def count_outcomes(records: Sequence[ChangesetRecord]) -> str:
 def build_changeset_json(record: ChangesetRecord) -> dict[str, Any]:
     changeset, build = record.changeset, record.build
     return {
-        "id": changeset.id,
-        "cycle": changeset.cycle,
-        "group": changeset.group,
-        "title": changeset.title,
+        **pick(changeset, "id cycle group title"),
         "state": record.state.value,
-        "tasks": list(changeset.tasks),
-        "after": list(changeset.after),
-        "missing": list(changeset.missing),
+        **pick(changeset, "tasks after missing"),
         "note": record.note,
         "landed_as": record.landed_as,
         "pull_request": record.place or None,
@@ -174,30 +169,13 @@ def build_changeset_json(record: ChangesetRecord) -> dict[str, Any]:
 
 def _build_build_json(build: Build) -> dict[str, Any]:
     return {
-        "base": build.base,
-        "commit": build.commit,
-        "added": build.added,
-        "deleted": build.deleted,
+        **pick(build, "base commit added deleted"),
         "files": [{"path": file.path, "added": file.added, "deleted": file.deleted} for file in build.files],
         "checks": [
-            {
-                "name": check.name,
-                "passed": check.passed,
-                "exit_code": check.exit_code,
-                "seconds": check.seconds,
-                "flaky": check.flaky,
-                "red_before": check.red_before,
-                "tests": check.tests,
-                "tests_before": check.tests_before,
-                "failures": list(check.failures),
-                "output_sha256": check.output_sha256,
-            }
+            pick(check, "name passed exit_code seconds flaky red_before tests tests_before failures output_sha256")
             for check in build.checks
         ],
         "risks": [{"kind": risk.kind, "words": risk.words, "paths": list(risk.paths)} for risk in build.risks],
-        "weakened": [
-            {"kind": each.kind, "path": each.path, "line": each.line, "words": each.words, "lines": list(each.lines)}
-            for each in build.weakened
-        ],
+        "weakened": [pick(each, "kind path line words lines") for each in build.weakened],
         "losses": [str(loss) for loss in build.losses],
     }

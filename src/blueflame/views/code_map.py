@@ -10,6 +10,7 @@ from blueflame.codebase.draw import describe_gap
 from blueflame.codebase.facts import FOLDER_DEPTH, Folder, MapFacts, compute_facts, list_folders
 from blueflame.codebase.survey import CodeFile, CodeSurvey, Coverage, Symbol
 from blueflame.text.sanitize import clean_line
+from blueflame.views.parts import pick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,7 @@ def build_code_map_json(view: CodeMapView) -> dict[str, Any]:
         "symbols": {path: [each._asdict() for each in found] for path, found in view.outlines.items()},
         "parser": {
             "name": coverage.parser or None,
-            "wanted": coverage.wanted,
-            "parsed": coverage.parsed,
-            "failed": coverage.failed,
+            **pick(coverage, "wanted parsed failed"),
             "unknown": dict(coverage.unknown),
             "missing": describe_gap(coverage) or None,
         },

@@ -12,7 +12,7 @@ from blueflame.session.accounts import CostEntry, CostTotal, sum_costs_by, sum_s
 from blueflame.session.estimate import CostRange
 from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import clean_line
-from blueflame.views.parts import NamedValue
+from blueflame.views.parts import NamedValue, pick
 
 SESSION_TABLES = ("role", "task", "model", "agent")
 
@@ -103,12 +103,7 @@ def _build_total_json(total: CostTotal) -> dict[str, Any]:
 def _build_entry_json(entry: CostEntry) -> dict[str, Any]:
     return {
         "id": entry.attempt,
-        "session": entry.session,
-        "agent": entry.agent,
-        "role": entry.role,
-        "subject": entry.subject,
-        "n": entry.n,
-        "day": entry.day,
+        **pick(entry, "session agent role subject n day"),
         "ending": entry.ending or None,
         "live": entry.live,
         "metered": entry.metered,

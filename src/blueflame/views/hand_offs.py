@@ -7,6 +7,7 @@ from typing import Any
 
 from blueflame.session.hand_offs import StageHandOff
 from blueflame.text.hand_offs import format_hand_off
+from blueflame.views.parts import pick
 
 
 def build_hand_off_json(hand_off: StageHandOff) -> dict[str, Any]:
@@ -20,11 +21,7 @@ def build_hand_off_json(hand_off: StageHandOff) -> dict[str, Any]:
         "confidence": left.confidence,
         "summary": list(left.summary),
         "files": [{"path": file.path, "how": file.how} for file in left.files],
-        "more_files": left.more_files,
-        "learnings": list(left.learnings),
-        "blockers": list(left.blockers),
-        "recommendations": list(left.recommendations),
-        "problems": list(left.problems),
+        **pick(left, "more_files learnings blockers recommendations problems"),
     }
 
 

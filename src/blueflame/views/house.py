@@ -25,7 +25,7 @@ from blueflame.model.house.event import (
 from blueflame.model.slot import SlotWait
 from blueflame.system.clock import find_local_day
 from blueflame.system.machine import measure_free
-from blueflame.views.parts import NamedValue
+from blueflame.views.parts import NamedValue, pick
 
 MAX_DURATIONS = 200
 
@@ -223,9 +223,7 @@ def build_house_json(view: HouseView) -> dict[str, Any]:
         "pid": view.pid,
         "repositories": [
             {
-                "name": row.name,
-                "folder": row.folder,
-                "state": row.state,
+                **pick(row, "name folder state"),
                 "detail": row.detail or None,
                 "queued": row.queued,
                 "session": row.session or None,
@@ -241,12 +239,8 @@ def build_house_json(view: HouseView) -> dict[str, Any]:
             "roles": [row._asdict() for row in list_pool_roles(view.pool)],
             "waiting": [
                 {
-                    "role": want.role,
-                    "repository": want.repository,
-                    "session": want.session,
-                    "subject": wait.subject,
-                    "reason": wait.reason,
-                    "ahead": wait.ahead,
+                    **pick(want, "role repository session"),
+                    **pick(wait, "subject reason ahead"),
                     "wait_seconds": wait.seconds,
                 }
                 for want, wait in view.pool.waits

@@ -25,7 +25,7 @@ from blueflame.text.seats import describe_seat
 from blueflame.views.changeset import build_changeset_json, build_changeset_view
 from blueflame.views.gates import GateView, build_gate_view
 from blueflame.views.hand_offs import build_hand_off_json, list_document_lines
-from blueflame.views.parts import DetailsView, MarkedLine, NamedValue
+from blueflame.views.parts import DetailsView, MarkedLine, NamedValue, pick
 from blueflame.views.plan import (
     PlanView,
     build_plan_json,
@@ -324,11 +324,7 @@ def build_verdict_json(given: StageVerdict) -> dict[str, Any]:
     return {
         "stage": given.stage,
         "commit": given.sha,
-        "status": verdict.status.value,
-        "by": verdict.by,
-        "notes": verdict.notes,
-        "issues": list(verdict.issues),
-        "confidence": verdict.confidence,
+        **pick(verdict, "status by notes issues confidence"),
     }
 
 
@@ -359,14 +355,7 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
         "verdict": {"status": record.verdict, "notes": record.verdict_notes},
         "verdicts": [build_verdict_json(each) for each in record.verdicts],
         "checks": [
-            {
-                "name": each.name,
-                "passed": each.passed,
-                "exit_code": each.exit_code,
-                "tests": each.tests,
-                "tests_before": each.tests_before,
-                "output": each.output,
-            }
+            pick(each, "name passed exit_code tests tests_before output")
             for each in session.checks.get(record.task.id, ())
         ],
         "history": [
@@ -386,8 +375,5 @@ def _build_attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
         "violations": [str(violation) for violation in (ended.violations if ended else ())],
         "defied": list(ended.defied) if ended else [],
         "output": ended.output if ended else None,
-        "messages": [
-            {"text": each.text, "by": each.by, "at": each.at, "delivered_at": each.delivered_at}
-            for each in record.messages
-        ],
+        "messages": [pick(each, "text by at delivered_at") for each in record.messages],
     }

@@ -25,7 +25,7 @@ from blueflame.model.settings import Settings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count, format_dollars
 from blueflame.views.curation import build_refused_json
-from blueflame.views.parts import NamedValue
+from blueflame.views.parts import NamedValue, pick
 
 
 def describe_memory(settings: Settings) -> str:
@@ -118,10 +118,7 @@ def _build_record_json(record: MemoryRecord, effect: Effect | None) -> dict[str,
         "commit": origin.commit or None,
         "at": origin.at,
         "cost_usd": origin.micro_usd / 1e6,
-        "files": list(origin.files),
-        "source": origin.source.value,
-        "used": origin.used,
-        "helped": origin.helped,
+        **pick(origin, "files source used helped"),
         "effect": asdict(effect) | {"finding": effect.finding.value} if effect else None,
         "faded": record.faded,
         **_build_lesson_json(record),
@@ -197,9 +194,7 @@ def describe_reason(why: GivenLesson) -> str:
 
 def build_given_json(view: GivenView) -> dict[str, Any]:
     return {
-        "session": view.session,
-        "attempt": view.attempt,
-        "agent": view.agent,
+        **pick(view, "session attempt agent"),
         "recorded": view.is_recorded,
         "shared": [{"key": row.why.key, "headline": row.headline or None} for row in view.shared],
         "lessons": [
@@ -208,9 +203,7 @@ def build_given_json(view: GivenView) -> dict[str, Any]:
                 "headline": row.headline or None,
                 "files": list(row.why.files),
                 "domain": row.why.domain or None,
-                "words": list(row.why.words),
-                "score": row.why.score,
-                "left_out": row.why.left_out.value if row.why.left_out else None,
+                **pick(row.why, "words score left_out"),
             }
             for row in view.lessons
         ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, NotRequired, TypedDict
+from enum import Enum
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 
 class NamedValue(NamedTuple):
@@ -59,3 +60,14 @@ class Brief(TypedDict):
     more: NotRequired[bool]  # there are events behind the cursor
     gates: NotRequired[tuple[OpenGate, ...]]
     next: NotRequired[str]
+
+
+def pick(value: object, names: str) -> dict[str, Any]:
+    """Take the fields of these names as JSON has them: an enum as its value, a tuple as a list."""
+    return {name: _make_plain(getattr(value, name)) for name in names.split()}
+
+
+def _make_plain(value: Any) -> Any:  # noqa: ANN401 (any field)
+    if isinstance(value, Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value

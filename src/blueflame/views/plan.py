@@ -23,6 +23,7 @@ from blueflame.session.estimate import (
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
+from blueflame.views.parts import pick
 from blueflame.views.triage import build_triage_json
 
 
@@ -173,9 +174,7 @@ def build_plan_json(view: PlanView) -> dict[str, Any]:
         "tasks": [dump_task(task) for task in view.tasks],
         "batches": [list(batch) for batch in view.batches],
         "cost_usd": _build_range_json(view.cost),
-        "problems": list(view.problems),
-        "warnings": list(view.warnings),
-        "changes": list(view.changes),
+        **pick(view, "problems warnings changes"),
     }
 
 
@@ -186,16 +185,7 @@ def build_dry_run_json(view: DryRunView) -> dict[str, Any]:
         "request": view.plan.request,
         "plan_known": view.is_plan_known,
         "workflow": {"name": flow.name, "stages": list(flow.stages), "barrier": flow.barrier},
-        "would_spawn": [
-            {
-                "role": each.role,
-                "agents": each.agents,
-                "at_once": each.at_once,
-                "runtime": each.runtime,
-                "model": each.model,
-            }
-            for each in view.agents
-        ],
+        "would_spawn": [pick(each, "role agents at_once runtime model") for each in view.agents],
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from blueflame.model.policy import EVERYDAY, Decision, Policy
 from blueflame.policy.shell.programs.everyday import EVERYDAY_PROGRAMS, EVERYDAY_REFUSED, EVERYDAY_SUMMARY
+from blueflame.views.parts import pick
 
 if TYPE_CHECKING:
     from blueflame.model.sandbox import SandboxLevel, SandboxSpec
@@ -90,16 +91,11 @@ def build_policy_json(policy: Policy) -> dict[str, Any]:
         "role": policy.role,
         "worktree": policy.worktree,
         "tools": list(policy.allowed_tools),
-        "blocked_tools": list(policy.blocked_tools),
-        "structured_output": policy.structured_output,
-        "read_only": policy.read_only,
+        **pick(policy, "blocked_tools structured_output read_only"),
         "allowed_paths": list(policy.allowed_paths.written),
         "blocked_paths": list(policy.blocked_paths.written),
         "scope": None if policy.scope is None else list(policy.scope),
-        "scratch": list(policy.scratch),
-        "readable": list(policy.readable),
-        "allowed_commands": list(policy.allowed_commands),
-        "blocked_patterns": list(policy.blocked_patterns),
+        **pick(policy, "scratch readable allowed_commands blocked_patterns"),
         "everyday_programs": _list_everyday_programs(policy),
     }
 
@@ -115,10 +111,7 @@ def build_sandbox_json(box: SandboxSpec, held: SandboxLevel, problems: Sequence[
         "level": box.level.value,
         "level_held": held.value,
         "problems": [{"guard": problem.guard, "details": problem.words} for problem in problems],
-        "cwd": box.cwd,
-        "user": box.user,
-        "uid": box.uid,
-        "home": box.home,
+        **pick(box, "cwd user uid home"),
         "mounts": [asdict(mount) for mount in box.mounts],
         "network": box.network.value,
         "hosts": list(box.hosts),

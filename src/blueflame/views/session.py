@@ -25,7 +25,7 @@ from blueflame.text.format import format_count, format_dollar_range, format_dura
 from blueflame.text.outcomes import describe_checks, describe_landed_work, describe_session_outcome
 from blueflame.text.sanitize import clean_line
 from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
-from blueflame.views.parts import MarkedLine, NamedValue
+from blueflame.views.parts import MarkedLine, NamedValue, pick
 from blueflame.views.team import build_allocation_json
 from blueflame.views.triage import build_triage_json
 
@@ -348,12 +348,7 @@ def _describe_backoff(session: Session, task: str, now: float) -> str:
 def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     return [
         {
-            "id": gate.id,
-            "kind": gate.kind.value,
-            "subject": gate.subject,
-            "group": gate.group,
-            "title": gate.title,
-            "default": gate.default,
+            **pick(gate, "id kind subject group title default"),
             "options": [
                 {"name": option.name, "label": option.label, "needs_note": option.needs_note} for option in gate.options
             ],
@@ -385,18 +380,12 @@ def build_session_json(
         "locks": [each._asdict() for each in list_held_locks(session)],
         "attempts": [build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [build_changeset_json(record) for record in session.changesets.values()],
-        "parked": [
-            {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
-            for each in session.parked.values()
-        ],
+        "parked": [pick(each, "runtime kind reason until") for each in session.parked.values()],
         "waiting": [
             {"role": role, "subject": wait.subject, "reason": wait.reason, "ahead": wait.ahead, "seconds": wait.seconds}
             for role, wait in session.awaited.items()
         ],
-        "problems": [
-            {"act": each.act, "cause": each.cause, "reason": each.reason, "until": each.until, "times": each.times}
-            for each in session.problems.values()
-        ],
+        "problems": [pick(each, "act cause reason until times") for each in session.problems.values()],
         "overlaps": [
             {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind}
             for each in list_current_overlaps(session)
@@ -410,9 +399,7 @@ def _build_task_json(session: Session, record: TaskRecord, now: float) -> dict[s
         "id": record.task.id,
         "title": record.task.title,
         "group": record.task.cohesion_group,
-        "state": record.state.value,
-        "attempts": record.attempts,
-        "retries": record.retries,
+        **pick(record, "state attempts retries"),
         "rung": find_rung(session.limits, record),
         "retry_at": session.waiting.get(record.task.id),
         "reason": record.reason,
@@ -430,14 +417,9 @@ def build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str,
     return {
         "id": attempt.id,
         "agent": attempt.agent_id,
-        "role": attempt.role,
-        "subject": attempt.subject,
-        "n": attempt.n,
+        **pick(attempt, "role subject n"),
         **build_allocation_json(attempt),
-        "runtime": attempt.runtime,
-        "unguarded": attempt.unguarded,
-        "model": attempt.model,
-        "rung": attempt.rung,
+        **pick(attempt, "runtime unguarded model rung"),
         "state": found.state.value,
         "why": found.why,
         "pid": found.agent_pid,

@@ -9,6 +9,7 @@ from typing import Any
 from blueflame.session.landed_work import LandedWork, count_landed_work
 from blueflame.session.state import Session
 from blueflame.text.format import format_count
+from blueflame.views.parts import pick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,7 @@ def build_sessions_json(rows: Sequence[SessionRow]) -> dict[str, Any]:
                 "session": row.session,
                 "request": row.request,
                 "outcome": row.outcome or None,
-                "running": row.running,
-                "gates": row.gates,
-                "opened_at": row.opened_at,
-                "last_at": row.last_at,
-                "base_branch": row.base_branch,
+                **pick(row, "running gates opened_at last_at base_branch"),
                 "tasks": row.work.tasks,
                 "landed": row.work.landed,
                 "cost_usd": row.cost_micro_usd / 1e6,

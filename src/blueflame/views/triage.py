@@ -6,7 +6,7 @@ from typing import Any
 
 from blueflame.model.sizing import ChosenBy, TierForecast, Triage
 from blueflame.text.format import format_dollar_range
-from blueflame.views.parts import NamedValue
+from blueflame.views.parts import NamedValue, pick
 
 CHOSEN = {
     ChosenBy.CODE: "",
@@ -56,16 +56,11 @@ def build_triage_json(triage: Triage | None) -> dict[str, Any] | None:
         return None
     sizing = triage.sizing
     return {
-        "tier": triage.tier.value,
-        "workflow": triage.workflow,
-        "chosen_by": triage.chosen_by.value,
-        "asks": triage.asks,
+        **pick(triage, "tier workflow chosen_by asks"),
         "sized": {
             "tier": sizing.tier.value,
             "clear": sizing.is_clear,
-            "confidence": sizing.confidence,
-            "reasons": list(sizing.reasons),
-            "parts": sizing.parts,
+            **pick(sizing, "confidence reasons parts"),
         },
         "forecast": [_build_forecast_json(each) for each in triage.forecasts],
         "one_agent_is_cheaper": triage.is_one_agent_cheaper,

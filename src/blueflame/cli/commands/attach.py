@@ -20,6 +20,7 @@ from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.system.terminal import is_interactive
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, has_terminal
+from blueflame.views.parts import pick
 
 POLL_SECONDS = 0.2
 agent_argument = click.argument(
@@ -68,9 +69,7 @@ def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Att
 def _build_agent_json(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
     return {
         "agent": attempt.agent_id,
-        "role": attempt.role,
-        "subject": attempt.subject,
-        "n": attempt.n,
+        **pick(attempt, "role subject n"),
         "has_terminal": has_terminal,
     }
 

@@ -29,6 +29,7 @@ from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.flock import read_lock_holder
 from blueflame.text.format import format_count
+from blueflame.views.parts import pick
 
 
 class DurationParameter(click.ParamType[float]):
@@ -86,12 +87,7 @@ def cleanup(  # noqa: PLR0917 (its options)
 
 
 def _build_leftover_json(leftover: Leftover) -> dict[str, object]:
-    return {
-        "kind": leftover.kind.value,
-        "name": leftover.name,
-        "session": leftover.session,
-        "bytes": leftover.bytes,
-    }
+    return pick(leftover, "kind name session bytes")
 
 
 def _format_lines(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:

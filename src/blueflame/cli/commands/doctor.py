@@ -22,6 +22,7 @@ from blueflame.orchestrator.project import Project, open_project
 from blueflame.system.clock import SystemClock
 from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.text.sanitize import clean_text
+from blueflame.views.parts import pick
 
 if TYPE_CHECKING:
     from blueflame.doctor.environment import DoctorFinding
@@ -145,9 +146,7 @@ def _build_json(found: list[DoctorFinding], guards: GuardReport | None) -> dict[
     return {
         "findings": [{"name": each.name, "state": each.state.value, "details": each.words} for each in found],
         "level": level,
-        "guards": [
-            {"name": each.name, "holds": each.holds, "state": each.state.value, "seen": each.seen} for each in table
-        ],
+        "guards": [pick(each, "name holds state seen") for each in table],
     }
 
 

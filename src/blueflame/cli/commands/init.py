@@ -19,6 +19,7 @@ from blueflame.config.locate import shorten_path
 from blueflame.model.errors import Refused, UsageError
 from blueflame.orchestrator.project import Project
 from blueflame.system.files import write_atomically
+from blueflame.views.parts import pick
 
 
 @click.command()
@@ -99,10 +100,7 @@ def _build_json(
         "written": written,
         "languages": found.languages,
         "base_branch": found.base_branch,
-        "tests": commands.tests,
-        "lints": commands.lints,
-        "setup": commands.setup,
-        "registries": commands.registries,
+        **pick(commands, "tests lints setup registries"),
         "tried": not isinstance(choice, str),
         "left_out": []
         if isinstance(choice, str)

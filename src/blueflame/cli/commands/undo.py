@@ -18,6 +18,7 @@ from blueflame.orchestrator.sessions import find_session, load_session, open_jou
 from blueflame.orchestrator.undo import Reversal, plan_undo, undo_landing
 from blueflame.system.clock import SystemClock
 from blueflame.system.terminal import is_interactive
+from blueflame.views.parts import pick
 
 
 @click.command()
@@ -65,9 +66,7 @@ def _confirm(reversal: Reversal) -> None:
 def _build_json(session: str, reversal: Reversal, done: LandingUndone) -> dict[str, object]:
     return {
         "session": session,
-        "changeset": reversal.changeset,
-        "tasks": list(reversal.tasks),
-        "branch": reversal.branch,
+        **pick(reversal, "changeset tasks branch"),
         "before": done.before,
         "after": done.after,
         "leaning": list(reversal.leaning),
