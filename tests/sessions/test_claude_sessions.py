@@ -318,7 +318,8 @@ def test_the_next_task_of_a_seat_continues_its_conversation_in_a_checkout_and_un
     assert second.attempt.allocation.continues == first.attempt.id
     assert first.worktree != second.worktree
     resumed = next(each.body for each in model.requests if "implement task-002" in str(each.body))
-    assert "I write it." in json.dumps(resumed["messages"]), "what it said for the first task"
+    before = [each.body for each in model.requests if each.body and "implement task-002" not in str(each.body)][-1]
+    assert _list_blocks(resumed)[: len(_list_blocks(before))] == _list_blocks(before), "the cache has what it has seen"
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
     audit = stage.root / ".blueflame" / "logs" / f"{second.attempt.agent_id}.audit.jsonl"
     refused = [line for line in map(json.loads, audit.read_text().splitlines()) if line["decision"] != "allow"]
@@ -458,6 +459,16 @@ def test_tokens_of_a_run_that_was_killed_in_the_middle_are_known(stage: Stage, m
     assert reported.session.outcome == "completed", _what_happened(reported)
     assert [event.ended.ending for event in reported.of(AttemptEnded)][1] is Ending.LOST
     assert _tokens(reported) == sum_served(model.served)
+
+
+def _list_blocks(body: dict[str, Any]) -> list[str]:
+    """What a provider compares with its cache: without the marks, and the line about the bill."""
+    found = [("tool", part) for part in body["tools"]] + [("system", part) for part in body["system"][1:]]
+    for message in body["messages"]:
+        said = message["content"]
+        parts = [{"type": "text", "text": said}] if isinstance(said, str) else said
+        found += [(message["role"], part) for part in parts]
+    return [f"{who} {json.dumps(part | {'cache_control': None})}" for who, part in found]
 
 
 def _tokens(reported: SessionRun) -> dict[str, int]:

@@ -99,6 +99,16 @@ def read_text(path: Path, what: str) -> str:
         raise WorldError(f"{what} {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
 
 
+def read_plain_file(path: str | Path, max_bytes: int) -> bytes:
+    """Read the beginning of a file that an agent may have made; empty if it is a link, a pipe or cannot be read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(max_bytes)
+    except OSError:
+        return b""
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read a JSON object that another process writes; empty if the file is missing or holds anything else."""
     try:

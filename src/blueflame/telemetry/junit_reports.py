@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from blueflame.system.files import read_plain_file
+
 MAX_ENTRIES, MAX_REPORTS = 200_000, 5_000
 MAX_REPORT_BYTES, MAX_TOTAL_BYTES = 20_000_000, 100_000_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules", ".venv", "venv", "vendor"})
@@ -19,7 +21,7 @@ REPORT = re.compile(
 def read_test_reports(checkout: Path) -> Iterator[str]:
     left = MAX_TOTAL_BYTES
     for _n, path in zip(range(MAX_REPORTS), sorted(_find_reports(checkout)), strict=False):
-        data = _read_plain(path, min(left, MAX_REPORT_BYTES))
+        data = read_plain_file(path, min(left, MAX_REPORT_BYTES))
         left -= len(data)
         yield data.decode("utf-8", "replace")
 
@@ -38,12 +40,3 @@ def _find_reports(checkout: Path) -> Iterator[str]:
                         yield entry.path
         except OSError:  # an unreadable folder holds no report
             continue
-
-
-def _read_plain(path: str, max_bytes: int) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(handle, "rb") as file:
-        return file.read(max_bytes)

@@ -68,7 +68,7 @@ def test_a_conversation_that_we_wrote_is_resumed_at_no_cost_and_without_an_empty
         ((name, transcript),) = launch.home.items()
         (place.home / name).parent.mkdir(parents=True)
         (place.home / name).write_text(transcript)
-        flags = (*FLAGS, "--no-session-persistence", "--resume")
+        flags = (*FLAGS, "--resume")
         resumed = place.run(*flags, Path(name).stem, prompt="Blue.")
         refused = place.run(*flags, str(uuid4()), prompt="Blue.")
     messages = resumed.asked[0].body["messages"]
@@ -77,6 +77,6 @@ def test_a_conversation_that_we_wrote_is_resumed_at_no_cost_and_without_an_empty
     assert all(message["content"] for message in messages)
     assert resumed.result["result"] == "two"
     assert resumed.result["total_cost_usd"] < 0.1, "only this call is counted"
-    assert (place.home / name).read_text() == transcript, "nothing is added to it"
+    assert (place.home / name).read_text().startswith(transcript), "what follows is added to it"
     assert is_refusal(refused.out.encode())
     assert refused.asked == ()

@@ -11,6 +11,7 @@ import pytest
 
 from blueflame.agents import registry
 from blueflame.agents.claude import build_runtime
+from blueflame.agents.claude.conversation import name_session
 from blueflame.agents.claude.program import check_plugin
 from blueflame.agents.hook import find_hook
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
@@ -76,7 +77,8 @@ def test_it_is_started_as_the_walls_need_it(program: Path) -> None:
     assert flag(launch, "--tools") == "Read,Write,Bash"
     assert flag(launch, "--disallowed-tools") == "Task,Agent"
     assert flag(launch, "--model") == "sonnet"
-    assert {"-p", "--strict-mcp-config", "--no-session-persistence", "--include-hook-events"} <= set(launch.argv)
+    assert {"-p", "--strict-mcp-config", "--include-hook-events"} <= set(launch.argv)
+    assert flag(launch, "--session-id") == name_session(BRIEF.attempt)
     assert launch.apis == ("anthropic",)
     assert launch.dialect == "claude"
     assert not launch.terminal

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.agents import fence
-from blueflame.agents.claude.conversation import build_resumed_launch, read_conversation
+from blueflame.agents.claude.conversation import build_resumed_launch, name_session, read_conversation
 from blueflame.agents.claude.program import (
     INSTALL_HINT,
     check_arguments,
@@ -46,6 +46,7 @@ ENVIRONMENT = {
     "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",  # else `@.env` in a prompt is read and sent without asking the hook
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",  # the state of the checkout: no cache has what follows it
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
     "CLAUDE_CODE_SKIP_PLUGIN_MCP_SERVERS": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",  # the gateway itself waits and retries
@@ -80,7 +81,7 @@ class ClaudeRuntime(CommandRuntime):
         governed += ("--mcp-config", str(server)) if server else ()
         asked = (*PRINT_MODE_FLAGS, *_build_schema_flags(brief))
         launch = AgentLaunch(
-            argv=(*governed, *asked, "--no-session-persistence", *_build_budget_flags(brief)),
+            argv=(*governed, *asked, *_build_budget_flags(brief)),
             env={**self._build_environment(brief), "CLAUDE_CODE_SHELL_PREFIX": str(prefix)},
             stdin=brief.prompt,
             needs=(
@@ -95,7 +96,9 @@ class ClaudeRuntime(CommandRuntime):
             questions=brief.questions if server else 0,
         )
         if not brief.interactive and not in_terminal:
-            return build_resumed_launch(launch, brief, directory) if brief.conversation else launch
+            if brief.conversation:
+                return build_resumed_launch(launch, brief, directory)
+            return replace(launch, argv=(*launch.argv, "--session-id", name_session(brief.attempt)))
         alone = not brief.interactive
         return build_terminal_launch(
             launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone
@@ -186,7 +189,9 @@ def _write_ask_server(directory: Path) -> Path:
 
 def _build_settings() -> dict[str, Any]:
     hook = {"type": "command", "command": shlex.quote(str(find_hook())), "timeout": HOOK_TIMEOUT, "onFailure": "block"}
-    return {"disableAllHooks": False, "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}}
+    nothing = {"commit": "", "pr": ""}  # commits name their agents (commits.agent)
+    hooks = {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}
+    return {"attribution": nothing, "disableAllHooks": False, "hooks": hooks}
 
 
 def _build_schema_flags(brief: AgentBrief) -> tuple[str, ...]:

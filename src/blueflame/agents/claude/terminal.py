@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from uuid import NAMESPACE_URL, uuid5
 
 from blueflame.agents.claude import terminal_driver
+from blueflame.agents.claude.conversation import name_session
 from blueflame.agents.programs import build_python_command
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.system.files import write_atomically
@@ -43,7 +43,7 @@ def build_terminal_launch(
     mode. The conversation's id is computed from the attempt's, so that a second launch after a crash has the same one.
     `alone`: no person talks with claude, so the conversation ends with its first turn.
     """
-    session = str(uuid5(NAMESPACE_URL, f"blueflame:{brief.attempt}"))
+    session = name_session(brief.attempt)
     prompt, final, program = (directory / f"claude-{name}" for name in ("prompt.md", "final.md", "talk.json"))
     write_atomically(prompt, brief.prompt)
     write_atomically(final, FINAL_PROMPT[alone])
