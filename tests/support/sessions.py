@@ -172,7 +172,6 @@ class Stage:
             "validation": {"secrets": {"scanner": "builtin"}},  # the other one takes a second for each changeset
             "workflows": LEAN,
             "planning": {"workflow": "lean"},
-            "seats": {"conversation": True},
         }
         for name, section in sections.items():
             known = settings.get(name, {})

@@ -304,9 +304,9 @@ class MemorySettings(Section):
 
 
 class SeatSettings(Section):
-    conversation: bool = False
+    conversation: bool = True
     """Whether a seat continues its conversation with its next task, where its runtime can: of the same domain and
-    session, and only if what it made is part of what the next task starts from. It saves calls and no money."""
+    session, and only if what it made is part of what the next task starts from."""
     context_tokens: int = Field(default=40_000, ge=1, le=10**6)
     """A longer conversation ends: the next task begins without it."""
     tasks: int = Field(default=6, ge=1, le=1_000)
