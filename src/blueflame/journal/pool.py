@@ -88,10 +88,11 @@ class PoolJournal(Database):
             db.execute("INSERT OR REPLACE INTO wants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return describe_wait(want, state, limits, self.read_durations())
 
-    def keep_leases(self, session: str, live: Mapping[str, tuple[Lease, str, Path]]) -> None:
+    def keep_leases(self, repository: str, session: str, live: Mapping[str, tuple[Lease, str, Path]]) -> None:
         """Make the leases of a session those of its live attempts, whatever the limits; each with holder and folder."""
         with self._transaction("keep leases in") as db:
-            held = {name for (name,) in db.execute("SELECT attempt FROM leases WHERE session = ?", (session,))}
+            sql = "SELECT attempt FROM leases WHERE repository = ? AND session = ?"
+            held = {name for (name,) in db.execute(sql, (repository, session))}
             for name in held - set(live):
                 db.execute("DELETE FROM leases WHERE attempt = ?", (name,))
             for name, (lease, holder, folder) in live.items():

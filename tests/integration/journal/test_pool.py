@@ -64,11 +64,11 @@ def test_a_want_keeps_the_time_when_it_was_asked_for_first(pool: PoolJournal) ->
 def test_the_leases_of_a_session_are_those_of_its_live_attempts(pool: PoolJournal) -> None:
     ask(pool, "a")
     adopted = Lease(attempt="c", role="worker", repository="shop", session="shop", since=2.0)
-    pool.keep_leases("shop", {"c": (adopted, "1 0.00", HERE)})
+    pool.keep_leases("shop", "shop", {"c": (adopted, "1 0.00", HERE)})
     assert [lease.attempt for lease in pool.read_state("d", 0).leases] == ["c"]
-    pool.keep_leases("blog", {})
-    assert len(pool.read_state("d", 0).leases) == 1, "those of other sessions stay"
-    pool.keep_leases("shop", {})
+    pool.keep_leases("blog", "shop", {})
+    assert len(pool.read_state("d", 0).leases) == 1, "of another repository: it stays"
+    pool.keep_leases("shop", "shop", {})
     assert ask(pool, "b", at=3.0) is None
 
 
@@ -98,7 +98,7 @@ def test_an_ad_hoc_agent_has_a_slot_of_its_own_and_keeps_it_over_a_lost_lease(po
     ours = pool.read_state("d", 0)
     assert [each.attempt for each in ours.wants] == ["third"], "wants are no leases"
     adopted = Lease(attempt="beside", role="qa", repository="shop", session="shop", since=0.0, ad_hoc=True)
-    pool.keep_leases("shop", {"beside": (adopted, "1 0.00", HERE)})
+    pool.keep_leases("shop", "shop", {"beside": (adopted, "1 0.00", HERE)})
     assert ask(pool, "core", role="qa", at=99.0) is None, "the adopted one has none of the core slots"
 
 

@@ -50,18 +50,24 @@ class HousePool(PoolClient):
             return
         holder, intended = _describe_holder(), session.attempts
         live = {
-            name: (self._build_lease(attempt, intended[name].intended_at), holder, self._find_folder(name))
+            self._name(name): (self._build_lease(attempt, intended[name].intended_at), holder, self._find_folder(name))
             for name, attempt in session.live.items()
         }
         today = find_local_day(now)
         ended = [
-            (name, record.attempt.role, today.date, record.ended.spend.micro_usd, record.ended_at - record.intended_at)
+            (
+                self._name(name),
+                record.attempt.role,
+                today.date,
+                record.ended.spend.micro_usd,
+                record.ended_at - record.intended_at,
+            )
             for name, record in session.attempts.items()
             if record.ended is not None and record.ended_at is not None and record.ended_at >= today.began_at
         ]
         with suppress(JournalError), PoolJournal.open(self._house.journal) as pool:
             before = {lease.attempt for lease in pool.read_state("", 0).leases}
-            pool.keep_leases(session.id, live)
+            pool.keep_leases(str(self._state.root), session.id, live)
             pool.note_ended(ended)
             self._kept = known
             self._wake_others(pool.list_waiting_signals(now) if before - set(live) else ())
@@ -84,7 +90,7 @@ class HousePool(PoolClient):
     def _ask_house(self, attempt: Attempt, now: float) -> SlotWait | None:
         lease = self._build_lease(attempt, now)
         want = Want(
-            attempt=attempt.id,
+            attempt=lease.attempt,
             role=attempt.role,
             repository=lease.repository,
             session=attempt.session,
@@ -107,7 +113,7 @@ class HousePool(PoolClient):
     def _build_lease(self, attempt: Attempt, since: float) -> Lease:
         budget = attempt.budget
         return Lease(
-            attempt=attempt.id,
+            attempt=self._name(attempt.id),
             role=attempt.role,
             repository=str(self._state.root),
             session=attempt.session,
@@ -115,6 +121,10 @@ class HousePool(PoolClient):
             micro_usd=budget.limit if budget.unit is Unit.USD else 0,
             ad_hoc=attempt.ad_hoc,
         )
+
+    def _name(self, attempt: str) -> str:
+        """Two repositories may have sessions of the same second, and so attempts of the same id."""
+        return f"{attempt}@{self._state.root}"
 
     def _find_folder(self, attempt: str) -> Path:
         return self._state.attempts / attempt
