@@ -44,6 +44,7 @@ class LeftOut:
 ORCHESTRATOR, AD_HOC = "primary_orchestrator", "adhoc_agent"
 WORKFLOW_KEYS = ("review_threshold", "max_retries", "retry_backoff_base_ms", "database_first")
 PLAN_KEYS = {"plan_watch_enabled": "enabled", "plan_watch_paths": "paths"}
+POOL_KEYS = ("max_adhoc_per_type", "max_total_adhoc", "max_queue_length")
 MAX_NOTE = 300  # characters
 FOR_HOUSE = "for house.yaml: pass --house DIR to write one"
 ONE_BOT = "not needed: one bot, that of the primary orchestrator, speaks for the house"
@@ -60,8 +61,6 @@ NOT_TAKEN: Mapping[str, str] = {
     "bots.agent_config.outputs": "not needed: verdicts carry a confidence, and results are commits",
     "orchestration.loop_interval_ms": NO_LOOP,
     "orchestration.telegram_poll_interval_ms": "not needed: a message arrives when it is sent",
-    "limits.max_adhoc_per_type": "one limit holds for all who make: concurrency.development",
-    "limits.max_queue_length": "not needed: tasks wait in the plan, however many",
     "cleanup": "not needed: an agent ends with its attempt, and its checkout is removed",
     "archiving": OWN_MEMORY,
 }
@@ -342,10 +341,15 @@ def _import_workflow(source: _Source, path: KeyPath, workflow: Mapping[str, Any]
 
 
 def _import_limits(source: _Source, path: KeyPath, limits: Mapping[str, Any]) -> None:
+    house = source.into.house
     for key, value in limits.items():
         if key == "max_total_adhoc":
             source.into.take(("concurrency", "development"), value, source.locate((*path, key)))
-        else:
+        if key in POOL_KEYS and house is not None:
+            house.take(("pool", key), value, source.locate((*path, key)))
+        elif key in POOL_KEYS and key != "max_total_adhoc":
+            source.note((*path, key), FOR_HOUSE)
+        elif key != "max_total_adhoc":
             _leave_out(source, (*path, key), value)
 
 

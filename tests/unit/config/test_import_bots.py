@@ -147,7 +147,8 @@ def test_a_key_cannot_break_out_of_its_comment() -> None:
 
 HOUSE_PARTS = {
     "bots.yaml": BOTS.replace("allowed_chats: [1], admin_users: [1]", "allowed_chats: [1, 2, -100], admin_users: [1]"),
-    "orchestration.yml": "orchestration: {plan_watch_enabled: true, plan_watch_paths: [plans/*.md]}\n",
+    "orchestration.yml": "orchestration: {plan_watch_enabled: true, plan_watch_paths: [plans/*.md]}\n"
+    "limits: {max_adhoc_per_type: 1, max_total_adhoc: 4, max_queue_length: 2}\n",
 }
 SHOP = ("shop", Path("/code/shop"))
 
@@ -173,6 +174,8 @@ def test_people_chats_and_plan_files_are_for_the_house() -> None:
         dict.fromkeys((1, 2, -100), "shop"),
     )
     assert (house.sources.plans.enabled, house.sources.plans.paths) == (True, ("plans/*.md",))
+    pool = house.pool
+    assert (pool.max_adhoc_per_type, pool.max_total_adhoc, pool.max_queue_length) == (1, 4, 2)
 
 
 def test_what_house_yaml_had_stays() -> None:
