@@ -63,10 +63,11 @@ class GateAsker:
         return None
 
     def _find_chat(self, person: str, found: OpenGate) -> int | None:
-        """The group of the repository, if there is one; else the person's own chat."""
+        """The group of the repository, if there is one; else the person's own chat. Not one that refuses the bot."""
         chats = self._setup.telegram.chats
         groups = [chat for chat, each in chats.items() if chat < 0 and each.repository == found.repository]
-        return groups[0] if groups else self._setup.settings.people[person].telegram
+        places = [*groups, self._setup.settings.people[person].telegram]
+        return next((chat for chat in places if chat not in self._outbox.closed), None)
 
     async def prepare_ask(self, found: OpenGate, chat: int, name: str) -> PreparedAsk:
         """Build the messages of a gate and the notes of its buttons, whose ids say nothing and are valid once."""

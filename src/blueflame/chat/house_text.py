@@ -12,7 +12,7 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.system.clock import SystemClock
 from blueflame.text.format import format_count
 from blueflame.text.sanitize import shorten_line
-from blueflame.views.house import RequestRow, build_house_view, build_request_row, describe_state
+from blueflame.views.house import build_house_view, build_request_row, describe_state
 
 MAX_LINES = 40
 
@@ -42,7 +42,7 @@ class HouseText:
         return "\n".join([*lines, *asked_for, *([gates] if gates else [])][:MAX_LINES]) or "No repository is served."
 
     def describe_cost(self) -> str:
-        """What the sessions cost that run, and all that ended on this day."""
+        """What the sessions cost that run."""
         view = build_house_view(self.client, SystemClock().now())
         lines = []
         for row in view.repositories:
@@ -64,7 +64,3 @@ class HouseText:
             return ""
         row = build_request_row(self.journal, house, record, SystemClock().now())
         return describe_state(row).partition(", ")[2]
-
-
-def _describe_request(row: RequestRow) -> str:
-    return f"{row.record.id}: {describe_state(row)}. {shorten_line(row.record.request.text, 80)}"

@@ -74,6 +74,7 @@ class Outbox:
         self.notes = {key: value for key, value in notes.items() if not key.startswith((OUT, SENT))}
         self._last = max((int(key.split(":")[1]) for key in self._waiting), default=0)
         self._free_at: dict[int, float] = {}
+        self.closed: set[int] = set()  # chats that refuse the bot; tried again when one writes, or after a restart
         self._changed = asyncio.Event()
 
     def has(self, key: str) -> bool:
@@ -153,6 +154,7 @@ class Outbox:
             except RateLimited as error:
                 self._free_at[chat] = self._clock.now() + error.seconds
             except ChatClosed as error:
+                self.closed.add(chat)
                 self._warn(f"chat {chat}: {error}")
                 self._settle(found, None)
             except MessageRefused as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blueflame.chat.outbox import Outgoing, Sent
-from blueflame.chat.updates import ButtonTap, ChatMessage, find_addressed
+from blueflame.chat.updates import Addressed, ButtonTap, ChatMessage, find_addressed
 from blueflame.dispatch.people import find_answer_problem, find_sender
 from blueflame.model.gate import GateKind, Option
 from blueflame.model.house.arrival import Arrival, IncomingAnswer, IncomingCommand, IncomingRequest, Sender, Trust
@@ -24,6 +24,7 @@ BUTTON, PROMPT, SETTLED, PAIR, PAIRED = "button:", "prompt:", "settled:", "pair:
 MAX_TOAST_CHARS = 180
 REASON_SECONDS = 900.0  # later, only a reply to the question is taken for the reason
 HELP = """Write what is to be done: it becomes a request. `name: text` or #name chooses the repository.
+/run TEXT the same, in groups too
 /status what runs and waits
 /gates what waits for your answer
 /cost what sessions cost
@@ -123,11 +124,19 @@ def react_to_message(message: ChatMessage, context: ChatContext) -> Reaction:
         return _react_to_command(message, sender, context, prompt)
     if prompt and _is_reason(message, prompt, context):
         return _take_reason(message, sender, context, prompt)
-    chat = context.settings.telegram.chats.get(message.chat) if context.settings.telegram else None
-    default = (chat.repository if chat else None) or ""
-    addressed = find_addressed(message.text, context.settings.repositories, bot=context.bot, default=default)
+    addressed = _find_addressed(message.text, message, context)
     if not message.is_private and not addressed.to_bot:
         return Reaction()  # people talk with each other in a group
+    return _request(message, sender, addressed)
+
+
+def _find_addressed(text: str, message: ChatMessage, context: ChatContext) -> Addressed:
+    chat = context.settings.telegram.chats.get(message.chat) if context.settings.telegram else None
+    default = (chat.repository if chat else None) or ""
+    return find_addressed(text, context.settings.repositories, bot=context.bot, default=default)
+
+
+def _request(message: ChatMessage, sender: Sender, addressed: Addressed) -> Reaction:
     if message.is_edited:
         return _reply(message, "Edited messages are not read: send it again as a new message.")
     if not addressed.text.strip():
@@ -172,7 +181,8 @@ def _take_reason(message: ChatMessage, sender: Sender, context: ChatContext, pro
 def _react_to_command(
     message: ChatMessage, sender: Sender, context: ChatContext, prompt: Mapping[str, Any]
 ) -> Reaction:
-    word, _, rest = message.text.partition(" ")
+    word = message.text.split(maxsplit=1)[0]
+    rest = message.text.removeprefix(word)
     command, _, to = word[1:].partition("@")
     if to and to.casefold() != context.bot.casefold():
         return Reaction()  # to another bot of the group
@@ -183,6 +193,10 @@ def _react_to_command(
         return _reply(message, "Nothing was answered: the gate stays open.", notes=note)
     build = COMMANDS.get(command.casefold())
     return build(message, sender, rest.strip(), context) if build else _reply(message, HELP)
+
+
+def _run(message: ChatMessage, sender: Sender, rest: str, context: ChatContext) -> Reaction:
+    return _request(message, sender, _find_addressed(rest, message, context))
 
 
 def _stop(message: ChatMessage, sender: Sender, rest: str, context: ChatContext) -> Reaction:
@@ -199,6 +213,7 @@ def _cancel(message: ChatMessage, sender: Sender, rest: str, _context: ChatConte
 
 
 COMMANDS: Mapping[str, Callable[[ChatMessage, Sender, str, ChatContext], Reaction]] = {
+    "run": _run,
     "stop": _stop,
     "cancel": _cancel,
 }

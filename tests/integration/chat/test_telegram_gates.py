@@ -10,9 +10,9 @@ from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer
 from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
 from blueflame.model.house.event import HOUSE, AnswerSettled
-from blueflame.testing.bot_api import BotApi
+from blueflame.testing.bot_api import ApiError, BotApi
 from support.recorded_session import ID
-from support.telegram_chats import ANNA, BEN, ChatHouse, play
+from support.telegram_chats import ANNA, BEN, GROUP, ChatHouse, play
 
 
 def settle(answer: IncomingAnswer, *, accepted: bool, reply: str) -> AnswerSettled:
@@ -133,6 +133,25 @@ def test_a_person_is_reminded_once_and_then_the_next_is_asked(house: ChatHouse, 
     play(story())
 
     assert sum("still waits" in each.text for each in api.list_shown(ANNA)) == 1
+
+
+def test_a_gate_of_a_group_that_refuses_the_bot_is_asked_in_the_persons_own_chat(house: ChatHouse, api: BotApi) -> None:
+    """A group that became a supergroup has another number, which is not listed."""
+    house.journal.close()
+    house = ChatHouse(house.repo, house.folder, api, telegram={"chats": {GROUP: {"repository": "shop"}}})
+    moved = ApiError(400, "Bad Request: group chat was upgraded", {"migrate_to_chat_id": -1009})
+    api.errors["sendMessage"] = [moved]
+
+    async def story() -> None:
+        house.story.planned()
+        house.show_gates()
+        async with house.run():
+            await house.until_shown(ANNA, "Approve the plan")
+
+    play(story())
+
+    assert api.list_shown(GROUP) == []
+    assert "-1009" in str(house.journal.read_after(0))
 
 
 def test_gates_are_asked_again_after_a_restart_only_by_command(house: ChatHouse, api: BotApi) -> None:

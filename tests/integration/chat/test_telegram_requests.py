@@ -62,6 +62,8 @@ async def ask(house: ChatHouse, text: str, *then: HouseEvent) -> str:
         (CARL, "note: this is no name", "", "note: this is no name"),
         (GROUP, "@stand_in_bot Fix it", "docs", "Fix it"),
         (GROUP, "shop: Fix it", "shop", "Fix it"),
+        (GROUP, "/run@stand_in_bot Fix it", "docs", "Fix it"),
+        (GROUP, "/run\nshop: Fix it", "shop", "Fix it"),
     ],
 )
 def test_a_message_is_for_the_named_or_the_chats_repository(
