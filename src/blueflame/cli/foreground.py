@@ -60,18 +60,13 @@ class RunOptions:
 
     @property
     def runs_agents(self) -> bool:
-        """Whether an option says how agents run or how their questions are answered."""
+        """Whether an option says how agents run or how their questions are answered, which only the foreground can."""
         return self.script is not None or self.decisions is not None or self.cassette != NO_CASSETTE
 
     @property
     def can_ask_for_trust(self) -> bool:
         """A decisions file answers gates, and grants no trust."""
         return self.decisions is None and not self.as_json
-
-    @property
-    def has_decided(self) -> bool:
-        """Whether options are given that only a process in the foreground can keep."""
-        return self.decisions is not None or self.script is not None or self.cassette != NO_CASSETTE
 
     @property
     def why_silent(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce, wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +62,10 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of commands that run a session in this terminal; the command gets them as `options`."""
 
     @wraps(command)
-    def call(
-        *,
-        config: Path | None,
-        decisions: Path | None,
-        script: Path | None,
-        record: Path | None,
-        replay: Path | None,
-        as_json: bool,
-        quiet: bool,
-        **rest: Any,  # noqa: ANN401 (the other options of the command)
-    ) -> int:
+    def call(**given: Any) -> int:  # noqa: ANN401 (these options and the others of the command)
         from blueflame.cli.foreground import read_options
 
-        options = read_options(
-            config, decisions=decisions, script=script, record=record, replay=replay, as_json=as_json, quiet=quiet
-        )
-        return command(options=options, **rest)
+        own = {name: given.pop(name) for name in signature(read_options).parameters}
+        return command(options=read_options(**own), **given)
 
     return reduce(lambda function, option: option(function), reversed(FOREGROUND_OPTIONS), call)

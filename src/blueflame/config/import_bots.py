@@ -15,11 +15,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from blueflame.config.house import parse_house
 from blueflame.config.load import parse_config
+from blueflame.config.migrate import build_yaml
 from blueflame.config.problems import format_path, format_value, validate_model, validate_settings
 from blueflame.documents.yaml import Document, KeyPath, read_document
 from blueflame.model.errors import ConfigError
@@ -169,10 +169,7 @@ def add_to_house(text: str, imported: ImportedSettings, *, path: Path, names: Se
 
 
 def _add_settings(text: str, imported: ImportedSettings) -> str:
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml = build_yaml()
     data = yaml.load(text)
     new = [key for key in imported.settings if key not in data]
     _merge(data, imported.settings)

@@ -52,10 +52,7 @@ def migrate_config(text: str, *, path: Path | None = None) -> Migration:
 
 def rewrite_config(text: str) -> str:
     """Move every old key to its new place, together with the comment beside it."""
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml = build_yaml()
     data = yaml.load(text)
     following = dict(_find_following_comments(data))
     if "roles" not in data and find_old_sections(data):
@@ -73,6 +70,15 @@ def rewrite_config(text: str) -> str:
     out = StringIO()
     yaml.dump(data, out)
     return _restore_comments(text, _add_version(out.getvalue()), following)
+
+
+def build_yaml() -> YAML:
+    """Build a reader and writer that keeps comments, quotes and long lines."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml
 
 
 def _move_value(data: CommentedMap, old: tuple[str, ...], new: tuple[str, ...]) -> None:
@@ -99,7 +105,7 @@ def _remove_section(data: CommentedMap, section: tuple[str, ...]) -> None:
 
 def _find_value(data: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 (YAML has any type)
     for key in path:
-        data = data.get(key) if isinstance(data, CommentedMap) else None
+        data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
@@ -157,21 +163,12 @@ def _list_changes(text: str) -> tuple[str, ...]:
 
 def _list_emptied(data: dict[str, object]) -> tuple[str, ...]:
     """List the old sections without content: they are removed too."""
-    return tuple(f"{'.'.join(place)}: removed" for place in find_old_sections(data) if not _is_filled(data, place))
-
-
-def _is_filled(data: object, place: tuple[str, ...]) -> bool:
-    for key in place:
-        data = data.get(key) if isinstance(data, dict) else None
-    return bool(data)
+    return tuple(f"{'.'.join(place)}: removed" for place in find_old_sections(data) if not _find_value(data, place))
 
 
 def _is_in(data: object, path: tuple[str, ...]) -> bool:
-    for key in path:
-        if not isinstance(data, dict) or key not in data:
-            return False
-        data = data[key]
-    return True
+    holder = _find_value(data, path[:-1])
+    return isinstance(holder, dict) and path[-1] in holder
 
 
 def _is_equivalent(digest: str, text: str, path: Path) -> bool:

@@ -57,13 +57,13 @@ def parse_policy(text: str, where: str) -> Policy:
 
 
 def _read_fields(given: dict[str, Any], where: str) -> dict[str, Any]:
-    known = {field.name: _READERS[str(field.type)] for field in fields(Policy)}
+    known = {field.name: str(field.type) for field in fields(Policy)}
     if odd := sorted((given.keys() ^ known.keys()) - (ADDED_LATER - given.keys())):
         raise _build_error(where, f"{odd[0]} is {'unknown' if odd[0] in given else 'missing'}")
     found: dict[str, Any] = {}
     for name, kind in ((name, kind) for name, kind in known.items() if name in given):
         try:
-            found[name] = kind(given[name])
+            found[name] = _read_value(kind, given[name])
         except TypeError:
             raise _build_error(where, f"{name} has the wrong type") from None
     return found
@@ -95,44 +95,18 @@ def _format_value(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _read_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _read_flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _read_texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError
-    return tuple(_read_text(each) for each in value)
-
-
-def _read_optional_texts(value: object) -> tuple[str, ...] | None:
-    return None if value is None else _read_texts(value)
-
-
-def _read_patterns(value: object) -> Patterns:
-    if not isinstance(value, dict) or value.keys() != {"written", "regexes"}:
-        raise TypeError
-    found = Patterns(written=_read_texts(value["written"]), regexes=_read_texts(value["regexes"]))
-    if len(found.written) != len(found.regexes):
-        raise TypeError
-    return found
-
-
-_READERS = {
-    "str": _read_text,
-    "bool": _read_flag,
-    "tuple[str, ...]": _read_texts,
-    "tuple[str, ...] | None": _read_optional_texts,
-    "Patterns": _read_patterns,
-}
+def _read_value(kind: str, value: Any) -> Any:  # noqa: ANN401 (a field of any type)
+    """Read a field of this type; TypeError for what JSON does not have in its place."""
+    match kind, value:
+        case ("str", str()) | ("bool", bool()) | ("tuple[str, ...] | None", None):
+            return value
+        case "tuple[str, ...]" | "tuple[str, ...] | None", list() if all(isinstance(each, str) for each in value):
+            return tuple(value)
+        case "Patterns", {"written": written, "regexes": regexes} if len(value) == 2:
+            both = [_read_value("tuple[str, ...]", each) for each in (written, regexes)]
+            if len(both[0]) == len(both[1]):
+                return Patterns(written=both[0], regexes=both[1])
+    raise TypeError
 
 
 # --- the shell parser --------------------------------------------------------------------------------------------

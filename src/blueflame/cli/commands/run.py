@@ -79,7 +79,7 @@ def run(
     from blueflame.orchestrator.sessions import load_session
 
     if detach:
-        if dry_run or fresh or allow_dirty or overrides != Overrides() or options.has_decided:
+        if dry_run or fresh or allow_dirty or overrides != Overrides() or options.runs_agents:
             raise UsageError("--detach goes with the request, --plan, --tier and --workflow only: leave the rest out")
         return _detach(read_request(text, task, plan), options, tier=tier, workflow=workflow)
     project = open_trusted_project(options.config, can_ask=options.can_ask_for_trust)
