@@ -42,7 +42,7 @@ LOOKS = (
     "git diff HEAD",
     "git log -p -3",
     "git stash list",
-    "git submodule",
+    "git submodule--helper status",  # `git submodule` is a shell script of 17 processes around it
     "git rebase --continue",
 )
 
@@ -93,10 +93,11 @@ class Bench:
         deed = self.attack.deed
         assert isinstance(deed, Poison | Result)
         if isinstance(deed, Poison):
-            self._work(f"echo {self.attack.id} > src/1.txt; git add -A; git commit -q -m 'feat(task-001): one'")
-        self._work(deed.code)
-        if isinstance(deed, Result) and deed.commit:
-            self._work("git add -A -f; git commit -q -m 'feat(task-001): result'")
+            honest = f"echo {self.attack.id} > src/1.txt; git add -A; git commit -q -m 'feat(task-001): one'"
+            self._work(f"({honest}) || exit\n{deed.code}")
+        else:
+            last = "git add -A -f; git commit -q -m 'feat(task-001): result'" if deed.commit else ":"
+            self._work(f"({deed.code}\n) || exit\n{last}")
         (self.evil / "ran").unlink(missing_ok=True)
 
     def _work(self, code: str) -> None:
@@ -155,13 +156,11 @@ class Bench:
     def look(self) -> list[str]:
         """Look at the checkout as a person does, and return the top folders that git found there."""
         within = [path.parent for name in (".git", "HEAD") for path in self.checkout.glob(f"src/*/{name}")]
+        script = f"({'; '.join(LOOKS)}) >&2; git rev-parse --show-toplevel"
         tops = []
         for folder in (self.checkout, *within):
-            for line in LOOKS:
-                subprocess.run(line, shell=True, cwd=folder, capture_output=True, timeout=PATIENCE, check=False)
-            shown = ["git", "rev-parse", "--show-toplevel"]
-            done = subprocess.run(shown, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
-            tops.append(done.stdout.strip())
+            done = subprocess.run(script, shell=True, cwd=folder, capture_output=True, timeout=PATIENCE, check=False)
+            tops.append(os.fsdecode(done.stdout).strip())
         return tops
 
     def clear(self) -> None:

@@ -44,7 +44,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path, monkeypatc
     assert isinstance(attack.deed, Poison)
     if attack.id.startswith(SLOW_FOR_GIT):
         for module in (command, batch):  # git needs seconds to fill a gigabyte
-            monkeypatch.setattr(module, "MAX_GIT_MEMORY", 250_000_000)
+            monkeypatch.setattr(module, "MAX_GIT_MEMORY", 100_000_000)
     at = bench(repo.parent, attack)
     at.prepare()
     before = take_snapshot(at.repo)
