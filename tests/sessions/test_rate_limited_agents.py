@@ -6,8 +6,8 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import pytest
 
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
+from blueflame.model.settings.roles import RuntimeSettings
+from blueflame.orchestrator.accounts import find_shared_wait
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
 from blueflame.orchestrator.lifecycle import lock_project, open_session
@@ -23,6 +25,7 @@ from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_sh
 from blueflame.orchestrator.wiring import build_context
 from blueflame.session.effects import AwaitRuntime
 from blueflame.session.state import Session
+from blueflame.system.layout import POOL_VARIABLE
 from support.model_gateways import SECRET, TOKEN, build_model_options
 from support.model_providers import answer_json, build_error, build_message, start_provider
 from support.sessions import Stage, task
@@ -148,3 +151,20 @@ def test_an_ending_by_a_limit_names_the_limit(
 
     with start_provider(*replies) as far:
         play(story())
+
+
+def test_repositories_of_a_house_share_the_limits_of_an_account(scene: Scene, tmp_path: Path) -> None:
+    house = {POOL_VARIABLE: str(tmp_path / "house"), "ANTHROPIC_API_KEY": "k"}
+
+    def find(runtime: str, environ: Mapping[str, str], upstream: str | None = None) -> Path:
+        settings = scene.context.settings.model_copy(update={"runtimes": {runtime: RuntimeSettings(upstream=upstream)}})
+        paths = replace(scene.context.paths, root=tmp_path / "elsewhere")
+        return find_shared_wait(replace(scene.context, settings=settings, environ=environ, paths=paths), runtime)
+
+    usual = find("claude", house)
+    assert usual.parent == tmp_path / "house" / "parked"
+    assert find_shared_wait(replace(scene.context, environ=house), "claude") == usual, "the same in another repository"
+    assert find("tmux", house) == usual, "another runtime with the same account"
+    assert find("claude", house, upstream="https://models.example") != usual
+    assert find("codex", house | {"OPENAI_API_KEY": "k"}) != usual
+    assert find("claude", {}) == tmp_path / "elsewhere" / ".blueflame" / "parked" / "claude.json"

@@ -35,6 +35,7 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
+from blueflame.orchestrator.accounts import find_shared_wait
 from blueflame.orchestrator.attempts.check_commit import release_left_scratch, release_unneeded, run_diagnostics
 from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared, wait_before_clearing
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
@@ -319,7 +320,7 @@ class SessionLoop:
             if self._unpacked % PACK_EVERY == 0:
                 self._to_clear.append(Removal(partial(pack_refs, self.context.repo)))
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
-            remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
+            remove_shared_wait(find_shared_wait(self.context, recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
             settings = load_settings(self.context.paths, self.session.id, recorded.event.digest)
             assert settings is not None, "a configuration is saved before its gate is opened"

@@ -54,6 +54,10 @@ class HousePaths:
         """The texts of requests, for the processes that work on them."""
         return self.root / "requests"
 
+    def parked(self, account: str) -> Path:
+        """As `StatePaths.parked`, for all repositories that use the account."""
+        return self.root / "parked" / f"{account}.json"
+
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:

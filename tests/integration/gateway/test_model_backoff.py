@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,22 @@ def test_the_first_success_lifts_the_limit_for_all(tmp_path: Path) -> None:
     ):
         assert gateway.send_call().status == 200
         assert not shared.exists()
+
+
+def test_when_a_limit_ends_one_call_tries_first(tmp_path: Path) -> None:
+    """Those who share the limit wait for its answer: they would only get the limit again."""
+    limited = answer_json(429, build_error(), retry_after_ms="500")
+    shared = tmp_path / "shared.json"
+    with start_provider(limited, limited, limited, FINE) as provider, ExitStack() as undo, _start_pool() as pool:
+        options = build_model_options(provider.url, shared=str(shared))
+        gateways = [undo.enter_context(start_model_gateway(tmp_path / name, options)) for name in "abcd"]
+        first = pool.submit(gateways[0].send_call)
+        wait_until(shared.exists, "the limit is shared")
+        others = [pool.submit(each.send_call) for each in gateways[1:]]
+        assert [call.result().status for call in (first, *others)] == [200] * 4
+        tries = [line["tries"] for each in gateways for line in each.read_usage()]
+
+    assert tries == [4, 1, 1, 1]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"until": "soon"}', '{"until": 17}'])

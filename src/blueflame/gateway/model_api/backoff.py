@@ -11,6 +11,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ class WaitTimes:
     first: float = 2.0
     longest: float = 60.0
     poll: float = 1.0  # between two reads of the shared file
+    let_first: float = 10.0  # after a shared limit, in which those who wait let the one try that met it
     forget: float = 600.0  # without a failure of the kind, after which its period is over
     first_ping: float = 60.0  # after which a client that waits for a stream gets pings
     ping: float = 15.0  # between two pings
@@ -65,19 +67,29 @@ class AccountWait:
         self._parked: dict[int, dict[str, object]] = {}
         self._reported: dict[str, object] | None = None
         self._answered = False
+        self._let_first = wait_times.let_first * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
 
     def is_clear(self) -> bool:
         found = self._read_shared()
-        return found is None or _to_float(found.get("until")) <= time.time()
+        return found is None or self._find_turn(found) <= time.time()
+
+    def _find_turn(self, found: Mapping[str, object]) -> float:
+        """Find when we try: not all at once at the end of the limit, but first the one that met it.
+
+        Its success removes the file; if it is gone, the others try one after the other.
+        """
+        until = _to_float(found.get("until"))
+        return until if found.get("attempt") == self._attempt else until + self._let_first
 
     async def wait_for_shared_limit(self, wait: CallWait) -> None:
         """Wait while another gateway reports a limit of the account. Raises WaitExceeded."""
-        while (found := self._read_shared()) is not None and (until := _to_float(found.get("until"))) > time.time():
+        while (found := self._read_shared()) is not None and (turn := self._find_turn(found)) > time.time():
+            until = _to_float(found.get("until"))
             words = str(found.get("reason", ""))[:MAX_REASON_LENGTH] or "the account's rate limit is reached"
             failure = ProviderFailure(RATE_LIMIT, words, until, 429)
             self._check_deadline(wait, failure, until)
             self._add_waiting(wait, failure)
-            await asyncio.sleep(min(self._wait_times.poll, max(0.0, until - time.time())))
+            await asyncio.sleep(min(self._wait_times.poll, max(0.0, turn - time.time())))
 
     async def wait_for_retry(self, wait: CallWait, failure: ProviderFailure) -> None:
         """Wait until the next try. Raises WaitExceeded."""

@@ -9,15 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.credentials import Access, find_access, find_home
 from blueflame.agents.runtime import AgentLaunch
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
+from blueflame.orchestrator.accounts import find_account, find_shared_wait
 from blueflame.orchestrator.context import SessionContext
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 
 GATEWAY_PORT = LOOPBACK_PORTS[0]
-REPLAY_ACCESS = Access(upstream="http://127.0.0.1:9")  # never contacted: a replay calls no model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ def build_model_access(
     from blueflame.telemetry.observed_prices import read_observed_prices
 
     limits = context.settings.limits
-    accesses = {api: _find_access(context, attempt.runtime, api) for api in launch.apis}
+    accesses = {api: find_account(context, attempt.runtime, api) for api in launch.apis}
     prices = compile_prices(context.settings.prices, read_observed_prices(context.paths.state))
     orders = {
         "runtime": attempt.runtime,
@@ -69,7 +68,7 @@ def build_model_access(
         "fallback": asdict(build_fallback_row(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
-        "shared": str(context.paths.parked(attempt.runtime)),
+        "shared": str(find_shared_wait(context, attempt.runtime)),
         "record": str(context.cassette.record or ""),
         "replay": str(context.cassette.replay or ""),
         "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
@@ -80,14 +79,6 @@ def build_model_access(
     }
     secrets = {api: access.value for api, access in accesses.items() if access.value}
     return ModelAccess(port=port, orders=orders, secrets=secrets)
-
-
-def _find_access(context: SessionContext, runtime: str, api: str) -> Access:
-    if context.cassette.replay is not None:
-        return REPLAY_ACCESS
-    found = context.settings.runtimes.get(runtime)
-    options = found.model_dump() if found else {}
-    return find_access(api, runtime, options, context.environ, find_home(context.environ))
 
 
 def _list_models(model: str, launch: AgentLaunch) -> list[str]:

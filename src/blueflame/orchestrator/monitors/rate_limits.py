@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
+from blueflame.orchestrator.accounts import find_shared_wait
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import detect_drift
 from blueflame.orchestrator.engine.interface import Running
@@ -46,7 +47,7 @@ async def await_runtime(
             return [drift or RuntimeResumed(runtime=effect.runtime, reason="a person asked to try again")]
         resting = parked.outages > 0 and parked.until is not None and now < parked.until
         if not resting and not await find_waits(context, session, effect.runtime, now):
-            remove_shared_wait(context.paths.parked(effect.runtime))
+            remove_shared_wait(find_shared_wait(context, effect.runtime))
             reason = "the rest is over" if parked.outages else "no agent waits for it any more"
             return [RuntimeResumed(runtime=effect.runtime, reason=reason)]
         await context.clock.sleep(POLL_SECONDS)
@@ -60,7 +61,7 @@ async def find_waits(context: SessionContext, session: Session, runtime: str, no
     """
     if 0 <= now - session.tried_at.get(runtime, float("-inf")) < RETRY_SECONDS:
         return []
-    shared = read_shared_wait(context.paths.parked(runtime), now)
+    shared = read_shared_wait(find_shared_wait(context, runtime), now)
     return await _find_agent_waits(context, session, runtime) or ([shared] if shared is not None else [])
 
 
