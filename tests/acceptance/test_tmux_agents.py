@@ -48,26 +48,31 @@ def no_keys_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
 
 
-def test_a_worker_is_watched_in_tmux_and_its_work_lands(
+def test_a_worker_is_watched_in_tmux_its_work_lands_and_its_window_stays(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(repo, {"roles": {"worker": {"runtime": "tmux", "model": "sonnet"}}, "planning": {"workflow": "single"}})
     decisions = write(tmp_path / "решения.yaml", YES)
-    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # of another program: it must not block ours
+    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # of another program: it is adopted
     turns = build_write_turns("src/barn.txt", "crimson\n")
     turns[-1]["delay"] = 3.0  # seconds, in which the window can be looked at
     with LoopbackModel(build_model_script(build_worker_scenario("task-001", *turns))) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         with launched("run", "--task", "Paint the barn", "--decisions-file", decisions, "--json", cwd=repo) as session:
-            until(lambda: "barn" in tmux("capture-pane", "-p", "-t", "=cc-worker-2:"), what="the agent in its window")
+            until(lambda: "barn" in tmux("capture-pane", "-p", "-t", "=cc-worker:1"), what="the agent in its window")
             said = finish(session)
     assert said.code == 0, said.err
     (attempt,) = said.json["attempts"]
     assert attempt["ending"] == "passed"
     assert run_git(repo, "show", "main:src/barn.txt") == "crimson\n"
-    until(lambda: "cc-worker-2" not in tmux("list-sessions"), what="the window is closed with its agent")
-    assert "cc-worker:" in tmux("list-sessions")
+    until(
+        lambda: (
+            "task-001: passed. worker-1 waits for the next session." in tmux("capture-pane", "-p", "-t", "=cc-worker:1")
+        ),
+        what="the window stays and says what it waits for",
+    )
+    assert tmux("list-windows", "-t", "=cc-worker", "-F", "#{window_name}") == f"sleep\nworker-1 {repo.name}\n"
     folder = repo / ".blueflame" / "attempts" / attempt["id"]
-    assert json.loads((folder / "tmux.json").read_text()) == {"session": "cc-worker-2", "window": 0, "pane": 0}
+    assert json.loads((folder / "tmux.json").read_text()) == {"session": "cc-worker", "window": 1, "pane": 0}
     assert "CLAUDECODE" not in json.loads((folder / "launch.json").read_text())["env"]
     assert found_in(repo)["outcome"] == "completed"

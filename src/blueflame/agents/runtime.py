@@ -60,6 +60,8 @@ class AgentBrief:
     conversation: tuple[Mapping[str, Any], ...] = ()  # of the attempt that it continues (ResumingRuntime)
     declared_duty: Duty | None = None  # None: that of the built-in role of this name
     questions: int = 0  # that it may ask a person
+    seat: str = ""
+    ad_hoc: bool = False  # it works beside the agents of its role that the house's pool has
 
     @property
     def duty(self) -> Duty:

@@ -1,7 +1,8 @@
 """The tmux runtime: Claude Code in a terminal, and a tmux session in which a person can watch it and talk with it.
 
 Claude runs behind the walls of every agent, in its sandbox, on a terminal that its warden holds. The tmux session runs
-`blueflame attach` outside of the sandbox: the person can close and reopen it, and nothing depends on it.
+`blueflame attach --stay` outside of the sandbox: it stays between tasks and shows the next attempt of the same seat.
+The person can close and reopen it, and nothing depends on it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from blueflame.system import tmux as windows
 from blueflame.system.files import write_atomically
 
 NOTE_FILE = "tmux.json"  # in the attempt's folder: the tmux session that shows it
+AD_HOC_IDLE = "30m"  # then the window of an ad hoc agent closes; the agent itself ends with its task
 MAIN_CODE = "from blueflame.cli.main import main; main()"
 
 
@@ -51,17 +53,15 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:
 
 
 def _open_window(brief: AgentBrief, directory: Path, root: Path, config: str) -> None:
-    """Open it once for each attempt: a launch repeated after a crash finds the first one."""
-    note = directory / NOTE_FILE
-    if note.exists() and windows.has_session(str(json.loads(note.read_bytes())["session"])):
-        return
-    spawned = windows.open_window(
-        windows.format_session_name(brief.role), _build_attach_command(brief.agent_id, config), cwd=root
-    )
-    write_atomically(note, json.dumps(spawned._asdict()))
+    """Open a window that stays for the seat; the one that shows it already connects to this attempt by itself."""
+    shown = brief.seat or brief.role
+    session = windows.format_session_name(brief.role, ad_hoc=brief.ad_hoc)
+    argv = (*_build_attach_command(shown, config), *(("--idle", AD_HOC_IDLE) if brief.ad_hoc else ()))
+    window = windows.open_window(session, f"{shown} {root.name}", argv, key=f"{root} {shown}", cwd=root)
+    write_atomically(directory / NOTE_FILE, json.dumps(window._asdict()))
 
 
 def _build_attach_command(agent: str, config: str) -> tuple[str, ...]:
     script = Path(sys.executable).with_name("blueflame")
     program = (str(script),) if script.is_file() else (sys.executable, "-c", MAIN_CODE)
-    return (*program, "attach", agent, "--wait", *(("--config", config) if config else ()))
+    return (*program, "attach", agent, "--stay", *(("--config", config) if config else ()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")  # dots and colons are special in tmux
 ROWS, COLUMNS = 40, 120  # until a client attaches
-MAX_SESSIONS = 1000  # sessions of one name
+KEY_OPTION = "@blueflame"  # of a window of ours: what it shows
 
 
 class TmuxWindow(NamedTuple):
@@ -39,43 +39,43 @@ def find_problems() -> tuple[str, ...]:
     return tuple(found)
 
 
-def format_session_name(role: str) -> str:
-    return f"cc-{UNSAFE_CHARACTERS.sub('-', role).strip('-') or 'agent'}"
+def format_session_name(role: str, *, ad_hoc: bool = False) -> str:
+    return f"cc-{'adhoc-' if ad_hoc else ''}{UNSAFE_CHARACTERS.sub('-', role).strip('-') or 'agent'}"
 
 
-def open_window(wanted: str, argv: Sequence[str], *, cwd: Path) -> TmuxWindow:
-    """Open a session of that name (or the next free one) in which `argv` runs; it ends with `argv`.
+def open_window(session: str, title: str, argv: Sequence[str], *, key: str, cwd: Path) -> TmuxWindow:
+    """Open a window in the session of that name in which `argv` runs; it ends with `argv`.
 
+    A session that exists is adopted: what runs there is not touched. So is the window that was opened with this key.
     CLAUDECODE marks what runs below Claude Code, so it is unset.
     """
-    from libtmux.exc import LibTmuxException, TmuxSessionExists
-
-    words = ["env", "-u", "CLAUDECODE", *argv]
-    for n in range(1, MAX_SESSIONS):
-        name = wanted if n == 1 else f"{wanted}-{n}"
-        try:
-            _find_server().new_session(
-                session_name=name, start_directory=cwd, window_command=shlex.join(words), x=COLUMNS, y=ROWS
-            )
-        except TmuxSessionExists:
-            continue
-        except LibTmuxException as e:
-            if "duplicate session" in str(e):  # created meanwhile
-                continue
-            raise ProcessFailed(f"tmux cannot make a session {name}: {e}") from e
-        return TmuxWindow(name)
-    raise ProcessFailed(
-        f"tmux has {MAX_SESSIONS} sessions called {wanted}: end some with 'tmux kill-session -t {wanted}-2'"
-    )
+    words = shlex.join(["env", "-u", "CLAUDECODE", *argv])
+    opening = ("-P", "-F", "#{window_index}", "-n", title, "-c", str(cwd))
+    size = ("-x", str(COLUMNS), "-y", str(ROWS))
+    made = _run("new-session", "-d", "-s", session, *size, *opening, words)
+    if made is None:
+        if (there := _find_window(session, key)) is not None:
+            return TmuxWindow(session, there)
+        made = _run("new-window", "-d", "-t", f"={session}:", *opening, words)
+    if made is None:
+        raise ProcessFailed(f"tmux cannot open a window in its session {session}: see 'tmux list-sessions'")
+    window = TmuxWindow(session, int(made[0]))
+    _run("set-option", "-w", "-t", f"={session}:{window.window}", KEY_OPTION, key)
+    return window
 
 
-def has_session(session: str) -> bool:
-    from libtmux.exc import LibTmuxException
+def _find_window(session: str, key: str) -> int | None:
+    for line in _run("list-windows", "-t", f"={session}", "-F", f"#{{window_index}} #{{{KEY_OPTION}}}") or ():
+        index, _, found = line.partition(" ")
+        if found == key:
+            return int(index)
+    return None
 
-    try:
-        return _find_server().has_session(session)
-    except LibTmuxException:  # no server, no session
-        return False
+
+def _run(*words: str) -> list[str] | None:
+    """The lines that tmux prints; None if it refuses."""
+    done = _find_server().cmd(*words)
+    return None if done.returncode else done.stdout
 
 
 def _find_server() -> Server:

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from blueflame.cli.commands.attach import choose_agent
+from blueflame.cli.commands.attach import choose_agent, describe_resident
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import choose_view
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.gate import Answer, Gate, GateKind, Option
+from blueflame.model.slot import SlotWait
 from blueflame.session.state import Session
 from support.command_line import YES, configure, here, launched, look, until, write
-from support.session_examples import Outcomes, begun
+from support.session_examples import FLOW, Outcomes, begun, task
 
 
 def attempt(agent: str, subject: str) -> Attempt:
@@ -123,3 +124,16 @@ def test_a_question_waits_until_the_talk_is_over_and_says_so() -> None:
 
     assert asyncio.run(story()).choice == "approve"
     assert "A gate is waiting (Approve it?): Ctrl-] shows it." in console.export_text()
+
+
+def test_a_window_that_stays_says_what_it_waits_for() -> None:
+    world = begun(Outcomes(task(1)), FLOW)
+    assert describe_resident(world.session, "worker") == "worker waits for its next task. Ctrl-C closes this window."
+    world.session.awaited["worker"] = SlotWait(subject="task-001", reason="", ahead=1, seconds=900.0)
+    assert describe_resident(world.session, "worker").startswith(
+        "task-001 waits for a worker agent: about 15 min, 1 task ahead."
+    )
+    world.run()
+    assert describe_resident(world.session, "worker-1").startswith(
+        "task-001: passed. worker-1 waits for the next session."
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import click
 
@@ -18,11 +19,12 @@ from blueflame.model.attempt import Attempt
 from blueflame.model.errors import Refused, UsageError, WorldError
 from blueflame.orchestrator.project import Project, open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, has_terminal
 from blueflame.views.parts import pick
 
-POLL_SECONDS = 0.2
+POLL_SECONDS, STAY_SECONDS = 0.2, 1.0
 agent_argument = click.argument(
     "agent",
     required=False,
@@ -35,13 +37,20 @@ agent_argument = click.argument(
 @agent_argument
 @click.option("--read-only", "-r", is_flag=True, help="Only watch: what you type does not reach the agent.")
 @click.option("--wait", "-w", is_flag=True, help="Wait until the agent starts.")
+@click.option("--stay", is_flag=True, help="Stay when it ends, and connect to the next one of that seat or role.")
+@click.option("--idle", default="0s", show_default=True, help="With --stay: end when no agent came for so long.")
 @config_option
 @json_option
-def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, as_json: bool) -> int:
+def attach(
+    *, agent: str | None, read_only: bool, wait: bool, stay: bool, idle: str, config: Path | None, as_json: bool
+) -> int:
     """Connect this terminal to a running agent; Ctrl-] detaches. With --json, list the running agents."""
+    from blueflame.cli.gates.chat import format_farewell
     from blueflame.orchestrator.wiring import find_attempt_folder
 
     project = open_project(config)
+    if stay:
+        return _stay_connected(project, agent or "", _parse_idle(idle), read_only=read_only)
     session, running, open_ones = _list_agents(project)
     if as_json:
         agents = [_build_agent_json(attempt, attempt in open_ones) for attempt in running]
@@ -52,7 +61,64 @@ def attach(agent: str | None, read_only: bool, wait: bool, config: Path | None, 
         sleep(POLL_SECONDS)
         session, running, open_ones = _list_agents(project)
     chosen = choose_agent(agent, running, open_ones)
-    return _connect_terminal(chosen, find_attempt_folder(project, chosen.id), read_only=read_only)
+    reason = _connect_terminal(chosen, find_attempt_folder(project, chosen.id), read_only=read_only)
+    if reason is DetachReason.LOST:
+        raise WorldError(format_farewell(chosen.agent_id, reason))
+    print_text(format_farewell(chosen.agent_id, reason))
+    return 0
+
+
+def _parse_idle(idle: str) -> float:
+    from blueflame.model.settings.fields import InvalidValue, parse_duration
+
+    try:
+        return parse_duration(idle)
+    except InvalidValue as error:
+        raise UsageError(f"--idle: {idle!r} {error}") from error
+
+
+def _stay_connected(project: Project, wanted: str, idle: float, *, read_only: bool) -> int:
+    """Show one agent of a seat or role after the other, until the person leaves or none has come for too long."""
+    from blueflame.cli.live.follow import follow_newest
+    from blueflame.orchestrator.wiring import find_attempt_folder
+
+    shown, since, over = "", monotonic(), set[str]()
+    with open_journal(project) as journal:
+        for session in follow_newest(project, journal):
+            left = [each for each in session.live.values() if each.id not in over]
+            meant = find_matching_agents(wanted or None, left)
+            attempt = next((each for each in meant if has_terminal(find_attempt_folder(project, each.id))), None)
+            if attempt is not None:
+                click.clear()
+                reason = DetachReason.LOST
+                with suppress(WorldError):  # it ended meanwhile
+                    reason = _connect_terminal(attempt, find_attempt_folder(project, attempt.id), read_only=read_only)
+                if reason in (DetachReason.LEFT, DetachReason.CLOSED):
+                    break
+                over.add(attempt.id)
+                shown, since = "", monotonic()
+            elif (words := describe_resident(session, wanted)) != shown:
+                print_text(words)
+                shown = words
+            if idle and monotonic() - since >= idle:
+                break
+            sleep(STAY_SECONDS)
+    return 0
+
+
+def describe_resident(session: Session, wanted: str) -> str:
+    """What the next agent of a seat or role waits for, after what the last one did."""
+    role = session.seats[wanted].role if wanted in session.seats else wanted
+    before = ""
+    for record in session.attempts.values():
+        if record.ended is not None and wanted in (record.attempt.seat, record.attempt.role):
+            before = f"{record.attempt.subject}: {record.ended.ending.value}. "
+    wait = session.awaited.get(role)
+    if session.ended:
+        now = f"{wanted} waits for the next session"
+    else:
+        now = f"{wait.subject} waits for a {role} agent: {wait.queue}" if wait else f"{wanted} waits for its next task"
+    return f"{before}{now}. Ctrl-C closes this window."
 
 
 def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
@@ -102,17 +168,13 @@ def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequ
     ]
 
 
-def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int:
-    from blueflame.cli.gates.chat import format_farewell, format_greeting
+def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> DetachReason:
+    from blueflame.cli.gates.chat import format_greeting
 
     if not is_interactive():
         raise Refused("not a terminal: run 'blueflame attach' in one, without a pipe")
     print_text(format_greeting(attempt) + (" Read-only." if read_only else ""))
-    reason = asyncio.run(_attach_until_signal(folder, read_only=read_only))
-    if reason is DetachReason.LOST:
-        raise WorldError(format_farewell(attempt.agent_id, reason))
-    print_text(format_farewell(attempt.agent_id, reason))
-    return 0
+    return asyncio.run(_attach_until_signal(folder, read_only=read_only))
 
 
 async def _attach_until_signal(folder: Path, *, read_only: bool) -> DetachReason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator.project import Project
-from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid
+from blueflame.orchestrator.sessions import find_orchestrator, find_running_pid, find_session, load_session
 from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.landed_work import count_landed_work
 from blueflame.session.replay import apply_event
@@ -86,6 +86,17 @@ class FollowedSession:
         if any(found.warden_pid for found in checkups.values()):
             return ""  # its agents still run
         return f"{self.session.id}: {describe_orchestrator(None, self.session, checkups, now=self.now())}"
+
+
+def follow_newest(project: Project, journal: Journal) -> Iterator[Session]:
+    """Yield the newest session as it is now, for ever; only what is new is read."""
+    followed: FollowedSession | None = None
+    while True:
+        newest = find_session(journal, None)
+        if followed is None or followed.session.id != newest:
+            followed = FollowedSession(project, journal, load_session(journal, newest))
+        followed.read_new_events()
+        yield followed.session
 
 
 def describe_ended_session(session: Session) -> str:

@@ -172,6 +172,8 @@ def _build_brief(  # noqa: PLR0917 (an attempt is built in one place, of all tha
         interactive=talks,
         conversation=_find_conversation(context, session, attempt, base),
         questions=_count_questions(context, session, attempt),
+        seat=attempt.seat,
+        ad_hoc=attempt.ad_hoc,
     )
 
 
