@@ -75,7 +75,7 @@ class Conversation:
 
 @asynccontextmanager
 async def connect(
-    config: Path, call_log: Path, *, era: str = "auto", person: Person | None = None
+    config: Path | None, call_log: Path, *, era: str = "auto", person: Person | None = None
 ) -> AsyncIterator[Conversation]:
     """Connect a client to a server in this process. What it starts is stopped at the end."""
     served = Served(config=config, environ=dict(os.environ), draw_gate=draw_gate)

@@ -15,8 +15,9 @@ import click
 from blueflame import __version__
 from blueflame.cli.command_table import LazyCommandGroup
 from blueflame.cli.output import CLOSED, open_closed_streams, outlive_output, print_text
-from blueflame.model.errors import BlueFlameError, WorldError
+from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import ExitCode
+from blueflame.system.files import find_current_folder
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """An error of one of our files has a filename; without one, standard output could not be written."""
@@ -55,7 +56,7 @@ def blueflame() -> None:
 def run(argv: Sequence[str]) -> int:
     """Run one command line inside the error boundary and return its exit code."""
     try:
-        _check_current_folder()
+        find_current_folder()
         result = blueflame.main(list(argv) or ["--help"], prog_name="blueflame", standalone_mode=False)
     except BlueFlameError as error:
         if error.exit_code == ExitCode.INTERNAL:
@@ -100,14 +101,6 @@ def _use_utf8() -> None:
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding}:backslashreplace")
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 (no shell is wanted)
-
-
-def _check_current_folder() -> None:
-    """Every path is relative to it, and git cannot run in a folder that is gone."""
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise WorldError(f"the current folder cannot be used: {error.strerror}; change to another one (cd)") from error
 
 
 def _print_error(message: str) -> None:

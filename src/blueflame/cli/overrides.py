@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import MAX_WORKERS
 from blueflame.model.suggestions import suggest
@@ -61,6 +62,8 @@ def list_overrides(given: Overrides, settings: Settings, workflow: str | None) -
     if given.budget is not None:
         if not given.budget > 0:
             raise UsageError(f"--budget: {given.budget} dollars is no budget; give an amount above 0")
+        if not 0 < given.budget <= settings.limits.max_session_cost_usd:  # less than what is trusted is no decision
+            refuse_agent_shell("a higher budget")
         found |= {"limits.max_session_cost_usd": given.budget, "limits.max_session_tokens": 0}
     if given.base is not None:
         found["project.base_branch"] = given.base

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blueflame.system.clock import SystemClock
-from blueflame.system.files import build_file_error, rotate_log
+from blueflame.system.files import build_file_error, find_current_folder, rotate_log
 from blueflame.system.layout import find_person_state
 from blueflame.views.fit import fit_json
 
@@ -24,7 +24,7 @@ def record_call(path: Path, *, client: str, method: str, name: str, arguments: M
     entry = {
         "at": round(SystemClock().now(), 3),
         "client": client,
-        "folder": str(Path.cwd()),
+        "folder": str(find_current_folder()),
         "method": method,
         "name": name,
         "arguments": fit_json(arguments, MAX_ARGUMENT_CHARS),

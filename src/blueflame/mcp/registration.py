@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from blueflame.system.process import run
 NAME = "blueflame"
 NO_SDK = "the package mcp is not installed: pip install 'blueflame[mcp]'"
 SUBAGENTS = "blueflame-subagents"
+NOTHING_TO_REMOVE = re.compile(r"No MCP server named|not found in installed plugins|Marketplace '\w+' not found")
 CLIENT_SECONDS = 60.0
 CODEX_START_SECONDS = 60  # it gives up after 10 otherwise, which is little on a busy machine
 
@@ -80,7 +82,7 @@ def install_server(client: str, environ: Mapping[str, str]) -> str:
     check_sdk()
     command = find_own_command()
     if client == "claude":
-        _run_claude("mcp", "remove", "--scope", "user", NAME, may_fail=True)
+        _run_claude("mcp", "remove", "--scope", "user", NAME)
         return _run_claude("mcp", "add", "--scope", "user", NAME, "--", *command)
     settings = find_client_settings(client, environ)
     return _change(settings.path, lambda text: settings.put(text, command), "registered in")
@@ -127,16 +129,17 @@ def install_plugin(*, subagents: bool = False) -> str:
 
 
 def uninstall_plugin() -> str:
-    _run_claude("plugin", "uninstall", f"{SUBAGENTS}@{NAME}", may_fail=True)  # most have only the other one
-    removed = _run_claude("plugin", "uninstall", f"{NAME}@{NAME}")
-    return f"{removed}\n{_run_claude('plugin', 'marketplace', 'remove', NAME)}"
+    gone = [_run_claude("plugin", "uninstall", f"{name}@{NAME}") for name in (SUBAGENTS, NAME)]
+    return "\n".join([*gone, _run_claude("plugin", "marketplace", "remove", NAME)])
 
 
-def _run_claude(*words: str, may_fail: bool = False) -> str:
+def _run_claude(*words: str) -> str:
+    """Return what it says. Nothing to remove is no failure, as with the other clients."""
     program = shutil.which("claude")
     if program is None:
         raise Refused("claude is not on PATH: install Claude Code, or add its folder to PATH")
     done = run(program, *words, cwd=Path.cwd(), timeout=CLIENT_SECONDS)
-    if done.code and not may_fail:
-        raise Refused(f"claude {' '.join(words[:3])} failed: {(done.err or done.out).strip()}")
-    return done.out.strip()
+    said = (done.out if not done.code else done.err or done.out).strip()
+    if done.code and not NOTHING_TO_REMOVE.search(said):
+        raise Refused(f"claude {' '.join(words[:2])} failed: {said}")
+    return said

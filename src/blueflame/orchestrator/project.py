@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blueflame.config.locate import find_config, may_name_repo, resolve_repo_folder
+from blueflame.system.files import find_current_folder
 from blueflame.system.layout import ProjectPaths, StatePaths
 
 if TYPE_CHECKING:
@@ -81,4 +82,4 @@ class Project:
 
 def open_project(config: Path | None = None, *, start: Path | None = None) -> Project:
     """Open the project of the given configuration file, or of the nearest one above `start`."""
-    return Project(find_config(start or Path.cwd(), config))
+    return Project(find_config(start or find_current_folder(), config))

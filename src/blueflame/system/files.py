@@ -87,6 +87,14 @@ def rotate_log(path: Path, most: int = MAX_LOG_BYTES) -> None:
             path.replace(path.with_name(f"{path.name}.1"))
 
 
+def find_current_folder() -> Path:
+    """Every path is relative to it, and git cannot run in a folder that is gone."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise WorldError(f"the current folder cannot be used: {error.strerror}; change to another one (cd)") from error
+
+
 def read_text(path: Path, what: str) -> str:
     """Read a text file written by a person; `what` names it in errors ("the decisions file")."""
     try:

@@ -96,8 +96,9 @@ def test_our_commands_register_the_server_and_the_plugin_and_remove_them(
         "blueflame@blueflame": True,
         "blueflame-subagents@blueflame": True,
     }
-    for words in (("mcp", "uninstall", "claude"), ("plugin", "uninstall")):
-        assert here(capsys, *words).code == 0
+    for words in (("mcp", "uninstall", "claude"), ("plugin", "uninstall")) * 2:
+        said = here(capsys, *words)
+        assert said.code == 0, said.err
     assert "blueflame" not in json.loads(servers.read_text()).get("mcpServers", {})
     assert not json.loads(settings.read_text()).get("enabledPlugins")
 

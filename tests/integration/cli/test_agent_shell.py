@@ -28,6 +28,8 @@ def test_an_agent_decides_nothing_from_its_shell(
         ("trust", "--yes"),
         ("run", "--task", "x", "--decisions-file", answers),
         ("resume", "--decisions-file", answers),
+        ("run", "--task", "x", "--budget", "31"),
+        ("undo", "cs-001", "--yes"),
     ):
         said = here(capsys, *words)
         assert said.code == 3, words

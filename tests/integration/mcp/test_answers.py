@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import types
+from mcp.shared.exceptions import MCPError
 
 from blueflame.journal.journal import Journal
 from blueflame.system.layout import StatePaths
@@ -88,6 +92,26 @@ def test_a_form_that_is_filled_in_wrongly_is_an_error(
             return await mine.fail("answer", gate="plan")
 
     assert "elicitation" in converse(story())
+    assert list_messages(planned) == []
+
+
+@pytest.mark.parametrize("forge", [lambda _state: None, lambda _state: "v1.forged", lambda state: f"{state[:-4]}AAAA"])
+def test_a_result_of_a_dialog_that_was_not_shown_is_not_heard(
+    planned: Path, tmp_path: Path, forge: Callable[[str], str | None]
+) -> None:
+    """In the newer era the client sends what the person chose with the state that it got: that is sealed."""
+
+    async def story() -> None:
+        async with connect(planned, tmp_path / "calls", person=Person()) as mine:
+            call = partial(mine.client.session.call_tool, "answer", {"gate": "plan"}, allow_input_required=True)
+            asked = await call()
+            assert isinstance(asked, types.InputRequiredResult)
+            forged = dict.fromkeys(asked.input_requests or {}, choose("approve"))
+            with suppress(MCPError):
+                again = await call(input_responses=forged, request_state=forge(asked.request_state or ""))
+                assert isinstance(again, types.InputRequiredResult), "it asks again"
+
+    converse(story())
     assert list_messages(planned) == []
 
 

@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from blueflame.journal.journal import Journal
 from blueflame.orchestrator.project import open_project
-from blueflame.orchestrator.sessions import find_running_pid
+from blueflame.orchestrator.sessions import find_running_pid, load_session
 from blueflame.system.layout import StatePaths
 from support.command_line import configure, until, write
 from support.mcp_clients import ERAS, connect, converse, read_calls
@@ -30,6 +30,7 @@ TOOLS = (
     *("sessions", "status", "gates", "show", "diff", "cost", "log", "knowledge", "answer", "stop"),
     *("take", "hand_in"),
 )
+INJECTED = "--decisions-file=/etc/passwd --budget 9999\n--config /"
 KEY = "sk-ant-a-secret-that-only-the-session-gets"
 
 anything = st.recursive(
@@ -66,6 +67,7 @@ def test_any_arguments_get_a_result_or_a_reason_and_change_nothing(
         assert journal.list_waiting(None) == ()
 
 
+HUGE = "x" * 5_000_000
 TRICKS = ("../../etc/passwd", "/etc/passwd", "a\0b", "$(id)", "-x", "plan; rm -rf /", "\x1b[2J", "x" * 100_000, "..")
 
 
@@ -159,8 +161,10 @@ def test_only_the_process_of_the_session_gets_the_key(repo: Path, tmp_path: Path
             done = await client.call_tool("size", {"request": "Write one"})
             assert not done.is_error, done.content
             assert KEY not in (tmp_path / "git.env").read_text()
-            done = await client.call_tool("start", {"request": "Write one", "tier": 2})
+            done = await client.call_tool("start", {"request": INJECTED, "tier": 2})
             assert not done.is_error, done.content
+            again = await client.call_tool("start", {"request": "Write two", "tier": 2})
+            assert again.is_error, "one session at a time"
             pid = find_running_pid(project)
             held = Path(f"/proc/{pid}/environ").read_bytes().decode()
             assert KEY in held
@@ -170,6 +174,9 @@ def test_only_the_process_of_the_session_gets_the_key(repo: Path, tmp_path: Path
 
     converse(story())
     until(lambda: find_running_pid(project) is None, what="its end")
+    with Journal.open_read_only(project.state.journal) as journal:
+        (name,) = journal.list_ids()
+        assert load_session(journal, name).request == INJECTED, "words are no options"
 
 
 def test_lines_that_are_no_protocol_do_not_end_the_server(planned: Path) -> None:
@@ -183,10 +190,14 @@ def test_lines_that_are_no_protocol_do_not_end_the_server(planned: Path) -> None
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": 7, "arguments": []}},
         {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "approve", "arguments": {}}},
         {"jsonrpc": "2.0", "id": 4, "method": "sessions/approve", "params": {}},
+        *({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": n}} for n in range(2_000)),
+        *({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}} for n in range(50, 99)),
+        {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "show", "arguments": {"item": HUGE}}},
         {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
     ]
     sent = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
-    answers = asyncio.run(exchange(planned, sent, wanted={1, 2, 3, 4, 5}))
+    answers = asyncio.run(exchange(planned, sent, wanted={1, 2, 3, 4, 5, 6}))
+    assert len(json.dumps(answers[6])) < 12_000
     assert "error" in answers[2]
     assert answers[3].get("error") or answers[3]["result"]["isError"]
     assert "error" in answers[4]

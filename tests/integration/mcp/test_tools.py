@@ -136,6 +136,20 @@ def test_without_a_configuration_it_says_what_to_do(repo: Path, tmp_path: Path) 
         assert "blueflame.yaml" in said
 
 
+def test_in_a_folder_that_is_gone_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    async def story() -> None:
+        async with connect(None, tmp_path / "calls") as mine:
+            for tool, arguments in (("status", {}), ("start", {"request": "x"})):
+                with pytest.raises(MCPError, match="the current folder cannot be used"):
+                    await mine.client.call_tool(tool, arguments)
+
+    converse(story())
+
+
 def test_what_is_not_trusted_starts_nothing(planned: Path, tmp_path: Path) -> None:
     untrusted = json.loads(planned.read_text()) | {"hooks": {"post_plan": "touch ran"}}
     planned.write_text(json.dumps(untrusted))
@@ -146,6 +160,7 @@ def test_what_is_not_trusted_starts_nothing(planned: Path, tmp_path: Path) -> No
                 await mine.fail("start", request="x"),
                 await mine.fail("resume"),
                 await mine.fail("size", request="x"),
+                await mine.fail("fix", work="task-001", wrong="x"),
             ]
             assert not mine.served.children
             return said

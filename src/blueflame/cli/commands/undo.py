@@ -31,8 +31,10 @@ from blueflame.views.parts import pick
 @json_option
 def undo(changeset: str, session: str | None, yes: bool, config: Path | None, as_json: bool) -> int:
     """Revert one landing with a new commit on the base branch. History is kept."""
+    from blueflame.cli.agent_shell import refuse_agent_shell
     from blueflame.orchestrator.lifecycle import lock_project
 
+    refuse_agent_shell("reverting a landing")
     project = open_trusted_project(config, can_ask=not as_json)
     with open_journal(project):
         pass  # refuse before any folder is made, where no session was ever started
