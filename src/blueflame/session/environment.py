@@ -22,6 +22,7 @@ from blueflame.session.state import Phase, Session
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 600.0
 ASK_AFTER = 5  # failures in a row of one act: after some 15 seconds
 READ_LOCKS = "reading of people's locks"  # an act of the loop itself; what they hold is unknown while it fails
+RESUMED = "the resume"  # who asked for a try
 MAX_LOSSES = 3  # in a row: the next attempt starts at once; after more of them it waits
 
 CAUSES = (
@@ -86,11 +87,13 @@ def name_attempt_act(attempt: Attempt) -> str:
 
 
 def report_problem(session: Session, act: str, reason: str, now: float) -> EnvironmentFailed:
-    return _build_failure(act, reason, count_failures(session, act) + 1, now)
+    times = count_failures(session, act) + 1
+    return _build_failure(act, reason, times, now, pause=1 if is_first_after_resume(session, act) else times)
 
 
-def _build_failure(act: str, reason: str, times: int, now: float) -> EnvironmentFailed:
-    wait = compute_wait(times, act, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS)
+def _build_failure(act: str, reason: str, times: int, now: float, *, pause: int) -> EnvironmentFailed:
+    """`pause`: as after so many failures."""
+    wait = compute_wait(pause, act, first=FIRST_WAIT_SECONDS, most=MAX_WAIT_SECONDS)
     return EnvironmentFailed(
         act=act, cause=classify_problem(reason), reason=truncate_text(reason), until=now + wait, times=times
     )
@@ -111,6 +114,11 @@ def list_held(session: Session) -> tuple[EnvironmentFailed, ...]:
 
 def is_retry_due(problem: EnvironmentFailed, now: float) -> bool:
     return is_due(problem.until, now, most=MAX_WAIT_SECONDS)
+
+
+def is_first_after_resume(session: Session, act: str) -> bool:
+    """Whether the try under way is the first after a resume: it may bring what failed before the person's repair."""
+    return session.retrying.get(act) == RESUMED
 
 
 def should_ask(problem: EnvironmentFailed) -> bool:
@@ -211,7 +219,7 @@ def report_lost(session: Session, attempt: Attempt, ended: AttemptOutcome, now: 
     if ended.ending is Ending.LOST and times > 0:
         act = name_attempt_act(attempt)
         reason = f"its attempts were lost {times + MAX_LOSSES} times in a row; find out why: {ended.notes}"
-        yield _build_failure(act, reason, times, now)
+        yield _build_failure(act, reason, times, now, pause=times)
 
 
 def is_attempt_wanted(session: Session, act: str) -> bool:

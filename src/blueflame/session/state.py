@@ -162,7 +162,7 @@ class Session:
     tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person last asked to try again
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
     problems: dict[str, EnvironmentFailed] = field(default_factory=dict)  # act -> why we could not do it
-    retrying: dict[str, None] = field(default_factory=dict)  # those of them that are being tried again
+    retrying: dict[str, str] = field(default_factory=dict)  # those of them that are being tried again: who asked for it
     waiting: dict[str, float] = field(default_factory=dict)  # task -> when it may be tried again
     unbuildable: dict[str, tuple[TaskCommit, ...]] = field(default_factory=dict)  # task -> foundations that conflict
     overlaps: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # two live attempts -> path -> kind

@@ -155,6 +155,18 @@ def test_stop_leaves_a_session_that_can_be_resumed_and_exits_with_4() -> None:
     assert len(again.session.attempts) == len(world.session.attempts) + 2, "only the two reviewers are new"
 
 
+def test_one_failure_after_a_resume_does_not_stop_it_again() -> None:
+    """It may be from before the repair: a warden has kept its result until it could write it."""
+    outcomes = hindered("build of cs-001", times=ASK_AFTER, choice="stop")
+    world = reported(outcomes)
+    outcomes.failing["build of cs-001"] = ASK_AFTER + 1
+    assert world.resume().run().session.outcome == "completed"
+
+    still = reported(hindered("build of cs-001", times=99, choice="stop")).resume().run()
+    times = [event.times for event in events(still, EnvironmentFailed)]
+    assert times == list(range(1, ASK_AFTER + 3)), "the second one does"
+
+
 def test_an_agent_that_could_not_be_started_waits_before_the_next_is() -> None:
     world = reported(Outcomes(task(1), endings={"task-001.worker.1": Ending.ENVIRONMENT}), limits=NO_RETRIES)
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]

@@ -11,6 +11,7 @@ from blueflame.model.event import (
     AttemptIntended,
     BackoffEnded,
     ConfigDrifted,
+    CycleStarted,
     GateOpened,
     JournalEntry,
     OrchestratorStarted,
@@ -364,6 +365,11 @@ def test_a_new_plan_for_the_same_task_does_not_raise_the_ceiling() -> None:
     world = reported(Outcomes(task(1), endings=fail(1, 2, 3, 4), answers=answers), limits=limits)
     assert len(made(world)) == 3, "a new plan tries it once, not as often as at first"
     assert count_failures(world.session) == 3
+
+
+def test_another_cycle_tries_a_task_once_more_and_gives_it_no_new_retries() -> None:
+    world = reported(Outcomes(task(1), endings=fail(*range(1, 9))), limits=Limits(max_retries=1, max_cycles=3))
+    assert [len(events(world, CycleStarted)), len(made(world))] == [3, 4], "two in the first, one in each further cycle"
 
 
 def test_a_task_that_is_unblocked_keeps_its_retries() -> None:

@@ -188,7 +188,7 @@ def _apply_environment_failed(session: Session, event: EnvironmentFailed, _at: f
 
 def _apply_environment_retried(session: Session, event: EnvironmentRetried, _at: float) -> None:
     if event.act in session.problems:
-        session.retrying[event.act] = None
+        session.retrying[event.act] = event.by
 
 
 def _apply_environment_recovered(session: Session, event: EnvironmentRecovered, _at: float) -> None:

@@ -14,6 +14,7 @@ from blueflame.model.event import (
     RuntimeResumed,
 )
 from blueflame.model.gate import GateKind
+from blueflame.session.environment import is_first_after_resume
 from blueflame.session.environment import should_ask as should_ask_about_environment
 from blueflame.session.gates.questions import open_environment_gate, open_rate_limit_gate
 from blueflame.session.rate_limits import should_ask
@@ -35,6 +36,7 @@ def _handle_runtime_resumed(session: Session, event: RuntimeResumed, _now: float
 def _handle_environment_failed(session: Session, event: EnvironmentFailed, _now: float) -> Iterator[Event]:
     """Ask once for all acts that fail again and again."""
     asks = should_ask_about_environment(event) and not session.is_asking(GateKind.ENVIRONMENT)
+    asks = asks and not is_first_after_resume(session, event.act)
     if asks and not session.stopping:
         yield open_environment_gate(session, event)
 

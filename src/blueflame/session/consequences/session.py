@@ -18,7 +18,7 @@ from blueflame.model.event import (
     TasksImported,
 )
 from blueflame.model.gate import GateKind
-from blueflame.session.environment import retry_all
+from blueflame.session.environment import RESUMED, retry_all
 from blueflame.session.gates.answers import handle_answer
 from blueflame.session.gates.questions import open_base_gate, open_drift_gate, open_session_gate, open_tasks_gate
 from blueflame.session.missing_work import redo_missing
@@ -33,7 +33,7 @@ ASKED_AGAIN = frozenset({GateKind.ENVIRONMENT, GateKind.BASE, GateKind.DRIFT})
 def _handle_orchestrator_started(session: Session, event: OrchestratorStarted, now: float) -> Iterator[Event]:
     """Redo what is missing, and try again what failed before or waits for a person: they have come back."""
     yield from redo_missing(session, event.missing, now)
-    yield from retry_all(session)
+    yield from retry_all(session, by=RESUMED)
     for name, gate in session.open_gates.items():
         if gate.kind in ASKED_AGAIN:
             yield GateWithdrawn(gate=name, reason="the session was resumed")
