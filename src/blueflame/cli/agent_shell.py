@@ -15,6 +15,7 @@ AGENT_SHELLS: Mapping[str, str] = {
     "CODEX_SANDBOX": "Codex",
     "CODEX_THREAD_ID": "Codex",
     "GEMINI_CLI": "Gemini CLI",
+    "OPENCODE": "opencode",
 }
 """What these programs set in the commands that their models run."""
 

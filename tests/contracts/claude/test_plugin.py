@@ -127,9 +127,10 @@ def test_a_skill_starts_a_session_and_the_model_cannot_approve_it(
             assert "ses-" in list_results(started)[0]
             until(lambda: "plan" in load(project).open_gates, what="the gate")
             assert find_running_pid(project) is not None, "the session outlives the conversation"
-            answer, shell = list_results(place.run(*FLAGS, prompt="/blueflame:review plan"))
+            allowed = ("--allowed-tools", "Bash")  # the person lets it run any command
+            answer, shell = list_results(place.run(*FLAGS, *allowed, prompt="/blueflame:review plan"))
             assert "no answer (cancel): the gate stays open" in answer
-            assert "requires approval" in shell
+            assert "is refused in a shell of Claude Code" in shell
             assert "plan" in load(project).open_gates
         finally:
             with launched("stop", cwd=place.repo) as stopping:
