@@ -231,10 +231,10 @@ FORMS: Mapping[GateKind, GateForm] = {
     ),
     GateKind.ASSIGNMENT: GateForm(
         when="All agents of a role that the house has (`pool.roles`) are busy, `pool.max_queue_length` tasks wait "
-        "before this one, and an ad hoc agent is possible.",
+        "before this one, and an ad hoc agent is possible. After `wait` it is not asked again about the role.",
         options=(
-            Option("wait", "keep its place in the queue; not asked again about this role in this session"),
-            Option("spawn", "start an ad hoc agent for this task now, beside the others"),
+            Option("wait", "keep its place in the queue"),
+            Option("spawn", "start an ad hoc agent for this task now"),
         ),
         safe="wait",
         is_foreseen=False,
