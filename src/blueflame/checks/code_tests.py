@@ -127,25 +127,18 @@ def is_effective(language: TestLanguage, line: str) -> bool:
 def _build_language(
     suffixes: tuple[str, ...],
     *,
-    files: str,
     opens: str,
-    asserts: str,
-    exact: str,
     vague: str,
-    skips: str,
-    collected: str,
     comment: tuple[str, ...] = ("//", "/*", "*"),
+    **patterns: str,
 ) -> TestLanguage:
+    """`patterns`: the other fields of a TestLanguage, by name."""
     return TestLanguage(
         suffixes=suffixes,
-        files=re.compile(files),
-        opens=re.compile(opens, re.MULTILINE),
-        asserts=re.compile(asserts),
-        exact=re.compile(exact),
-        vague=re.compile(f"{vague}|{APPROXIMATE_COMPARISON}"),
-        skips=re.compile(skips),
-        collected=re.compile(collected),
         comment=comment,
+        opens=re.compile(opens, re.MULTILINE),
+        vague=re.compile(f"{vague}|{APPROXIMATE_COMPARISON}"),
+        **{name: re.compile(pattern) for name, pattern in patterns.items()},
     )
 
 

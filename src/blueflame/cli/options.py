@@ -30,12 +30,14 @@ quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show pro
 session_option = click.option(
     "--session", "-s", shell_complete=complete_session, help="Session id or its beginning [default: the newest]."
 )
-session_argument = click.argument(
-    "session",
-    required=False,
-    shell_complete=complete_session,
-    help="Session id or its beginning [default: the newest].",
-)
+
+
+def build_session_argument(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    words = f"Session id or its beginning [default: {default}]."
+    return click.argument("session", required=False, shell_complete=complete_session, help=words)
+
+
+session_argument = build_session_argument("the newest")
 
 
 FOREGROUND_OPTIONS = (

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.completers import complete_session
 from blueflame.cli.console import print_result
-from blueflame.cli.options import config_option, json_option
+from blueflame.cli.options import build_session_argument, config_option, json_option
 from blueflame.cli.render.cost import render_cost
 from blueflame.orchestrator.costs import read_costs
 from blueflame.orchestrator.project import open_project
@@ -17,13 +16,6 @@ from blueflame.orchestrator.sessions import find_session, open_journal
 from blueflame.session.accounts import forecast_cost
 from blueflame.system.clock import SystemClock
 from blueflame.views.cost import CostView, build_cost_json
-
-session_argument = click.argument(
-    "session",
-    required=False,
-    shell_complete=complete_session,
-    help="Session id or its beginning [default: the newest; all with --by session or day].",
-)
 
 
 class CostGrouping(StrEnum):
@@ -42,7 +34,7 @@ WHOLE_REPOSITORY = (
 
 
 @click.command()
-@session_argument
+@build_session_argument("the newest; all with --by session or day")
 @click.option("--by", type=click.Choice(CostGrouping, case_sensitive=False), help="Show one table only.")
 @config_option
 @json_option

@@ -6,23 +6,16 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.completers import complete_agent, complete_session
-from blueflame.cli.options import config_option
+from blueflame.cli.completers import complete_agent
+from blueflame.cli.options import build_session_argument, config_option
 from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import ExitCode
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
-session_argument = click.argument(
-    "session",
-    required=False,
-    shell_complete=complete_session,
-    help="Session id or its beginning [default: the running one, else the newest].",
-)
-
 
 @click.command()
-@session_argument
+@build_session_argument("the running one, else the newest")
 @click.option(
     "--agent", "-a", shell_complete=complete_agent, help="Show one agent, seat or task: messages, calls and usage."
 )
