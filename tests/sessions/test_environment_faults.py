@@ -490,3 +490,14 @@ def test_what_a_person_changes_in_the_repository_is_no_fault_of_an_agent_at_work
     assert (lost.ending, passed.ending) == (Ending.LOST, Ending.PASSED)
     assert "hooks/pre-commit was added while an agent ran. If it was not you" in lost.notes
     assert result.session.outcome == "completed"
+
+
+def test_a_checkout_that_stays_dirty_holds_the_landing_instead_of_using_up_the_cycles(stage: Stage) -> None:
+    stage.play(task(1))
+    mine = stage.root / "src" / "app.py"
+    editing = at(ChangesetsFormed, lambda: mine.write_text("# mine\n"))
+    result = stage.run({"session": ["continue"], **STOP}, observers=[editing])
+    assert result.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002", "environment"]
+    check_hindered(result, "your checkout of main is not clean")
+    stage.git("checkout", "-q", "src/app.py")
+    check_finished(stage, attempts=1)

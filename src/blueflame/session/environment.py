@@ -30,6 +30,7 @@ CAUSES = (
     ("lost", re.compile(r"^its attempts were lost")),
     ("remote", re.compile(r"^no pull request could be opened")),
     ("under_way", re.compile(r"^a (merge|rebase|cherry-pick|revert)( of \S+)? is under way")),
+    ("dirty", re.compile(r"^your checkout of \S+ is not clean")),
     (
         "disk",
         re.compile(
@@ -64,6 +65,7 @@ CAUSE_WORDS = {
     "lost": "its attempts are lost again and again",
     "remote": "the remote or its forge fails",
     "under_way": "a merge, rebase or the like is under way in your checkout",
+    "dirty": "your checkout has changes that are not committed, or files in the way",
     "disk": "the disk is full",
     "limit": "a limit on processes, open files or memory is reached",
     "io": "the disk or its connection fails",
