@@ -494,9 +494,11 @@ def test_what_a_person_changes_in_the_repository_is_no_fault_of_an_agent_at_work
 
 def test_a_checkout_that_stays_dirty_holds_the_landing_instead_of_using_up_the_cycles(stage: Stage) -> None:
     stage.play(task(1))
-    mine = stage.root / "src" / "app.py"
-    editing = at(ChangesetsFormed, lambda: mine.write_text("# mine\n"))
-    result = stage.run({"session": ["continue"], **STOP}, observers=[editing])
+
+    def edit() -> None:
+        (stage.root / "src" / "app.py").write_text("# mine\n")
+
+    result = stage.run({"session": ["continue"], **STOP}, observers=[at(ChangesetsFormed, edit)])
     assert result.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002", "environment"]
     check_hindered(result, "your checkout of main is not clean")
     stage.git("checkout", "-q", "src/app.py")
