@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+import click
+
 from blueflame.model.errors import Refused
 
 AGENT_SHELLS: Mapping[str, str] = {
@@ -21,11 +23,17 @@ AGENT_SHELLS: Mapping[str, str] = {
 
 
 def refuse_agent_shell(doing: str) -> None:
-    """Raise Refused where a command of an agent would decide for the person; at a terminal a person types."""
+    """Raise Refused where a command of an agent would decide for the person.
+
+    At a terminal the person is asked: some agents run their commands in one as well.
+    """
     from blueflame.system.terminal import is_interactive
 
     marks = [name for name in AGENT_SHELLS if os.environ.get(name)]
-    if marks and not is_interactive():
+    if not marks:
+        return
+    question = f"{marks[0]} is set: {AGENT_SHELLS[marks[0]]} may have started this shell. Is a person typing here?"
+    if not (is_interactive() and click.confirm(question, default=False)):
         raise Refused(
             f"{doing} is refused in a shell of {AGENT_SHELLS[marks[0]]} ({marks[0]} is set): a person decides. "
             "Do it in a terminal of your own, or in the dialog that its MCP tool `answer` opens"

@@ -42,7 +42,13 @@ def test_it_may_look(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert here(capsys, "trust", "--show").code == 0
 
 
-def test_a_person_at_a_terminal_that_it_has_opened_decides(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("\n", 3)])
+def test_at_a_terminal_a_person_is_asked_whether_they_type_there(
+    project: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    """Some agents run their commands in a terminal."""
     monkeypatch.setenv("CLAUDECODE", "1")
-    with at_terminal("trust", "--yes", cwd=project) as typed:
-        assert typed.end() == 0
+    with at_terminal("trust", "--yes", cwd=project) as terminal:
+        terminal.expect("typing here?")
+        terminal.type(typed)
+        assert terminal.end() == code
