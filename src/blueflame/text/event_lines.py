@@ -131,7 +131,8 @@ def _describe_attempt_ended(attempt: str, ended: AttemptOutcome) -> str:
 def _format_maker(attempt: Attempt) -> str:
     rung = f", rung {attempt.rung} of its ladder" if attempt.rung else ""
     level = f", {attempt.unguarded}" if attempt.unguarded else ""
-    return f"{attempt.runtime}{f' {attempt.model}' if attempt.model else ''}{rung}{level}"
+    beside = ", ad hoc" if attempt.ad_hoc else ""
+    return f"{attempt.runtime}{f' {attempt.model}' if attempt.model else ''}{rung}{level}{beside}"
 
 
 def _format_waited(ended: AttemptOutcome) -> str:
