@@ -138,10 +138,13 @@ def find_branch_head(repo: Repository, branch: str) -> str | None:
 
 
 def _read_loose_head(repo: Repository, branch: str) -> str | None:
+    path = repo.common_dir / "refs" / "heads" / branch
     try:
-        text = (repo.common_dir / "refs" / "heads" / branch).read_text("ascii").strip()
-    except (OSError, ValueError):
+        text = path.read_text("ascii").strip()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
+    except OSError as e:  # a disk that fails has not deleted the branch
+        raise build_file_error("read", path, e) from e
     return text if OBJECT_ID.fullmatch(text) else None
 
 
@@ -275,7 +278,10 @@ def _list_branches(root: Path, below: str) -> tuple[str, ...]:
 
 
 def _ask_branch_head(root: Path, branch: str) -> str | None:
-    done = try_git(root, "show-ref", "--verify", "--hash", f"refs/heads/{branch}")
+    args = ("show-ref", "--verify", "--hash", f"refs/heads/{branch}")
+    done = try_git(root, *args)
+    if done.code and "not a valid ref" not in done.err:
+        raise build_git_error(root, args, done)
     return done.out.strip() if done.code == 0 else None
 
 

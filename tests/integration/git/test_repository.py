@@ -16,6 +16,7 @@ from blueflame.git.command import build_identity_environment, find_fix, find_ide
 from blueflame.git.repository import (
     Repository,
     exclude_from_status,
+    find_branch_head,
     find_dirty_paths,
     is_ancestor,
     list_tags,
@@ -24,7 +25,7 @@ from blueflame.git.repository import (
     read_branch_head,
 )
 from blueflame.git.trees import list_tree_files
-from blueflame.model.errors import BlueFlameError, GitFailed, Refused
+from blueflame.model.errors import BlueFlameError, GitFailed, Refused, WorldError
 
 Git = Callable[..., str]
 
@@ -386,3 +387,17 @@ def test_tags_are_those_that_git_lists(repo: Path, git: Git) -> None:
     rows = git(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/tags").split("\n")[:-1]
     assert list_tags(found) == dict(row.split(" ") for row in rows)
     assert list(list_tags(found)) == ["refs/tags/v1", "refs/tags/выпуск/v3"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_branch_that_cannot_be_read_is_not_called_deleted(repo: Path, git: Git, packed: bool) -> None:
+    """As on a network disk that fails: the session would ask a person about a branch that is there."""
+    found, loose = opened(repo), repo / ".git" / "refs" / "heads" / "main"
+    if packed:
+        git(repo, "pack-refs", "--all")
+        (repo / ".git" / "HEAD").write_text("damaged\n")
+    else:
+        loose.unlink()
+        loose.symlink_to("main")  # a loop: any error but "there is no such file"
+    with pytest.raises(WorldError, match="not a git repository" if packed else "Too many levels of symbolic links"):
+        find_branch_head(found, "main")
