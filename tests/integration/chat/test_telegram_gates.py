@@ -10,6 +10,8 @@ from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer
 from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
 from blueflame.model.house.event import HOUSE, AnswerSettled
+from blueflame.model.slot import SlotWait
+from blueflame.session.gates.questions import open_assignment_gate
 from blueflame.testing.bot_api import ApiError, BotApi
 from support.recorded_session import ID
 from support.telegram_chats import ANNA, BEN, GROUP, ChatHouse, play
@@ -50,6 +52,36 @@ def test_a_tap_becomes_an_answer_with_who_gave_it_and_from_where(house: ChatHous
     assert (answer.repository, answer.session, answer.gate, answer.choice) == ("shop", ID, "plan", "approve")
     assert answer.sender == Sender(name="anna", trust=Trust.OWNER, address="telegram:11")
     assert api.toasts[-1][1] == "approve: passed on."
+
+
+def test_a_person_lets_an_ad_hoc_agent_work_by_a_tap(house: ChatHouse, api: BotApi) -> None:
+    wait = SlotWait(
+        subject="task-001",
+        reason="",
+        project="shop",
+        ahead=1,
+        seconds=900.0,
+        occupants=("blog task-003",),
+        is_late=True,
+    )
+
+    async def story() -> None:
+        house.story.planned()
+        house.story.tell(GateAnswered(gate="plan", answer=Answer(choice="approve", by="anna")))
+        house.tell(open_assignment_gate(house.story.session, "backend", wait))
+        async with house.run():
+            asked = await house.until_shown(ANNA, "waits for a backend agent: about 15 min, 1 task ahead.")
+            assert all(words in asked.text for words in ("task-001", "Project", "shop", "Occupied by", "blog task-003"))
+            assert [label for label, _ in asked.buttons] == [
+                "wait: keep its place in the queue",
+                "spawn: start an ad hoc agent for this task now",
+            ]
+            await house.until_done(api.tap(ANNA, ANNA, asked.find_button("spawn"), message=asked.id))
+
+    play(story())
+
+    (answer,) = house.answers
+    assert (answer.gate, answer.choice) == ("assignment-backend", "spawn")
 
 
 def test_an_answer_from_another_face_is_shown_and_later_taps_are_answered_with_it(
