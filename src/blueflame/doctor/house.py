@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from blueflame.config.house import LoadedHouse
 from blueflame.doctor.environment import DoctorFinding, FindingState
+from blueflame.house.repository import WatchedRepository
 from blueflame.intake.source import SourceProbe
 from blueflame.model.errors import BlueFlameError
-from blueflame.orchestrator.project import Project
 from blueflame.orchestrator.trust import require_trust
 
 PROBE_SECONDS = 20.0
@@ -30,11 +30,13 @@ def examine_repositories(loaded: LoadedHouse) -> Iterator[DoctorFinding]:
     if not loaded.settings.repositories:
         yield DoctorFinding("repositories", FindingState.WARNING, f"none: add one under repositories in {loaded.path}")
     for name, each in loaded.settings.repositories.items():
-        yield _examine_repository(name, Project(loaded.find_config(each)))
+        yield _examine_repository(WatchedRepository(name, loaded.find_config(each)))
 
 
-def _examine_repository(name: str, project: Project) -> DoctorFinding:
+def _examine_repository(repository: WatchedRepository) -> DoctorFinding:
+    name = repository.name
     try:
+        project = repository.open_project()
         project.check()
         require_trust(project)
     except BlueFlameError as error:
@@ -42,9 +44,16 @@ def _examine_repository(name: str, project: Project) -> DoctorFinding:
     return DoctorFinding(f"repository {name}", FindingState.OK, str(project.repo.root))
 
 
-def examine_sources(probed: Sequence[Probed]) -> list[DoctorFinding]:
-    """Try all at once; one that hangs is given up."""
-    return asyncio.run(_probe_all(probed))
+def examine_sources(kinds: Mapping[str, Callable[[], Sequence[object]]]) -> list[DoctorFinding]:
+    """Build what is configured of each kind, and try all at once; a kind that cannot be built hides no other."""
+    probed: list[Probed] = []
+    found: list[DoctorFinding] = []
+    for name, build in kinds.items():
+        try:
+            probed += [each for each in build() if isinstance(each, Probed)]
+        except BlueFlameError as error:
+            found.append(DoctorFinding(name, FindingState.BAD, str(error)))
+    return [*found, *asyncio.run(_probe_all(probed))]
 
 
 async def _probe_all(probed: Sequence[Probed]) -> list[DoctorFinding]:
@@ -52,6 +61,7 @@ async def _probe_all(probed: Sequence[Probed]) -> list[DoctorFinding]:
 
 
 async def _probe(each: Probed) -> DoctorFinding:
+    """One that hangs is given up."""
     try:
         found = await asyncio.wait_for(each.probe(), PROBE_SECONDS)
     except TimeoutError:

@@ -16,7 +16,9 @@ def test_each_repository_and_source_is_tried_and_what_is_broken_is_named(
 ) -> None:
     with make_house(tmp_path, "shop") as stage:
         stage.write(
-            "sources:\n  schedules: [{name: nightly, cron: '@daily', request: Tidy up, repository: shop}]\n",
+            "sources:\n  schedules: [{name: nightly, cron: '@daily', request: Tidy up, repository: shop}]\n"
+            "  webhooks: {enabled: true, hooks: [{name: a, forge: github, project: a/b, secret_from: NO_SUCH}]}\n"
+            "telegram: {token_from: NO_TOKEN}\n",
             missing=["gone"],
         )
         monkeypatch.setenv("BLUEFLAME_HOUSE", str(stage.paths.root))
@@ -26,6 +28,7 @@ def test_each_repository_and_source_is_tried_and_what_is_broken_is_named(
         assert found["repository gone"]["state"] == "bad"
         assert "blueflame init" in found["repository gone"]["details"]
         assert found["schedules/nightly"]["details"].startswith("next at ")
+        assert ("NO_SUCH" in found["webhooks"]["details"], "NO_TOKEN" in found["telegram"]["details"]) == (True, True)
 
 
 def test_a_house_without_a_configuration_says_how_to_write_one(

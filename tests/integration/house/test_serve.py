@@ -153,6 +153,8 @@ def test_the_verbs_show_what_the_house_does(tmp_path: Path, monkeypatch: pytest.
         assert json.loads(kept.stdout)["state"] == "waiting"
         with HouseJournal.open_read_only(stage.paths.journal) as journal:
             assert len(journal.list_waiting()) == 1
+        assert "kept for the house: 1 request" in run("requests").stdout
+        assert "No such command 'frob'" in run("requests", "frob").stderr
         status = json.loads(run("status", "--house", "--json").stdout)
         assert (status["pid"], [each["name"] for each in status["repositories"]]) == (None, ["shop"])
         assert "no request is called 'req-9'" in run("requests", "show", "req-9").stderr

@@ -44,11 +44,11 @@ def render_house(view: HouseView) -> RenderableType:
         )
         for row in view.repositories
     ]
-    parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)))
+    none = Text(f"  no repository: add one under repositories in {view.folder}/house.yaml", "warn")
+    parts.append(build_columns([head, *cells], right=(2,), whole=(0, 1)) if cells else none)
     if view.gates:
         gates = [
-            (Text(each.gate.id, "id"), each.repository or "house", each.session or each.request, each.gate.title)
-            for each in view.gates
+            (Text(each.gate.id, "id"), each.repository or "house", each.session, each.gate.title) for each in view.gates
         ]
         parts += [Text(""), Text("Open gates", "quiet"), build_columns(gates, whole=(0, 1, 2))]
     if view.requests:

@@ -17,8 +17,9 @@ from blueflame.journal.house import ArrivalFate, HouseJournal
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.gate import GateKind, build_gate_id
-from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand
+from blueflame.model.house.arrival import IncomingAnswer, IncomingCommand, IncomingRequest
 from blueflame.system.clock import SystemClock
+from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
     from blueflame.house.client import HouseClient
@@ -32,7 +33,7 @@ class _ListByDefault(CommandGroup):
     """Without a command it lists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = args and (args[0] in self.commands or args[0] in ("--help", "-h"))
+        named = args and (not args[0].startswith("-") or args[0] in ("--help", "-h"))
         return super().parse_args(ctx, args if named else ["list", *args])
 
 
@@ -53,8 +54,13 @@ def list_(*, last: int, house: Path | None, as_json: bool) -> int:
 
     with HouseJournal.open_read_only(open_house(house).paths.journal) as journal:
         rows = list_requests(journal, SystemClock().now(), last=last)
+        kept = sum(isinstance(each.arrival, IncomingRequest) for each in journal.list_waiting())
     if as_json:
-        return print_result({"requests": [build_request_json(row) for row in rows]})
+        return print_result({"requests": [build_request_json(row) for row in rows], "kept": kept})
+    if kept:
+        print_text(f"kept for the house: {format_count(kept, 'request')}; 'blueflame serve' takes them")
+        if not rows:
+            return 0
     return print_result(render_requests(rows) if rows else "no request yet: 'blueflame run --detach' makes one")
 
 

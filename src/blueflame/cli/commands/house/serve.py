@@ -86,9 +86,9 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
 
     from blueflame.config.house import load_house
     from blueflame.doctor.environment import DoctorFinding, FindingState
-    from blueflame.doctor.house import Probed, examine_repositories, examine_sources
+    from blueflame.doctor.house import examine_repositories, examine_sources
     from blueflame.house.serve import build_core, build_source_context
-    from blueflame.intake.registry import build_sources
+    from blueflame.intake.registry import SOURCE_BUILDERS
     from blueflame.journal.house import HouseJournal
     from blueflame.model.errors import BlueFlameError
     from blueflame.system.layout import HousePaths, find_house_folder
@@ -103,11 +103,11 @@ def examine_house(house: Path | None) -> list[DoctorFinding]:
     try:
         with HouseJournal.open(paths.journal) as journal:
             core = build_core(options, journal, lambda: None)
-            sources = build_sources(loaded.settings.sources, build_source_context(core, options))
-            faces = [each for each in _build_faces(core, options) if isinstance(each, Probed)]
-            found += examine_sources([*sources, *faces])
+            context = build_source_context(core, options)
+            kinds = {kind: partial(build, loaded.settings.sources, context) for kind, build in SOURCE_BUILDERS.items()}
+            found += examine_sources({**kinds, "telegram": lambda: _build_faces(core, options)})
     except BlueFlameError as error:
-        found.append(DoctorFinding("sources", FindingState.BAD, str(error)))
+        found.append(DoctorFinding("journal", FindingState.BAD, str(error)))
     return found
 
 
