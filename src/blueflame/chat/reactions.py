@@ -150,6 +150,7 @@ def _request(message: ChatMessage, sender: Sender, addressed: Addressed) -> Reac
         at=message.at,
         text=addressed.text,
         repository=addressed.repository,
+        origin="a forwarded message" if message.is_forwarded else "",
         reply_to=f"{message.chat}:{message.message}",
     )
     left_out = [] if not message.has_file else [_build_reply(message, "The file is not read, only its caption.")]

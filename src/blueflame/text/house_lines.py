@@ -26,8 +26,11 @@ def _describe_received(event: house.RequestReceived) -> str:
 
 
 def _describe_answer(event: house.AnswerSettled) -> str:
-    words = "answered" if event.accepted else "answer not accepted"
-    return f"{event.gate} {words} by {event.sender.name} ({event.sender.address}): {event.reply}"
+    who = f"{event.sender.name} ({event.sender.address})"
+    where = f" of {event.session} in {event.repository}" if event.repository else ""
+    if event.accepted:
+        return f"{event.choice} for {event.gate}{where} by {who} was taken"
+    return f"{event.choice} for {event.gate}{where} by {who} was not taken: {event.reply}"
 
 
 HOUSE_LINES: Mapping[type, Callable[[Any], str]] = {

@@ -146,6 +146,7 @@ def test_words_of_others_are_data_even_if_an_owner_forwards_them(house: ChatHous
 
     assert [type(each).__name__ for each in house.arrivals] == ["IncomingRequest", "IncomingRequest"]
     assert all(each.sender.trust is Trust.FEED for each in house.arrivals)
+    assert {getattr(each, "origin", "") for each in house.arrivals} == {"a forwarded message"}
 
 
 def test_two_taps_at_once_are_one_answer(house: ChatHouse, api: BotApi) -> None:

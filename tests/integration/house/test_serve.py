@@ -39,6 +39,7 @@ def test_a_request_of_a_member_is_asked_about_runs_and_lands_while_another_repos
 ) -> None:
     with make_house(tmp_path, "shop") as stage:
         stage.write(missing=["gone"])
+        (tmp_path / "shop" / "notes.txt").write_text("of the person; git does not track it, and agents do not see it")
         asked = stage.ask("Add a note", sender=BOB)
         broken = stage.ask("Add a note", repository="gone")
         with stage.serve() as house:
