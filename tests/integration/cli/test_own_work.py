@@ -39,7 +39,7 @@ def test_a_checkout_is_made_listed_kept_by_cleanup_and_removed_with_its_work_kep
     assert not made.exists()
     assert run_git(project, "show", f"{kept}:later.txt") == "not committed\n"
     assert run_git(project, "show", f"{kept}~1:new.txt") == "committed\n"
-    here(capsys, "cleanup")
+    assert here(capsys, "worktrees", "cleanup").code == 0
     assert run_git(project, "rev-parse", kept), "commits on no branch stay"
 
 

@@ -92,9 +92,10 @@ def test_prompts_are_the_skills_with_the_words_of_the_person(planned: Path, tmp_
     converse(story())
 
 
-def test_a_new_conversation_learns_what_waits_for_the_person(planned: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("era", ERAS)
+def test_a_new_conversation_learns_what_waits_for_the_person(planned: Path, tmp_path: Path, era: str) -> None:
     async def story() -> None:
-        async with connect(planned, tmp_path / "calls", era="legacy") as mine:
+        async with connect(planned, tmp_path / "calls", era=era) as mine:
             assert f"Open gates of {ID}, for the person: plan." in (mine.client.instructions or "")
 
     converse(story())

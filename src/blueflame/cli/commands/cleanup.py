@@ -123,6 +123,7 @@ def _format_size(size: int) -> str:
 
 
 worktrees_app = CommandGroup("worktrees", help="Make, list and remove checkouts: of your own, beside those of agents.")
+worktrees_app.add_command(cleanup)  # also here, where the first design had it
 name_argument = click.argument("name", help="Name of the checkout.")
 
 
