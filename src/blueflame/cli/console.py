@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import IO
 
@@ -12,8 +12,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from blueflame.cli.output import print_json, print_text
-from blueflame.model.exit_codes import ExitCode
 from blueflame.text.marks import DOT
 from blueflame.text.sanitize import clean_line, clean_text
 from blueflame.views.parts import MarkedLine, NamedValue
@@ -104,17 +102,6 @@ def stack_parts(*parts: RenderableType | None) -> Group:
     for part in shown:
         spaced += [part, ""]
     return Group(*spaced[:-1])
-
-
-def print_result(result: Mapping[str, object] | RenderableType) -> int:
-    """Print what a command found, as JSON for a program, as text or as a view, and return its exit code."""
-    if isinstance(result, Mapping):
-        print_json(result)
-    elif isinstance(result, str):
-        print_text(result)
-    else:
-        print_view(make_console(), result)
-    return ExitCode.OK
 
 
 def print_view(console: Console, view: RenderableType) -> None:

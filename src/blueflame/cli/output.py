@@ -8,16 +8,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from blueflame.model.exit_codes import ExitCode
 from blueflame.text.sanitize import DANGEROUS, clean_text
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+    from rich.console import RenderableType
 
 CLOSED = (errno.EPIPE, errno.EIO)  # a pipe, a terminal
 
@@ -77,6 +79,19 @@ def print_json(data: object, *, indent: int | None = 2) -> None:
     """JSON for programs; dangerous characters are escaped, because people read it in terminals too."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     click.echo(DANGEROUS.sub(_escape, text))
+
+
+def print_result(result: Mapping[str, object] | RenderableType) -> int:
+    """Print what a command found, as JSON for a program, as text or as a view, and return its exit code."""
+    if isinstance(result, Mapping):
+        print_json(result)
+    elif isinstance(result, str):
+        print_text(result)
+    else:
+        from blueflame.cli.console import make_console, print_view  # late: programs that poll need no rich
+
+        print_view(make_console(), result)
+    return ExitCode.OK
 
 
 def _escape(match: re.Match[str]) -> str:

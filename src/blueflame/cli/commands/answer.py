@@ -9,11 +9,9 @@ import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.completers import complete_choice, complete_gate
-from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, config_option, json_option, session_argument, session_option
-from blueflame.cli.render.status import render_gates
+from blueflame.cli.output import print_result
 from blueflame.cli.send import send_message
-from blueflame.documents.plans import read_plan
 from blueflame.model.errors import UsageError
 from blueflame.model.gate import Answer
 from blueflame.orchestrator.project import open_project
@@ -32,8 +30,11 @@ def gates(session: str | None, config: Path | None, as_json: bool) -> int:
     """List the open gates and the commands that answer them."""
     found = read_session(open_project(config), session)
     waiting = list(found.open_gates.values())
-    data = {"session": found.id, "gates": build_gates_json(waiting)}
-    return print_result(data if as_json else render_gates(waiting))
+    if as_json:
+        return print_result({"session": found.id, "gates": build_gates_json(waiting)})
+    from blueflame.cli.render.status import render_gates
+
+    return print_result(render_gates(waiting))
 
 
 @click.command()
@@ -80,4 +81,6 @@ def _suggest_note_option(session: Session, gate: str, choice: str, note: str) ->
 
 
 def _read_edited_tasks(file: Path | None) -> dict[str, object]:
+    from blueflame.documents.plans import read_plan
+
     return {} if file is None else build_edit_payload(read_plan(file))

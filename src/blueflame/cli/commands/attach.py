@@ -12,9 +12,8 @@ from time import monotonic, sleep
 import click
 
 from blueflame.cli.completers import complete_agent
-from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_text
+from blueflame.cli.output import print_result, print_text
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import Refused, UsageError, WorldError
 from blueflame.orchestrator.project import Project, open_project

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import print_result
 from blueflame.cli.options import CommandGroup, config_option, json_option
+from blueflame.cli.output import print_result
 from blueflame.cli.trust import open_trusted_project
 from blueflame.orchestrator.cleanup import (
     Leftover,

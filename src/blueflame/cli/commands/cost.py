@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import print_result
 from blueflame.cli.options import build_session_argument, config_option, json_option
+from blueflame.cli.output import print_result
 from blueflame.cli.render.cost import render_cost
 from blueflame.orchestrator.costs import read_costs
 from blueflame.orchestrator.project import open_project

@@ -11,8 +11,9 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, build_columns, print_result, stack_parts
+from blueflame.cli.console import Heading, build_columns, stack_parts
 from blueflame.cli.options import config_option, json_option
+from blueflame.cli.output import print_result
 from blueflame.cli.render.check_progress import CheckProgress
 from blueflame.cli.trust import ensure_trust
 from blueflame.config.detect.choose_commands import describe_check

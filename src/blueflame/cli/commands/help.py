@@ -12,9 +12,9 @@ from click.shell_completion import get_completion_class
 from rich.markdown import Markdown
 
 from blueflame.cli.completers import complete_topic
-from blueflame.cli.console import make_console, print_result
+from blueflame.cli.console import make_console
 from blueflame.cli.options import json_option
-from blueflame.cli.output import print_text
+from blueflame.cli.output import print_result, print_text
 from blueflame.documents.manual import find_manual, find_pages, list_pages
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.suggestions import suggest

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_json, print_result, print_text
 from blueflame.cli.render.code_map import render_code_map
 from blueflame.codebase.make import find_definitions, read_outlines, select_files, survey_code
 from blueflame.codebase.survey import CodeSurvey, Symbol

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option, session_option
-from blueflame.cli.output import print_text
+from blueflame.cli.output import print_result, print_text
 from blueflame.cli.trust import ensure_trust
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import Refused

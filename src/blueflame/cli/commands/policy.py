@@ -10,10 +10,8 @@ from typing import IO, Any
 
 import click
 
-from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
-from blueflame.cli.output import print_json
-from blueflame.cli.render.policy import render_decision, render_policy
+from blueflame.cli.output import print_json, print_result
 from blueflame.config.load import load_config
 from blueflame.config.locate import find_config
 from blueflame.model.attempt import COMMITTING
@@ -102,6 +100,8 @@ def explain(
     as_json: bool,
 ) -> int:
     """Show what a role may read, write, run and use; or whether one call is allowed, and how to allow it."""
+    from blueflame.cli.render.policy import render_decision, render_policy
+
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     if tool is None:
         return print_result(build_policy_json(policy) if as_json else render_policy(policy))

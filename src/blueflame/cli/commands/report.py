@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from blueflame.cli.console import print_result
 from blueflame.cli.options import PATH, config_option, json_option, session_argument
+from blueflame.cli.output import print_result
 from blueflame.cli.render.report import render_report
 from blueflame.orchestrator.project import open_project
 from blueflame.report.as_json import build_report_json

@@ -62,7 +62,7 @@ def run(command: tuple[str, ...], config: Path | None, worktree: Path | None, ho
 @json_option
 def show(config: Path | None, worktree: Path | None, host: tuple[str, ...], as_json: bool) -> int:
     """Show what exists inside, what can be written and reached, and which limits hold."""
-    from blueflame.cli.console import print_result
+    from blueflame.cli.output import print_result
     from blueflame.cli.render.policy import format_sandbox
     from blueflame.orchestrator.foreground_sandbox import (
         build_command_sandbox,

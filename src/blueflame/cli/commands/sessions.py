@@ -9,9 +9,9 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import build_columns, make_console, print_result, print_view
+from blueflame.cli.console import build_columns, make_console, print_view
 from blueflame.cli.options import config_option, json_option
-from blueflame.cli.output import print_text
+from blueflame.cli.output import print_result, print_text
 from blueflame.cli.render.team import render_team
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_running_pid, load_session, open_journal

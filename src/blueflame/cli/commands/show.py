@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from blueflame.cli.completers import complete_item
-from blueflame.cli.console import make_console, print_result, print_view
+from blueflame.cli.console import make_console, print_view
 from blueflame.cli.gates.view import render_gate
 from blueflame.cli.options import config_option, json_option, session_option
+from blueflame.cli.output import print_result
 from blueflame.cli.render.diff import render_diff, show_in_pager
 from blueflame.cli.render.status import render_gates
 from blueflame.orchestrator.project import Project, open_project

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blueflame.cli.console import make_console, print_result, print_view
 from blueflame.cli.options import config_option, json_option, session_argument
-from blueflame.cli.output import print_text
-from blueflame.cli.render.status import render_commands, render_status
+from blueflame.cli.output import print_result, print_text
 from blueflame.model.activity import HealthReport
 from blueflame.orchestrator.project import open_project
 from blueflame.orchestrator.sessions import find_orchestrator, read_session
@@ -44,6 +42,9 @@ def status(session: str | None, house: bool, config: Path | None, as_json: bool)
     if as_json:
         state = build_session_json(found, now=now, checkups=checkups)
         return print_result(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.status import render_commands, render_status
+
     console = make_console()
     print_view(console, render_status(build_status_view(found, now=now, checkups=checkups), now=now))
     if commands:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
-from blueflame.cli.console import print_result
 from blueflame.cli.options import config_option, json_option
+from blueflame.cli.output import print_result
 from blueflame.cli.trust import confirm_settings
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode

@@ -10,9 +10,9 @@ import click
 
 from blueflame.cli.agent_shell import refuse_agent_shell
 from blueflame.cli.commands.house.serve import house_option
-from blueflame.cli.console import build_facts, make_console, print_result, print_view
+from blueflame.cli.console import build_facts, make_console, print_view
 from blueflame.cli.options import CommandGroup, json_option
-from blueflame.cli.output import print_json, print_text
+from blueflame.cli.output import print_json, print_result, print_text
 from blueflame.journal.house import ArrivalFate, HouseJournal
 from blueflame.model.errors import UsageError
 from blueflame.model.exit_codes import ExitCode
