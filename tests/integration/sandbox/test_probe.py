@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,13 @@ def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_off_needs_nothing(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert find_problems("off", no_groups) == ()
+
+
+def test_macos_is_refused_with_what_works_there(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    (problem,) = find_problems("standard", all_groups)
+    assert problem.words.startswith("agents cannot be sandboxed on macOS: run it in a Linux virtual machine")
+    assert "plans, reports and views work here" in problem.words
 
 
 @pytest.mark.verification(18)

@@ -56,12 +56,14 @@ def test_failures_decisions_and_landings_are_reported() -> None:
     assert [line.spend.micro_usd for line in made.tasks] == [210_000, 110_000]
 
 
-def test_an_orchestrator_that_vanished_is_an_incident() -> None:
+def test_an_orchestrator_that_vanished_and_a_weaker_sandbox_are_incidents() -> None:
     world = reported(Outcomes(task(1), answers={"plan": None}))
-    again = JournalEntry(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77))
+    again = JournalEntry(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77, degraded="no sandbox"))
     apply_event(world.session, again)
     world.journal.append(again)
-    assert [(each.kind, "pid 77" in each.words) for each in report(world).incidents] == [("crash", True)]
+    crash, isolation = report(world).incidents
+    assert (crash.kind, "pid 77" in crash.words) == ("crash", True)
+    assert (isolation.kind, isolation.words) == ("isolation", "no sandbox")
 
 
 @settings(max_examples=15)
