@@ -57,7 +57,7 @@ def read_lock_holder(path: Path) -> str | None:
     except OSError as e:
         raise build_file_error("open the lock", path, e) from e
     try:
-        return None if _try_lock(handle, fcntl.LOCK_SH) else _read_note(handle)
+        return None if _try_lock(handle, fcntl.LOCK_SH, path) else _read_note(handle)
     finally:
         os.close(handle)
 
@@ -104,18 +104,20 @@ def _open_lock(path: Path) -> int:
 
 def _take_lock(handle: int, path: Path) -> None:
     for look in range(LOCK_TRIES):
-        if _try_lock(handle, fcntl.LOCK_EX):
+        if _try_lock(handle, fcntl.LOCK_EX, path):
             return
         if look + 1 < LOCK_TRIES:
             time.sleep(LOCK_PAUSE_SECONDS)
     raise LockHeld(path, _read_note(handle))
 
 
-def _try_lock(handle: int, how: int) -> bool:
+def _try_lock(handle: int, how: int, path: Path) -> bool:
     try:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as e:  # as on a network disk whose locks do not work
+        raise build_file_error("lock", path, e) from e
     return True
 
 

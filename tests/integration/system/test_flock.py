@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -52,6 +53,15 @@ def test_a_held_lock_refuses_a_second_taker_and_names_the_first(path: Path) -> N
 
 
 @pytest.mark.verification(45)
+def test_a_disk_without_locks_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(WorldError, match="No locks available; this disk has no locks"), hold_lock(path, "us"):
+        pass
+
+
 def test_the_file_stays_when_the_lock_goes(path: Path) -> None:
     with hold_lock(path, "me"):
         before = path.stat().st_ino
