@@ -11,7 +11,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
 from blueflame.model.house.event import HOUSE, AnswerSettled
 from blueflame.model.slot import SlotWait
-from blueflame.session.gates.questions import open_assignment_gate
+from blueflame.session.gates.questions import open_assignment_gate, open_escalation_gate
 from blueflame.testing.bot_api import ApiError, BotApi
 from support.recorded_session import ID
 from support.telegram_chats import ANNA, BEN, GROUP, ChatHouse, play
@@ -82,6 +82,24 @@ def test_a_person_lets_an_ad_hoc_agent_work_by_a_tap(house: ChatHouse, api: BotA
 
     (answer,) = house.answers
     assert (answer.gate, answer.choice) == ("assignment-backend", "spawn")
+
+
+def test_a_failed_task_is_reassigned_by_a_tap_and_a_reply(house: ChatHouse, api: BotApi) -> None:
+    async def story() -> None:
+        house.story.approved()
+        session = house.story.session
+        house.tell(open_escalation_gate(session, session.tasks["task-001"], "its tests fail"))
+        async with house.run():
+            asked = await house.until_shown(ANNA, "no attempt is left. Who tries it again?")
+            assert [label.partition(":")[0] for label, _ in asked.buttons] == ["retry", "reassign", "abort"]
+            api.tap(ANNA, ANNA, asked.find_button("reassign"), message=asked.id)
+            question = await house.until_shown(ANNA, "role=NAME, model=NAME or runtime=NAME")
+            await house.until_taken(api.write(ANNA, ANNA, "model=opus", reply_to=question.id))
+
+    play(story())
+
+    (answer,) = house.answers
+    assert (answer.gate, answer.choice, answer.note) == ("escalation-task-001", "reassign", "model=opus")
 
 
 def test_an_answer_from_another_face_is_shown_and_later_taps_are_answered_with_it(
