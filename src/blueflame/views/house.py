@@ -141,6 +141,7 @@ class PoolRole(NamedTuple):
     role: str
     core: int | None  # at most so many, besides ad hoc ones; None: only the total limits them
     at_work: tuple[str, ...]  # `shop task-003`, with `(ad hoc)`
+    ad_hoc: int  # how many of them are
     waiting: int
     wait_seconds: float | None  # about how long the last in its queue waits
 
@@ -148,11 +149,13 @@ class PoolRole(NamedTuple):
 def list_pool_roles(pool: PoolView) -> tuple[PoolRole, ...]:
     """The roles that have a number, an agent at work or one that waits."""
     waits = {role: [wait for want, wait in pool.waits if want.role == role] for role in _list_roles(pool)}
+    leases = {role: [lease for lease in pool.leases if lease.role == role] for role in waits}
     return tuple(
         PoolRole(
             role=role,
             core=pool.limits.roles.get(role),
-            at_work=tuple(describe_occupant(lease) for lease in pool.leases if lease.role == role),
+            at_work=tuple(map(describe_occupant, leases[role])),
+            ad_hoc=sum(lease.ad_hoc for lease in leases[role]),
             waiting=len(waits[role]),
             wait_seconds=max((wait.seconds for wait in waits[role] if wait.seconds is not None), default=None),
         )

@@ -10,7 +10,15 @@ from rich.text import Text
 from blueflame.cli.console import build_columns
 from blueflame.model.house.event import RequestState
 from blueflame.text.sanitize import clean_line, shorten_line
-from blueflame.views.house import HouseView, PoolView, RequestRow, describe_state, format_wait, list_pool_roles
+from blueflame.views.house import (
+    HouseView,
+    PoolRole,
+    PoolView,
+    RequestRow,
+    describe_state,
+    format_wait,
+    list_pool_roles,
+)
 
 _GOOD = (RequestState.RUNNING, RequestState.STARTING, RequestState.QUEUED)
 
@@ -66,7 +74,7 @@ def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
         cells = [
             (
                 Text(row.role, "id"),
-                f"{len(row.at_work)}" + (f" of {row.core}" if row.core is not None else ""),
+                _count_at_work(row),
                 f"{row.waiting}{format_wait(row.wait_seconds)}",
                 "; ".join(row.at_work),
             )
@@ -74,5 +82,12 @@ def _render_pool(pool: PoolView) -> Iterator[RenderableType]:
         ]
         yield build_columns([head, *cells], whole=(0, 1, 2))
     if pool.waits:
+        yield Text("")
         waits = [(want.role, want.session, f"{wait.subject}: {wait.queue}", wait.reason) for want, wait in pool.waits]
         yield build_columns(waits, whole=(0, 1, 2))
+
+
+def _count_at_work(row: PoolRole) -> str:
+    """`1 of 1, 1 ad hoc`"""
+    core = f"{len(row.at_work) - row.ad_hoc}" + (f" of {row.core}" if row.core is not None else "")
+    return f"{core}, {row.ad_hoc} ad hoc" if row.ad_hoc else core
