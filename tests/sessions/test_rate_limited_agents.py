@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from blueflame.journal.house import HouseJournal
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.model.settings.roles import RuntimeSettings
@@ -155,6 +156,7 @@ def test_an_ending_by_a_limit_names_the_limit(
 
 def test_repositories_of_a_house_share_the_limits_of_an_account(scene: Scene, tmp_path: Path) -> None:
     house = {POOL_VARIABLE: str(tmp_path / "house"), "ANTHROPIC_API_KEY": "k"}
+    HouseJournal.open(tmp_path / "house" / "house.db").close()
 
     def find(runtime: str, environ: Mapping[str, str], upstream: str | None = None) -> Path:
         settings = scene.context.settings.model_copy(update={"runtimes": {runtime: RuntimeSettings(upstream=upstream)}})
@@ -167,4 +169,6 @@ def test_repositories_of_a_house_share_the_limits_of_an_account(scene: Scene, tm
     assert find("tmux", house) == usual, "another runtime with the same account"
     assert find("claude", house, upstream="https://models.example") != usual
     assert find("codex", house | {"OPENAI_API_KEY": "k"}) != usual
-    assert find("claude", {}) == tmp_path / "elsewhere" / ".blueflame" / "parked" / "claude.json"
+    own = tmp_path / "elsewhere" / ".blueflame" / "parked" / "claude.json"
+    assert find("claude", {}) == own
+    assert find("claude", {POOL_VARIABLE: str(tmp_path / "deleted")}) == own

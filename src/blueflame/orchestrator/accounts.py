@@ -26,12 +26,12 @@ def find_account(context: SessionContext, runtime: str, api: str) -> Access:
 
 def find_shared_wait(context: SessionContext, runtime: str) -> Path:
     """Find the file by which gateways share a limit of the account: one for all repositories of a house."""
-    house = context.environ.get(POOL_VARIABLE)
-    if not house:
+    house = HousePaths(Path(context.environ.get(POOL_VARIABLE, "")))
+    if POOL_VARIABLE not in context.environ or not house.journal.exists():  # a house that was deleted stays so
         return context.paths.parked(runtime)
     kind = RUNTIMES.get(find_runtime_kind(context.settings, runtime))
     with suppress(Refused):  # without a credential no call is made
         found = [find_account(context, runtime, api) for api in (kind.apis if kind else ())]
         if found:
             runtime = " ".join(f"{each.upstream} {each.origin}" for each in found)
-    return HousePaths(Path(house)).parked(sha256(runtime.encode()).hexdigest()[:16])
+    return house.parked(sha256(runtime.encode()).hexdigest()[:16])
