@@ -31,7 +31,7 @@ from blueflame.system.layout import HousePaths
 from blueflame.system.wakeups import send_wakeup
 
 REPOSITORIES, REQUESTS, AGENTS = 20, 200, 8
-SMALL = {"REPOSITORIES": 2, "REQUESTS": 3, "AGENTS": 2}
+SMALL = {"REPOSITORIES": 1, "REQUESTS": 1, "AGENTS": 1}
 ALICE = Sender(name="alice", trust=Trust.OWNER, address="terminal:alice")
 CONFIG = {
     "schema_version": 2,
