@@ -27,6 +27,7 @@ GIT_COMMAND = ["git", *(word for setting in GIT_SETTINGS for word in ("-c", sett
 ASK_TOOL = "mcp__blueflame__ask"  # as in model/policy
 FOREVER = 10**9
 FLOOD_TEXT = "x" * 1000
+FLOOD_LINES = 50  # at once: what reads them is tested, and not how fast they are made
 UNQUOTED = "@%+=:,./-_"  # characters that need no quotes in a shell
 MAX_REASON = 4000
 NOTICES = ("message: ", "limit_near: ")  # refusals that only say something
@@ -72,8 +73,15 @@ class PlayState:
 
 
 def emit_line(kind: str, **fields: object) -> None:
+    _write_out(_format_line(kind, **fields))
+
+
+def _format_line(kind: str, **fields: object) -> bytes:
     line = json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n"
-    data = line.encode("utf-8", "surrogateescape")
+    return line.encode("utf-8", "surrogateescape")
+
+
+def _write_out(data: bytes) -> None:
     while data:
         data = data[os.write(1, data) :]
 
@@ -215,8 +223,10 @@ def do_expect(play: PlayState, step: Mapping[str, Any]) -> None:
 
 
 def do_flood(_: PlayState, step: Mapping[str, Any]) -> None:
-    for _n in range(int(step["megabytes"] * 1000)):
-        emit_line("say", text=FLOOD_TEXT)
+    line = _format_line("say", text=FLOOD_TEXT)
+    blocks, rest = divmod(int(step["megabytes"] * 1000), FLOOD_LINES)
+    for lines in (*[FLOOD_LINES] * blocks, rest):
+        _write_out(line * lines)
 
 
 def do_exit(play: PlayState, step: Mapping[str, Any]) -> None:
