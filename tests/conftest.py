@@ -19,6 +19,7 @@ from support.command_forks import prepare_fork
 from support.command_line import START
 from support.repositories import GIT_IDENTITY, make_repository, run_git
 from support.snapshots import Snapshots
+from support.unsynced import drop_syncs
 from support.warden_forks import WardenForks, start_warden_forks
 
 examine_guards = doctor._examine_guards
@@ -38,6 +39,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        drop_syncs(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -113,5 +113,6 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     for name in MODULES:
         importlib.import_module(f"blueflame.{name}")
+    os.fsync = lambda fd: None  # as support/unsynced.py
     gc.freeze()  # a collection in a warden would copy the pages of all modules
     serve_orders(importlib.import_module("blueflame.warden.main").main)
