@@ -56,7 +56,7 @@ def serve_and_kill(stage: HouseStage, traffic: HouseTraffic, dice: random.Random
         stage.until(lambda: read_lock_holder(stage.paths.lock) is not None, "the house")
         until = time.monotonic() + dice.uniform(0.0, 8.0)
         while time.monotonic() < until:
-            if dice.random() < 0.06:
+            if dice.random() < 0.1:
                 traffic.send_one()
             traffic.deliver_calls()
             traffic.answer_gates()
