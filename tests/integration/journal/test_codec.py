@@ -20,6 +20,7 @@ from blueflame.model.event import (
     CycleEnded,
     Event,
     GateAnswered,
+    OrchestratorStarted,
     PlanApproved,
     SessionOpened,
     WaveStarted,
@@ -123,6 +124,12 @@ def test_an_attempt_of_a_journal_from_before_paths_inside_has_none() -> None:
     started = AttemptStarted(attempt="a", base="b", worktree="/repo/.trees/worker-1", warden_pid=7)
     assert decode_event("AttemptStarted", body) == started
     assert started.inside is None
+
+
+def test_a_start_of_a_journal_from_before_clients_names_none() -> None:
+    assert decode_event("OrchestratorStarted", '{"pid":7,"host":"h"}') == OrchestratorStarted(
+        pid=7, host="h", client=""
+    )
 
 
 def test_journals_from_before_ceilings_and_budgets_of_days_read_as_they_were_meant() -> None:
