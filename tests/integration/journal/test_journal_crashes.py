@@ -9,7 +9,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,25 @@ def look(path: Path) -> int:
         return int(db.execute("SELECT count(*) FROM events").fetchone()[0])
 
 
+READER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], uri=True)
+db.execute("SELECT count(*) FROM events").fetchone()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def watch(path: Path) -> Iterator[None]:
+    """Another program reads it and stays; one of this process would share its index with our own connection."""
+    argv = [sys.executable, "-c", READER, f"{path.as_uri()}?mode=ro"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout
+        reader.stdout.readline()
+        yield
+
+
 @pytest.mark.parametrize("gone", [("-wal",), ("-wal", "-shm"), ("-shm",)], ids=str)
 @pytest.mark.parametrize("watched", [False, True], ids=["", "watched"])
 def test_a_wal_deleted_after_a_kill_is_restored(tmp_path: Path, gone: tuple[str, ...], watched: bool) -> None:
@@ -115,12 +135,8 @@ def test_a_wal_deleted_after_a_kill_is_restored(tmp_path: Path, gone: tuple[str,
     acknowledged = kill_after(path, 2)
     for end in gone:
         path.with_name(f"journal.db{end}").unlink()
-    reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) if watched else None
-    if reader is not None:
-        reader.execute("SELECT count(*) FROM events").fetchone()
-    check_whole_batches(path, acknowledged)
-    if reader is not None:
-        reader.close()
+    with watch(path) if watched else nullcontext():
+        check_whole_batches(path, acknowledged)
     assert check_whole_batches(path, acknowledged) == look(path)
 
 
