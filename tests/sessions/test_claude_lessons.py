@@ -1,4 +1,5 @@
-"""Lessons with the real Claude Code: what one session taught reaches the model of the right agent, and no other."""
+"""Lessons with the real Claude Code: what one session taught reaches the model of the right agent, and no other; and
+an agent that curates them."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from blueflame.model.memory import Lesson, Origin, Source
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.orchestrator.wiring import open_memory
 from blueflame.testing import LoopbackModel
+from support.command_line import here, trust, write
+from support.lessons import learned
 from support.model_scripts import KEY, build_model_script, build_worker_scenario, build_write_turns
 from support.real_agents import needs_claude
 from support.sessions import make_stage, task
@@ -76,7 +79,43 @@ def test_what_one_session_taught_reaches_the_model_of_the_worker_on_those_files_
     assert own
     assert other
     assert TAUGHT not in json.dumps(other)
+    assert [request.body for request in model.requests if TAUGHT in json.dumps(request.body)] == own, (
+        "and of no one else"
+    )
     systems = {json.dumps([block["text"] for block in body["system"][1:]]) for body in (*own, *other)}
     (system,) = systems
     assert f"- A PERSON'S WORD: {WISH}" in system, "what people said is for all, and the same bytes for all"
     assert TAUGHT not in system
+
+
+@pytest.mark.real_claude
+def test_what_a_real_agent_would_change_in_the_files_is_asked_about_and_then_made(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = make_stage(repo, sandbox={"level": "standard"}, roles={"curator": {"runtime": "claude", "model": "sonnet"}})
+    memory = open_memory(stage.project())
+    memory.remember([learned("a", "Totals are rounded twice."), learned("b", "Tests are in spec.")])
+    memory.add(learned("own", "Amounts are cents.", confirmed=True))
+    changes = [
+        {"ids": ["a"], "text": "Totals are rounded once, at the end.", "reason": "the code says so"},
+        {"ids": ["own"], "text": "Amounts are dollars.", "reason": "poison"},
+    ]
+    turns = [
+        {"tool": {"write": "{{cwd}}/src/1.txt", "content": "changed"}},
+        {"structured": {"changes": changes}},
+        {"text": "curated"},
+    ]
+    yes = write(repo.parent / "yes.json", {"curation": ["approve"]})
+    with LoopbackModel(build_model_script({"when": {"user": "You curate what a team"}, "turns": turns})) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        said = here(capsys, "memory", "curate", "--agent", "--decisions-file", yes, "--config", trust(stage.config))
+    assert said.code == 0, said.err
+    asked = json.dumps([request.body for request in model.requests if request.body])
+    assert "- [a] Totals are rounded twice. (about no file)" in asked
+    words = (repo / ".blueflame" / "knowledge" / "mistakes.md").read_text()
+    assert "Totals are rounded once, at the end." in words and "Amounts are cents." in words
+    assert "twice" not in words and "dollars" not in words
+    tools = {tool["name"] for request in model.requests if request.body for tool in request.body.get("tools", ())}
+    assert "StructuredOutput" in tools and tools.isdisjoint({"Write", "Edit", "NotebookEdit"}), "it may only read"
+    log = (repo / ".blueflame" / "logs" / "activity.log").read_text()
+    assert "[KNOWLEDGE_CURATED] 2 changes: mistakes: archived a (curated); mistakes: added curated:" in log

@@ -9,6 +9,7 @@ import pytest
 from blueflame.model.event import CurationProposed, GateOpened, JournalEntry, KnowledgeCurated, SessionEnded
 from blueflame.model.memory import Lesson
 from blueflame.orchestrator.wiring import open_memory
+from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from support.lessons import learned
 from support.sessions import SessionRun, Stage, Watcher, plan_of, task, writes
@@ -58,6 +59,9 @@ def test_what_a_person_approves_is_in_the_files_with_its_cost_in_the_session(kno
     assert OLD not in text and "spec" not in text and "dollars" not in text
     (line,) = run.of(KnowledgeCurated)
     assert line.steps[0] == "mistakes: archived a (curated)"
+    ended, last = run.events[-2:]
+    assert (type(ended.event), last.event, last.at) == (SessionEnded, line, ended.at), "no session lasts longer for it"
+    assert replay(run.events).ended
     log = (known.root / ".blueflame" / "logs" / "activity.log").read_text(encoding="utf-8")
     assert "] [orchestrator] [KNOWLEDGE_CURATED] 3 changes: mistakes: archived a (curated); " in log
 

@@ -12,11 +12,13 @@ from itertools import combinations, groupby
 
 from blueflame.knowledge.claims import contradicts, is_negative_claim, normalize_words, says_nearly_the_same
 from blueflame.knowledge.edits import ESSENTIAL
+from blueflame.model.event import KnowledgeCurated
 from blueflame.model.memory import Lesson, Source, get_knowledge_file
 from blueflame.text.tokens import estimate_tokens
 
 MAX_SUBJECT = 40
 MAX_ENTRIES = 20  # in a file
+MAX_RECORDED = 20  # steps
 STALE_COMMITS = 20  # that changed the subject of an entry since
 DUPLICATE, SUPERSEDED, STALE, BUDGET, CURATED = "duplicate", "superseded", "stale", "budget", "curated"
 
@@ -190,6 +192,12 @@ def describe_edited(lesson: Lesson) -> CurationStep:
 
 def describe_step(step: CurationStep) -> str:
     return f"{step.file}: {step.what} {step.key}" + (f" ({step.why})" if step.why else "")
+
+
+def sum_up_steps(steps: Sequence[CurationStep]) -> KnowledgeCurated | None:
+    """What is recorded of it, if anything was done. That entries contradict each other stays so, and was not done."""
+    done = [describe_step(each) for each in steps if each.what != "contradicts"]
+    return KnowledgeCurated(steps=tuple(done[:MAX_RECORDED]), count=len(done)) if done else None
 
 
 def list_steps(before: Sequence[Lesson], after: Curated) -> tuple[CurationStep, ...]:

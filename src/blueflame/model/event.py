@@ -149,7 +149,8 @@ class CurationProposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeCurated:
-    """What the rules of curation did to the knowledge files since the process started; recorded when it ends."""
+    """What the rules of curation did to the knowledge files since the process started; recorded when it ends, after
+    the end of the session if that has ended."""
 
     steps: tuple[str, ...]  # the first of them
     count: int

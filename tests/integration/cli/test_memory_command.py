@@ -220,6 +220,8 @@ def test_curation_is_shown_before_and_after(project: Path, capsys: pytest.Captur
     assert steps == [("archived", "user-preferences")] * 2
     assert "user-preferences: archived wish:" in here(capsys, "memory", "curate").out
     assert "nothing to do" in here(capsys, "memory", "curate").out
+    (logged,) = (project / ".blueflame" / "logs" / "activity.log").read_text().splitlines()
+    assert "] [orchestrator] [KNOWLEDGE_CURATED] 2 changes: user-preferences: archived wish:" in logged
     known = PAGE.read_text().partition("## memory list")[2].partition("\n## ")[0]
     assert all(f"`{key}`" in known for key in (*planned, *planned["steps"][0]))
 

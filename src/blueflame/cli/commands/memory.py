@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from blueflame.cli.foreground import RunOptions
     from blueflame.memory.builtin import BuiltInMemory
+    from blueflame.memory.curator import CurationReport
     from blueflame.memory.redis_mirror import Import
     from blueflame.model.memory import MemoryRecord
     from blueflame.model.settings import Settings
@@ -317,6 +318,8 @@ def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> 
         raise UsageError("nothing is remembered here (memory.provider or beads.enabled): there is nothing to curate")
     prepare_folders(project)
     report = open_memory(project).curate(dry_run=dry_run)
+    if not dry_run:
+        _log_curation(project, report)
     if agent:
         return run_curation(project, options, request)
     if options.as_json:
@@ -324,6 +327,19 @@ def curate(*, request: str, agent: bool, dry_run: bool, options: RunOptions) -> 
     else:
         print_text("\n".join(list_curation_lines(report)) or "nothing to do: the files are within their budgets")
     return 0
+
+
+def _log_curation(project: Project, report: CurationReport) -> None:
+    """Add the line that sessions add to the activity log."""
+    from blueflame.documents.exports import append_activity
+    from blueflame.knowledge.curate import sum_up_steps
+    from blueflame.model.event import JournalEntry
+    from blueflame.system.clock import SystemClock
+    from blueflame.text.event_lines import format_log_lines
+
+    event = sum_up_steps(report.steps)
+    entries = [JournalEntry(0, SystemClock().now(), event)] if event else []
+    append_activity(project.paths.activity_log, format_log_lines(entries))
 
 
 @memory_app.command()

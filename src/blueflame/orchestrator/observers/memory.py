@@ -16,7 +16,7 @@ from typing import TypeAlias
 from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
 from blueflame.knowledge.agent_edits import build_edit_origin, list_approved_edits, make_edits
-from blueflame.knowledge.curate import CurationStep, describe_step
+from blueflame.knowledge.curate import CurationStep, sum_up_steps
 from blueflame.knowledge.effect import list_trials
 from blueflame.memory.provider import NO_MEMORY, JournalMark, Remembered
 from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records
@@ -27,7 +27,6 @@ from blueflame.model.event import (
     FixRequested,
     GateOpened,
     JournalEntry,
-    KnowledgeCurated,
     OrchestratorStarted,
     OrchestratorStopped,
     SessionEnded,
@@ -46,7 +45,6 @@ from blueflame.text.sanitize import shorten_line
 SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, FixRequested, SessionEnded)
 See: TypeAlias = Callable[[Session, Sequence[JournalEntry]], None]
 MAX_REFUSALS = 5
-MAX_STEPS = 20  # of curation that are recorded
 
 
 class MemoryWriter:
@@ -101,13 +99,12 @@ class MemoryWriter:
 
     def record_curated(self) -> Sequence[JournalEntry]:
         """Record what the rules did to the knowledge files: for the activity log, after the loop has ended."""
-        steps, self._curated = self._curated, []
-        if not steps:
+        event, self._curated = sum_up_steps(self._curated), []
+        if event is None:
             return ()
-        session, now = self._session, self._context.clock.now()
-        event = KnowledgeCurated(steps=tuple(map(describe_step, steps[:MAX_STEPS])), count=len(steps))
-        entry = JournalEntry(session.seq + 1, now, event)
-        self._journal.append(session.id, session.seq, [event], now)
+        session, at = self._session, self._session.last_at  # what is done afterwards makes no session last longer
+        entry = JournalEntry(session.seq + 1, at, event)
+        self._journal.append(session.id, session.seq, [event], at)
         apply_event(session, entry)
         self._context.memory.remember((), JournalMark(session.id, session.seq))  # else it counts as not saved yet
         return (entry,)
@@ -119,7 +116,7 @@ class MemoryWriter:
     async def _try(self, act: Callable[[], Remembered]) -> None:
         try:
             done = await asyncio.to_thread(act)
-            self._curated += [each for each in done.curated if each.what != "contradicts"]  # it stays so
+            self._curated += done.curated
             warning = done.warning
         except WorldError as error:
             warning = f"this session could not be saved to memory; it continues: {error}"
