@@ -135,8 +135,9 @@ def _find_making_outcome(session: Session, record: AttemptRecord, ending: Ending
     attempt = record.attempt
     task = session.tasks[attempt.subject]
     is_done = task.state in PASSED_STATES or task.stage > (attempt.stage or 0) + 1
-    if ending is Ending.NO_COMMITS and is_done and session.last_work[attempt.subject] == attempt.id:
-        return None  # its stage had nothing to do
+    idle = ending is Ending.NO_COMMITS and is_done and session.last_work[attempt.subject] == attempt.id
+    if idle or ending is Ending.NOTHING_TO_DO:  # the first is of journals before there was the second
+        return None
     if ending is not Ending.PASSED:
         return False
     came_back = [entry for entry in task.history if entry.agent_id == attempt.agent_id]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from blueflame.knowledge.effect import Effect, Finding, Trial, list_trials, measure_effect
-from blueflame.model.attempt import Duty
+from blueflame.model.attempt import Duty, Ending
 from blueflame.model.event import LessonsGiven, TaskMoved
 from blueflame.model.memory import GivenLesson, LeftOut
 from blueflame.model.task import Cause, TaskState
@@ -75,6 +75,11 @@ def test_what_was_left_out_to_compare_counts_as_not_given() -> None:
     assert trial.lessons == ("all", "own")
     assert (trial.is_first, trial.passed, trial.duty) == (True, True, Duty.MAKE)
     assert trial.files == ("pkg/middleware/", "internal/auth/")
+
+
+def test_an_attempt_with_nothing_to_do_says_nothing_about_what_it_was_given() -> None:
+    story = Story().working().ends("task-001", Ending.NOTHING_TO_DO)
+    assert not any(each.attempt == f"{ID}.task-001.worker.1" for each in list_trials(story.session))
 
 
 @settings(max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "15")))
