@@ -282,6 +282,25 @@ def test_redis_gets_a_copy_and_catches_up_after_it_was_killed(stage: Stage) -> N
         assert server.query("HLEN", server.query("KEYS", "bf:????????????????")[0]) == 2 * rows(stage)  # type: ignore[index]
 
 
+@needs_redis
+def test_redis_and_the_orchestrator_killed_at_once_lose_nothing_and_keep_nothing_twice(stage: Stage) -> None:
+    with run_redis() as server:
+        stage.reconfigure(memory={"mirrors": [server.url]}, beads={"archive_after_wave": True})
+        stage.play(task(1), workers={1: GOOD})
+        assert stage.run().warnings == []
+        stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "two")})
+        process = start_orchestrator(stage)
+        process.until("Landed")
+        server.kill()
+        process.kill()
+        server.start()  # without the data: it keeps none
+        resumed = stage.resume()
+        assert (resumed.session.outcome, resumed.warnings) == ("completed", [])
+        assert [each.sent for each in open_mirrored_memory(stage.project()).sync()] == [0]
+        assert server.query("HLEN", server.query("KEYS", "bf:????????????????")[0]) == 2 * rows(stage)  # type: ignore[index]
+        assert rows(stage) == 4, "a summary and a result of each session"
+
+
 @pytest.mark.parametrize(("after", "expected"), [(0, {(1, 1)}), (1, {(1, 0), (1, 1)})])
 def test_after_so_many_tasks_memory_is_saved(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, after: int, expected: set[tuple[int, int]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
-from blueflame.text.format import format_dollars
+from blueflame.text.format import format_count, format_dollars
 from blueflame.text.sanitize import clean_line
 from blueflame.text.tokens import estimate_tokens
 
@@ -45,7 +45,7 @@ def _describe_origin(record: MemoryRecord, age: int) -> str:
 def _describe_failure(record: TaskFailure, where: str) -> str:
     ended = "landed in the end" if record.overcome else "never landed"
     parts = [
-        f"FAILED BEFORE: {record.title} {where}, {record.retries} retries, {ended}",
+        f"FAILED BEFORE: {record.title} {where}, retries: {record.retries}, {ended}",
         record.reason,
         *record.history,
         *(f"refused: {line}" for line in record.audit),
@@ -61,13 +61,17 @@ def _describe_session(record: SessionSummary, where: str) -> str:
     ended = f"{record.outcome or 'not finished'}{f' ({record.reason})' if record.reason else ''}"
     return (
         f"A SESSION: {record.request} {where}: {ended}, {record.merged} of {record.tasks} tasks landed, "
-        f"{record.failed} failed, {record.cycles} cycles, {format_dollars(record.origin.micro_usd, places=2)}"
+        f"{record.failed} failed, {format_count(record.cycles, 'cycle')}, {_format_cost(record)}"
     )
+
+
+def _format_cost(record: SessionSummary) -> str:
+    return format_dollars(record.origin.micro_usd, places=2)
 
 
 def _describe_result(record: TaskResult, where: str) -> str:
     notes = f"; reviewer: {record.notes}" if record.notes else ""
-    return f"DONE BEFORE: {record.title} {where}, {record.attempts} attempts{notes}"
+    return f"DONE BEFORE: {record.title} {where}, {format_count(record.attempts, 'attempt')}{notes}"
 
 
 SENTENCES: Mapping[type, Callable[[Any, str], str]] = {
@@ -95,6 +99,8 @@ def _format_cost_history(records: Sequence[MemoryRecord], ages: Mapping[str, int
     newest = sorted(sessions, key=lambda each: (ages.get(each.origin.session, 0), each.key))[:MAX_COST_SESSIONS]
     if not newest:
         return ""
-    past = ", ".join(f"{format_dollars(each.origin.micro_usd, places=2)} for {each.tasks} tasks" for each in newest)
+    past = ", ".join(
+        f"{format_dollars(each.origin.micro_usd, places=2)} for {format_count(each.tasks, 'task')}" for each in newest
+    )
     line = f"COSTS, newest session first: {past}"
     return line if estimate_tokens(line) <= COST_TOKENS else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from blueflame.knowledge.wording import describe_record
 from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, build_memory_key, build_metadata, build_title
-from blueflame.memory.codec import decode_record, encode_record
+from blueflame.memory.codec import MAX_RECORD_BYTES, decode_record, encode_record
 from blueflame.memory.records import MAX_NOTE_CHARS
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source
@@ -116,6 +116,11 @@ def _parse_memory(data: Mapping[str, Any], where: str) -> MemoryRecord:
 
 
 def _parse_own_record(text: str, where: str) -> MemoryRecord:
+    if len(text) > MAX_RECORD_BYTES:
+        raise UsageError(
+            f"{where}: a record of {len(text):,} characters, and at most {MAX_RECORD_BYTES:,} are read: take the line "
+            "out. Nothing was imported"
+        )
     try:
         return decode_record(text, where, foreign=True)
     except MemoryFailed as error:

@@ -16,6 +16,7 @@ from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSI
 from blueflame.text.sanitize import shorten_line
 
 FOREIGN = "import:"  # before the name of a session that was not ours
+MAX_RECORD_BYTES = 64_000  # of a record from elsewhere
 MAX_TEXT_CHARS, MAX_LIST_ENTRIES = 2_000, 200  # characters of a text, entries of a list
 
 

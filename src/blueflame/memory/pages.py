@@ -12,7 +12,7 @@ from typing import Any
 
 from blueflame.model.memory import MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.system.files import write_atomically
-from blueflame.text.format import format_dollars
+from blueflame.text.format import format_count, format_dollars
 
 MAX_PAGE_ENTRIES = 300
 ABOUT = (
@@ -44,20 +44,20 @@ def _format_page(
 
 
 def _format_failure(record: TaskFailure) -> Iterator[str]:
-    yield f"**{record.title}** {'landed after trouble' if record.overcome else 'failed'}"
-    yield f"({record.retries} retries{_format_files(record)})"
-    yield from (f": {part}" for part in (record.reason, *record.history, *record.audit) if part)
+    ended = "landed after trouble" if record.overcome else "failed"
+    what = f"**{record.title}** {ended} (retries: {record.retries}{_format_files(record)})"
+    yield ": ".join((what, *filter(None, (record.reason, *record.history, *record.audit))))
 
 
 def _format_result(record: TaskResult) -> Iterator[str]:
-    yield f"**{record.title}** {record.result} ({record.attempts} attempts{_format_files(record)})"
-    if record.notes:
-        yield f": {record.notes}"
+    what = f"**{record.title}** {record.result} ({format_count(record.attempts, 'attempt')}{_format_files(record)})"
+    yield f"{what}: {record.notes}" if record.notes else what
 
 
 def _format_session(record: SessionSummary) -> Iterator[str]:
     yield f"**{record.request}** {record.outcome or 'not finished'}:"
-    yield f"{record.merged} of {record.tasks} tasks landed, {record.failed} failed, {record.cycles} cycles,"
+    cycles = format_count(record.cycles, "cycle")
+    yield f"{record.merged} of {record.tasks} tasks landed, {record.failed} failed, {cycles},"
     yield f"{record.tokens:,} tokens, {record.seconds:.0f} s"
 
 
@@ -78,7 +78,7 @@ def _format_cost(record: MemoryRecord) -> str:
 
 def _format_use(record: MemoryRecord) -> str:
     origin = record.origin
-    return f", given to {origin.used} agents, {origin.helped} passed at once" if origin.used else ""
+    return f", given to {format_count(origin.used, 'agent')}, {origin.helped} passed at once" if origin.used else ""
 
 
 def _format_day(at: float) -> str:

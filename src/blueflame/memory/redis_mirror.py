@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from blueflame.knowledge.screen import Refusal, screen_lesson, screen_text
-from blueflame.memory.codec import compute_digest, decode_record, dump_record, encode_record
+from blueflame.memory.codec import MAX_RECORD_BYTES, compute_digest, decode_record, dump_record, encode_record
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import Lesson, MemoryRecord, Source
 from blueflame.model.settings.mirrors import ENVIRONMENT, find_address_problem
@@ -31,7 +31,6 @@ ANSWER_SECONDS = 2.0  # for one answer
 TOTAL_SECONDS = 30.0  # for all that is sent or read at once: a server may answer byte by byte
 BATCH = 200
 MAX_RECORDS = 50_000
-MAX_RECORD_BYTES = 64_000
 
 _Answer = TypeVar("_Answer")
 
@@ -80,7 +79,9 @@ class RedisMirror:
         name = self._get_hash()
         kind = self._ask(lambda server: server.type(name))
         if kind not in (b"none", b"hash"):
-            raise MemoryFailed(f"the key {name} is not ours: it holds a {shorten_line(repr(kind), 20)}")
+            raise MemoryFailed(
+                f"the key {name} is not ours: it holds a {shorten_line(kind.decode('ascii', 'replace'), 20)}"
+            )
 
     def list_digests(self) -> Mapping[str, str]:
         fields = self._scan(self._get_hash(), DIGEST)

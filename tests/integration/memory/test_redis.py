@@ -176,7 +176,7 @@ def test_a_variable_without_an_address_is_named(value: str | None, reason: str) 
 
 def test_a_key_of_another_program_is_left_alone(server: RedisServer, tmp_path: Path) -> None:
     server.query("SET", HASH, "theirs")
-    assert f"the key {HASH} is not ours" in memory(tmp_path, server.url).remember(ALL).warning
+    assert f"the key {HASH} is not ours: it holds a string" in memory(tmp_path, server.url).remember(ALL).warning
     assert server.query("GET", HASH) == b"theirs"
 
 

@@ -95,6 +95,10 @@ def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
         ('{"_schema": "beads-jsonl/9"}', "this version reads beads-jsonl/1"),
         ('{"_type": "memory", "bf_record": "{}"}', "is not a memory record of this version"),
         ('{"_type": "memory", "bf_record": "{\\"type\\": \\"lesson\\", \\"schema_version\\": 1}"}', "cannot be read"),
+        (
+            '{"_type": "memory", "bf_record": "' + 10_000_000 * "x" + '"}',
+            "c.jsonl:2: a record of 10,000,000 characters",
+        ),
     ],
 )
 def test_an_invalid_file_is_refused_as_a_whole(tmp_path: Path, line: str, words: str) -> None:

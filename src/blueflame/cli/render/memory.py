@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
@@ -24,7 +25,7 @@ from blueflame.views.memory import (
 )
 
 MAX_ROWS = 60
-MAX_LISTED, MAX_HEADLINE = 60, 160
+MAX_LISTED, MAX_HEADLINE = 120, 160
 MAX_REFUSED = 5
 
 
@@ -49,7 +50,10 @@ def render_records(
     more = len(records) - MAX_ROWS
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
     return stack_parts(
-        Group(Heading("Memory", format_count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
+        Group(
+            Heading("Memory", format_count(len(records), "record")),
+            Padding(Text(describe_memory(settings), "quiet"), (0, 0, 0, 2), expand=False),
+        ),
         build_columns(rows, whole=(0,)) if rows else Text("No records yet.", "quiet"),
         rest,
         _render_refused(refused),
@@ -118,5 +122,6 @@ def _render_rows(title: str, rows: Sequence[GivenRow]) -> RenderableType | None:
 
 def _render_row(row: GivenRow) -> RenderableType:
     text = shorten_line(row.headline, MAX_HEADLINE) if row.headline else "(forgotten since)"
-    why = f"\n    {clean_text(describe_reason(row.why))}" if row.why.score else ""
-    return Text.assemble("  ", (clean_text(row.why.key), "id"), f"\n    {text}", (why, "quiet"))
+    why = f"\n{clean_text(describe_reason(row.why))}" if row.why.score else ""
+    words = Text.assemble(text, (why, "quiet"))
+    return Group(Text.assemble("  ", (clean_text(row.why.key), "id")), Padding(words, (0, 0, 0, 4), expand=False))
