@@ -8,10 +8,11 @@ too much is safe. Two locks that differ only in case or in Unicode form are the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import category, normalize
 
-from blueflame.model.task import Task
+if TYPE_CHECKING:  # building the values of tasks takes 10 ms, and the watcher of each attempt imports locks
+    from blueflame.model.task import Task
 
 LockPath: TypeAlias = tuple[str, ...]
 WHOLE_REPOSITORY: LockPath = ()
