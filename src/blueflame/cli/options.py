@@ -23,7 +23,11 @@ class CommandGroup(click.Group):
 PATH = click.Path(path_type=Path)
 
 config_option = click.option(
-    "--config", "-c", type=PATH, help="Configuration file [default: blueflame.yaml here or above]."
+    "--config",
+    "-c",
+    type=PATH,
+    envvar="BLUEFLAME_CONFIG",
+    help="Configuration file [default: blueflame.yaml here or above].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")

@@ -16,6 +16,7 @@ from support.snapshots import Snapshots
 
 SESSION_KEYS = {
     "session",
+    "waiting",
     "request",
     "triage",
     "phase",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blueflame.cli.options import PATH, CommandGroup, json_option
+from blueflame.cli.options import PATH, CommandGroup, config_option, json_option
 from blueflame.cli.output import print_json, print_text
 from blueflame.config.locate import find_config, read_config_text, shorten_path
 from blueflame.config.problems import format_path
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from blueflame.config.migrate import Migration
 
 config_app = CommandGroup("config", help="Check, show, migrate and import the configuration.")
-
-config_option = click.option(
-    "--config",
-    "-c",
-    type=PATH,
-    envvar="BLUEFLAME_CONFIG",
-    help="Configuration file [default: the nearest blueflame.yaml].",
-)
 
 
 @config_app.command()
