@@ -10,7 +10,7 @@ from typing import Any
 from blueflame.journal.journal import Journal
 from blueflame.model.event import OrchestratorStarted
 from blueflame.model.gate import Gate
-from blueflame.orchestrator.death_notice import send_death_notice
+from blueflame.orchestrator.observers.death_notice import send_death_notice
 from blueflame.session.state import Session
 from blueflame.system.flock import format_lock_note, hold_lock
 from support.sessions import Stage, task

@@ -38,9 +38,9 @@ from blueflame.model.task import Task
 from blueflame.model.workflow import Workflow
 from blueflame.orchestrator.baseline import describe_baseline
 from blueflame.orchestrator.context import SessionContext
-from blueflame.orchestrator.death_notice import start_death_notice
 from blueflame.orchestrator.foreground_sandbox import describe_degraded
 from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
+from blueflame.orchestrator.observers.death_notice import start_death_notice
 from blueflame.orchestrator.preflight import (
     check_repository,
     find_blockers,

@@ -28,7 +28,7 @@ def start_death_notice(context: SessionContext, session: Session) -> None:
 
     if any(ENDED in each.on for each in context.settings.notifications.values()):
         root = context.paths.root
-        argv = (sys.executable, "-m", "blueflame.orchestrator.death_notice", str(root), session.id)
+        argv = (sys.executable, "-m", "blueflame.orchestrator.observers.death_notice", str(root), session.id)
         with suppress(WorldError):  # a message is best effort
             start_detached(argv, cwd=root, env=context.environ, log=Path(os.devnull))
 
