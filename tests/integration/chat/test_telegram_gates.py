@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from blueflame.chat.outbox import SENT
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer
 from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
@@ -111,6 +112,7 @@ def test_an_answer_from_another_face_is_shown_and_later_taps_are_answered_with_i
         async with house.run():
             asked = await house.until_shown(ANNA, "Approve the plan")
             data = asked.find_button("approve")
+            await house.until(lambda: any(key.startswith(SENT) for key in house.journal.read_notes("telegram")))
             house.tell(GateAnswered(gate="plan", answer=Answer(choice="quit", by="root")))
             await house.until(lambda: not asked.buttons)
             await house.until_done(api.tap(ANNA, ANNA, data, message=asked.id))
