@@ -17,8 +17,8 @@ from blueflame.journal.house import HouseJournal
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.model.settings.roles import RuntimeSettings
-from blueflame.orchestrator.accounts import find_shared_wait
 from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
 from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.monitors.limits import LimitMonitor

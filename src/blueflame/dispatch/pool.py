@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 
 WANT_SECONDS = 30.0  # an orchestrator that waits asks every few seconds; a want that is older is given up
 YOUNG_SECONDS = 60.0  # for so long an agent has not yet taken the memory that it will take

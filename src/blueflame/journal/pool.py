@@ -17,7 +17,7 @@ from typing import Any, Self
 from blueflame.dispatch.pool import WANT_SECONDS, Lease, PoolLimits, PoolState, Want, decide_grant, describe_wait
 from blueflame.journal.database import Database, open_to_read, open_to_write
 from blueflame.journal.house import HOUSE_TABLES
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 
 MAX_DURATIONS = 50
 

@@ -12,12 +12,11 @@ from typing import Any, TypeAlias
 from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
-from blueflame.model.limits import Limits
+from blueflame.model.limits import Limits, SlotWait
 from blueflame.model.memory import GivenLesson, KnowledgeEdit
 from blueflame.model.question import Question
 from blueflame.model.seat import NEW_TEAM, Team
 from blueflame.model.sizing import Triage
-from blueflame.model.slot import SlotWait
 from blueflame.model.spend import Unit
 from blueflame.model.task import Assignment, Cause, FixedWork, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict

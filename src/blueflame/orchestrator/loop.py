@@ -35,13 +35,13 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
-from blueflame.orchestrator.accounts import find_shared_wait
 from blueflame.orchestrator.attempts.check_commit import release_left_scratch, release_unneeded, run_diagnostics
 from blueflame.orchestrator.attempts.clear import clear_attempt, is_checkout_kept, list_uncleared, wait_before_clearing
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary
+from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset

@@ -24,10 +24,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.limits import REVIEWED, Limits
+from blueflame.model.limits import REVIEWED, Limits, SlotWait
 from blueflame.model.seat import Seat
 from blueflame.model.sizing import Triage
-from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Assignment, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check

@@ -9,8 +9,8 @@ from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.hand_off import HandOff
+from blueflame.model.limits import SlotWait
 from blueflame.model.sizing import SizeAnswer, Tier
-from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.session.effects import CrossBoundary, DiagnoseTask, Effect

@@ -22,7 +22,7 @@ from blueflame.model.house.event import (
     RequestState,
     SourceWarned,
 )
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 from blueflame.system.clock import find_local_day
 from blueflame.system.machine import measure_free
 from blueflame.views.parts import NamedValue, pick

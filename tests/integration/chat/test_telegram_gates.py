@@ -11,7 +11,7 @@ from blueflame.model.event import GateAnswered
 from blueflame.model.gate import Answer
 from blueflame.model.house.arrival import IncomingAnswer, Sender, Trust
 from blueflame.model.house.event import HOUSE, AnswerSettled
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 from blueflame.session.gates.questions import open_assignment_gate, open_escalation_gate
 from blueflame.testing.bot_api import ApiError, BotApi
 from support.recorded_session import ID

@@ -15,7 +15,7 @@ from blueflame.cli.live.view import choose_view
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.gate import Answer, Gate, GateKind, Option
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 from blueflame.session.state import Session
 from support.command_line import YES, configure, here, launched, look, until, write
 from support.session_examples import FLOW, Outcomes, begun, task

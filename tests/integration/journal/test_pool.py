@@ -12,7 +12,7 @@ from blueflame.dispatch.pool import Lease, PoolLimits, Want
 from blueflame.journal.database import Schema, open_to_write
 from blueflame.journal.house import HOUSE_TABLES, m001_house, m002_pool
 from blueflame.journal.pool import PoolJournal
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 
 HERE = Path("/nowhere")
 

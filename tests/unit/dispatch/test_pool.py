@@ -21,7 +21,7 @@ from blueflame.dispatch.pool import (
     decide_grant,
     describe_wait,
 )
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 
 MB = 2**20
 

@@ -16,8 +16,7 @@ from blueflame.model.event import (
     SlotAwaited,
     TaskMoved,
 )
-from blueflame.model.limits import Limits
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import Limits, SlotWait
 from blueflame.model.task import Cause, Task
 from blueflame.model.workflow import Stage, Workflow
 from blueflame.session.replay import replay

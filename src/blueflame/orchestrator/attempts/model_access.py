@@ -12,8 +12,8 @@ from typing import Any
 from blueflame.agents.runtime import AgentLaunch
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
-from blueflame.orchestrator.accounts import find_account, find_shared_wait
 from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.monitors.accounts import find_account, find_shared_wait
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 
 GATEWAY_PORT = LOOPBACK_PORTS[0]

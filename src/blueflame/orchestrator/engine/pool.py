@@ -15,7 +15,7 @@ from blueflame.dispatch.pool import Lease, Want
 from blueflame.journal.pool import PoolJournal
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import BlueFlameError, JournalError
-from blueflame.model.slot import SlotWait
+from blueflame.model.limits import SlotWait
 from blueflame.model.spend import Unit
 from blueflame.session.state import Session
 from blueflame.system import flock

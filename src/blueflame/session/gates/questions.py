@@ -19,10 +19,9 @@ from blueflame.model.event import (
     RuntimeParked,
 )
 from blueflame.model.gate import FORMS, Answer, Gate, GateKind, build_gate_id
-from blueflame.model.limits import Capacity
+from blueflame.model.limits import Capacity, SlotWait
 from blueflame.model.memory import KnowledgeEdit
 from blueflame.model.question import Question
-from blueflame.model.slot import SlotWait
 from blueflame.model.spend import NO_SPEND, Unit, to_micro_usd
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
