@@ -18,9 +18,9 @@ from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.model.settings.roles import RuntimeSettings
 from blueflame.orchestrator.context import SessionContext
-from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
 from blueflame.orchestrator.lifecycle import lock_project, open_session
+from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.monitors.limits import LimitMonitor
 from blueflame.orchestrator.monitors.rate_limits import await_runtime, remove_shared_wait
 from blueflame.orchestrator.wiring import build_context

@@ -41,10 +41,10 @@ from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.spares import prepare_spares
 from blueflame.orchestrator.context import Emit, ScratchCheckout, SessionContext
 from blueflame.orchestrator.cycle_boundary import await_config, cross_boundary
-from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.engine.pool import find_pool
 from blueflame.orchestrator.inbox import decide_message
 from blueflame.orchestrator.merge_queue.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.monitors.environment import await_backoff, await_environment, describe_error
 from blueflame.orchestrator.monitors.limits import DailySpend, LimitMonitor
 from blueflame.orchestrator.monitors.overlaps import OverlapMonitor

@@ -68,9 +68,9 @@ from blueflame.session.gates.questions import (
     open_plan_gate,
     open_unpaid_review_gate,
 )
+from blueflame.session.gates.slots import is_waiting, may_be_ad_hoc, report_slots
 from blueflame.session.next_try import find_rung, is_at_ceiling
 from blueflame.session.retries import find_continuation
-from blueflame.session.slots import is_waiting, may_be_ad_hoc, report_slots
 from blueflame.session.stages import can_claim, is_cycle_over, list_claimable, list_tasks_to_land
 from blueflame.session.state import Phase, Session
 from blueflame.session.team.conversations import choose_conversation

@@ -15,8 +15,8 @@ from pathlib import Path
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.cycle_boundary import detect_drift
-from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.orchestrator.engine.interface import Running
+from blueflame.orchestrator.monitors.accounts import find_shared_wait
 from blueflame.session.effects import AwaitRuntime
 from blueflame.session.rate_limits import ACCOUNT_KINDS, OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session

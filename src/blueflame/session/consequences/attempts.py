@@ -40,11 +40,11 @@ from blueflame.session.gates.questions import (
     open_stall_gate,
     open_validator_gate,
 )
+from blueflame.session.gates.slots import withdraw_assignment
 from blueflame.session.next_try import find_retry_moment, may_retry
 from blueflame.session.overlaps import order_by_start
 from blueflame.session.rate_limits import park_after_outage
 from blueflame.session.retries import KILL, build_history_entry, is_blameless, truncate_text
-from blueflame.session.slots import withdraw_assignment
 from blueflame.session.state import Session, is_judged
 
 

@@ -319,7 +319,7 @@ HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], It
     (GateKind.OVERLAP, "reorder"): _run_one_after_the_other,
     (GateKind.OVERLAP, "ignore"): _change_nothing,
     (GateKind.ASSIGNMENT, "wait"): _change_nothing,
-    (GateKind.ASSIGNMENT, "spawn"): _change_nothing,  # the next attempt at its task may be ad hoc (session/slots)
+    (GateKind.ASSIGNMENT, "spawn"): _change_nothing,  # the next attempt at its task may be ad hoc (session/gates/slots)
     (GateKind.TASKS, "read"): _change_nothing,  # the boundary is crossed again, which reads the file
     (GateKind.TASKS, "keep"): _keep_tasks,
     (GateKind.TASKS, "stop"): _stop_orchestrator,
