@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test full setup sandbox fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture torture-house repositories bench changelog clean
+.PHONY: help demo quick test full setup sandbox fix lint types layers shape docs docs-write picture unit tests build escape contracts verification test-agents torture torture-house repositories bench changelog clean
 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of Python processes; each would compile its sources again
@@ -25,7 +25,7 @@ test:  ## everything CI runs, in the order that fails fastest; sets itself up
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers shape docs build  # types alone has one core
 	@$(MAKE) --no-print-directory tests
 
-full: test contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
+full: test escape contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
 
 setup:  ## make .venv with all that development needs
 	@scripts/setup.sh dev
@@ -75,6 +75,9 @@ contracts: sandbox  ## every fact about the claude binary that we rely on; neede
 	$(PYTEST) tests/contracts/claude $(ARGS)
 	$(PYTEST) -m real_claude $(ARGS)
 	$(BIN)/python scripts/contracts.py
+
+escape: sandbox  ## all attacks on the walls, each as root and as an ordinary user
+	BLUEFLAME_EVERY_USER=1 $(PYTEST) tests/escape $(ARGS)
 
 verification: sandbox  ## the 58 verification tests: a table of what each proves, and whether it passed
 	@$(BIN)/python scripts/verification.py -n $(WORKERS) --dist worksteal $(ARGS)

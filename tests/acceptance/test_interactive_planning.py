@@ -21,6 +21,7 @@ from support.terminals import TerminalUser, start_terminal_user
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.real_claude,
     needs_claude,
     pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),
 ]
@@ -94,7 +95,6 @@ def test_the_planner_talks_with_the_person_and_then_plans(project: Path, model: 
     ]
 
 
-@pytest.mark.real_claude
 def test_a_talk_outlives_the_orchestrator_and_everybody_who_looks(project: Path, model: LoopbackModel) -> None:
     with start_terminal_user(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as first:
         first.expect(b"Connected to planner-")

@@ -20,6 +20,7 @@ from support.real_agents import needs_claude
 from support.repositories import run_git
 
 pytestmark = [
+    pytest.mark.real_claude,
     pytest.mark.slow,
     needs_claude,
     pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),

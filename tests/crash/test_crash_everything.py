@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 MakeTally = Callable[[str, str], Tally]
 
 MODES = ("merge", "squash", "fast-forward", "pull-request")
+SHORT = {"git": ("merge", "squash"), "rm": ("merge",)}
 VICTIMS = ("orchestrator", "both", "program")
 
 
@@ -40,8 +41,8 @@ def test_killed_with_all_its_processes_nothing_is_lost_run_twice_or_blamed(
 @pytest.mark.parametrize("program", ["git", "rm"])
 def test_killed_while_a_program_of_ours_runs(harness: Harness, tally: MakeTally, program: str, mode: str) -> None:
     """Without us, git goes on beside the next orchestrator; killed as well, it leaves locks; killed alone, it fails."""
-    if program == "rm" and mode != "merge" and not harness.long:
-        pytest.skip("in the long run: a checkout is removed in the same way however its work lands")
+    if mode not in SHORT[program] and not harness.long:
+        pytest.skip("in the long run")
     does = {"git": "one of our git commands that change something", "rm": "the removal of a checkout"}[program]
     row = tally(f"during {does.partition(' that')[0]}", f"while {does} runs: only the orchestrator, only it, or both")
     for seed in range(6 if harness.long else 1):

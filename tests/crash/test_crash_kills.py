@@ -50,10 +50,9 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
     seed = 0
     while row.kills < harness.kills // 2:
         dice = harness.roll(what, seed)
-        if harness.long:
-            scenario, expected = harness.stage(("waves", "flow")[seed % 2], size=9)
-        else:
-            scenario, expected = harness.stage("waves") if wardens else harness.stage("short", size=2)
+        scenario, expected = (
+            harness.stage(("waves", "flow")[seed % 2], size=9) if harness.long else harness.stage("short", size=2)
+        )
         toll = kill_at_random(harness.fork_server, scenario, dice, most=harness.kills // 2 - row.kills, wardens=wardens)
         row.kills += toll.kills
         row.add(scenario, expected, wardens=toll.wardens)

@@ -78,10 +78,9 @@ class RedisMirror:
     def check(self) -> None:
         name = self._get_hash()
         kind = self._ask(lambda server: server.type(name))
-        if kind not in (b"none", b"hash"):
-            raise MemoryFailed(
-                f"the key {name} is not ours: it holds a {shorten_line(kind.decode('ascii', 'replace'), 20)}"
-            )
+        held = _decode(kind) if isinstance(kind, bytes) else kind
+        if held not in ("none", "hash"):
+            raise MemoryFailed(f"the key {name} is not ours: it holds a {shorten_line(held, 20)}")
 
     def list_digests(self) -> Mapping[str, str]:
         fields = self._scan(self._get_hash(), DIGEST)
